@@ -1,0 +1,35 @@
+# Two commands matter: `make test` and `make demo`. Both need only make and Python.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Written last, so that an interrupted installation is taken up again.
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help test demo lint clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: lint  ## install what is needed, then lint, check types and run the tests
+	$(BIN)/python -m pytest
+
+demo: $(READY)  ## work the 3x2 attention example step by step
+	$(BIN)/translucid work attention --x "1 0; 0 1; 1 1" --identity
+
+lint: $(READY)  ## ruff (rules and format) and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "error: Translucid needs Python 3.11 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -r requirements.lock
+	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
+	@touch $@

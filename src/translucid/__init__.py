@@ -1,0 +1,48 @@
+"""Sequence models you can see through.
+
+The names below are the public surface. They are loaded when first used, so that
+`import translucid` (and with it the command line's help) does not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from translucid._version import __version__
+
+if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
+    from translucid.errors import TranslucidError
+    from translucid.glass import worked
+    from translucid.models import build
+    from translucid.trace import NO_TRACE, Trace
+
+__all__ = [
+    "NO_TRACE",
+    "Trace",
+    "TranslucidError",
+    "__version__",
+    "build",
+    "worked",
+]
+
+# Where each name lives: in a module, or it is the module.
+_HOMES = {
+    "NO_TRACE": ("translucid.trace", "NO_TRACE"),
+    "Trace": ("translucid.trace", "Trace"),
+    "TranslucidError": ("translucid.errors", "TranslucidError"),
+    "build": ("translucid.models", "build"),
+    "worked": ("translucid.glass.worked", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    module_name, attribute = _HOMES[name]
+    module = import_module(module_name)
+    value = module if attribute is None else getattr(module, attribute)
+    globals()[name] = value  # found directly the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,182 @@
+"""What every trace point means: its axes, its symbol, its formula. Written once, shown everywhere.
+
+A full name such as `decoder.layers.2.cross_attention.pattern` ends in a part and a point. The part is
+the last word of the scope (`cross_attention` is an `attention`, `final_norm` a `norm`), so the
+entry is `attention.pattern`.
+
+In a formula `<name>` stands for another point of the same part, for an input or for a weight. It is
+printed as a symbol, or as its numbers where they are few: one template serves the caption and the
+worked solution.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from translucid.errors import UnknownPointError, nearest
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place where a model can be looked into."""
+
+    symbol: str  # LaTeX, as textbooks write it
+    axes: tuple[str, ...]
+    meaning: str  # one line
+    formula: str  # LaTeX, the right-hand side; empty where the point is an input
+
+
+def _axes(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_TOKENS = _axes("batch length d_model")
+_HIDDEN = _axes("batch length hidden")
+_PAIRS = _axes(
+    "batch heads queries keys"
+)  # an axis may have size 1 where all its entries are the same
+_ONE_PER_QUERY = _axes("batch heads queries one")
+
+CATALOGUE: dict[str, Point] = {
+    # From words to vectors
+    "embedding.lookup": Point("E", _TOKENS, "the row of the embedding table for each id", r"\mathrm{table}[<ids>]"),
+    "embedding.scaled": Point("X", _TOKENS, "the embedding, scaled to meet the positions", r"\sqrt{<d_model>}\,<lookup>"),
+    "positions.encoding": Point(r"\mathrm{PE}", _TOKENS, "one vector for each position", r"\mathrm{PE}(<p>)"),
+    "positions.output": Point(r"\tilde{X}", _TOKENS, "the embedding with its position added", r"<x> + <encoding>"),
+    "positions.angles": Point(r"\theta", _axes("batch length pairs"), "by how much each pair is turned", r"<p> / b^{2i/d}"),
+    "positions.bias": Point("B", _PAIRS, "what a score loses with distance", r"-m_h\,|p_q - p_k|"),
+    # Who may see whom
+    "masks.causal": Point(r"M_{\mathrm{causal}}", _PAIRS, "a query sees no later key", r"[\,k \le q\,]"),
+    "masks.window": Point(r"M_{\mathrm{window}}", _PAIRS, "a query sees only near keys", r"[\,|p_q - p_k| < w\,]"),
+    "masks.padding": Point(r"M_{\mathrm{pad}}", _PAIRS, "nobody sees padding", r"[\,k \text{ is real}\,]"),
+    # Attention
+    "attention.query": Point("Q", _axes("batch heads queries d_head"), "what each position seeks", r"<x> <W_Q>"),
+    "attention.key": Point("K", _axes("batch kv_heads keys d_head"), "what each position offers", r"<x> <W_K>"),
+    "attention.value": Point("V", _axes("batch kv_heads keys d_head"), "what each position hands over", r"<x> <W_V>"),
+    "attention.rotated_query": Point("Q'", _axes("batch heads queries d_head"), "the query, turned by its position", r"R(\theta)\,<query>"),
+    "attention.rotated_key": Point("K'", _axes("batch kv_heads keys d_head"), "the key, turned by its position", r"R(\theta)\,<key>"),
+    "attention.scale": Point("s", (), "keeps the scores from growing with d_k", r"1 / \sqrt{<d_head>}"),
+    "attention.scores": Point("S", _PAIRS, "how well each query matches each key", r"<query> <key>^{\top}"),
+    "attention.scaled": Point("S'", _PAIRS, "the scores at a size the softmax can work with", r"<scale> \cdot <scores>"),
+    "attention.mask": Point("M", _PAIRS, "which keys each query may see", r"<mask>"),
+    "attention.masked": Point("S''", _PAIRS, "the scores, with minus infinity where a query may not look", r"\mathrm{where}(<mask>, <scaled>, -\infty)"),
+    "attention.shift": Point("m", _ONE_PER_QUERY, "the largest score of a row, taken off so that nothing overflows", r"\max_k <masked>"),
+    "attention.exponentials": Point(r"\mathcal{E}", _PAIRS, "the scores, made positive", r"\exp(<masked> - <shift>)"),
+    "attention.normaliser": Point("Z", _ONE_PER_QUERY, "the sum of a row", r"\textstyle\sum_k <exponentials>"),
+    "attention.pattern": Point("A", _PAIRS, "how much each query takes from each key; rows sum to 1", r"<exponentials> / <normaliser>"),
+    "attention.mixed": Point("Y", _axes("batch heads queries d_head"), "the mean of the values, weighted by the pattern", r"<pattern> <value>"),
+    "attention.output": Point("O", _axes("batch queries d_model"), "all heads side by side, mixed", r"\mathrm{concat}(<mixed>)\,<W_O> + <b_O>"),
+    # Attention of a recurrent decoder
+    "alignment.query": Point("q", _axes("batch queries d_query"), "the decoder's state as a question", r"<W_q> <hidden>"),
+    "alignment.key": Point("k", _axes("batch keys d_query"), "the source positions as answers", r"<W_k> <memory>"),
+    "alignment.scores": Point("e", _axes("batch queries keys"), "how well each target state fits each source position", r"a(<query>, <key>)"),
+    "alignment.shift": Point("m", _axes("batch queries one"), "the largest score of a row", r"\max_k <scores>"),
+    "alignment.exponentials": Point(r"\mathcal{E}", _axes("batch queries keys"), "the scores, made positive", r"\exp(<scores> - <shift>)"),
+    "alignment.normaliser": Point("Z", _axes("batch queries one"), "the sum of a row", r"\textstyle\sum_k <exponentials>"),
+    "alignment.pattern": Point(r"\alpha", _axes("batch queries keys"), "how much each target position takes from each source position", r"<exponentials> / <normaliser>"),
+    "alignment.context": Point("c", _axes("batch queries d_memory"), "the source, as seen from this target position", r"<pattern> <memory>"),
+    "alignment.output": Point(r"\tilde{h}", _axes("batch queries hidden"), "context and state, joined", r"\tanh(<W> [<context>; <hidden>] + <b>)"),
+    # Normalisation and the residual stream
+    "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is taken off", r"\frac{1}{n} \sum <x>"),
+    "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the spread that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2"),
+    "norm.rms": Point(r"\mathrm{rms}", _axes("batch length features"), "the size that is divided out", r"\sqrt{\frac{1}{n} \sum <x>^2 + \epsilon}"),
+    "norm.normalised": Point(r"\hat{x}", _TOKENS, "at mean 0 and spread 1 (RMS norm: at size 1)", r"(<x> - <mean>) / \sqrt{<variance> + \epsilon}"),
+    "norm.output": Point("y", _TOKENS, "with the trained gain and shift", r"<gain> \odot <normalised> + <beta>"),
+    "residual.skip": Point("x", _TOKENS, "what goes past the sub-layer", r"<x>"),
+    "residual.branch": Point("f(x)", _TOKENS, "what the sub-layer adds", r"f(<x>)"),
+    "residual.sum": Point("x + f(x)", _TOKENS, "the residual stream after the sub-layer", r"<skip> + <branch>"),
+    # Layers on one position
+    "feedforward.hidden": Point("u", _axes("batch length d_ff"), "the hidden layer before its activation", r"<W_1> <x> + <b_1>"),
+    "feedforward.gate": Point("g", _axes("batch length d_ff"), "how much of each hidden unit passes", r"\mathrm{act}(<W_g> <x> + <b_g>)"),
+    "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"\mathrm{act}(<hidden>)"),
+    "feedforward.output": Point("y", _TOKENS, "back at the model's width", r"<W_2> <activated> + <b_2>"),
+    "dense.preactivation": Point("z", _axes("batch features"), "the weighted sum", r"<W> <x> + <b>"),
+    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"\mathrm{act}(<preactivation>)"),
+    "dense.skip": Point("x", _axes("batch features"), "what goes past the layer", r"<x>"),
+    "dense.sum": Point("x + h", _axes("batch features"), "the layer's output with its input added", r"<skip> + <activation>"),
+    "standardise.output": Point(r"\hat{x}", _axes("batch features"), "each feature at mean 0 and deviation 1", r"(<x> - <mean>) / <deviation>"),
+    "perceptron.sum": Point("z", _axes("batch"), "on which side of the line the input lies", r"<w> \cdot <x> + <b>"),
+    "perceptron.output": Point("y", _axes("batch"), "1 on the positive side, else 0", r"[\,<sum> > 0\,]"),
+    # Recurrent cells
+    "recurrent.output": Point("h", _HIDDEN, "the states of the top layer", r"<h>"),
+    "rnn.preactivation": Point("a", _HIDDEN, "input and memory, weighed and added", r"<W> <x> + <U> <h_before> + <b>"),
+    "rnn.hidden": Point("h", _HIDDEN, "the new state", r"\mathrm{act}(<preactivation>)"),
+    "lstm.forget_sum": Point("a_f", _HIDDEN, "the forget gate before its sigmoid", r"<W_f> <x> + <U_f> <h_before> + <b_f>"),
+    "lstm.input_sum": Point("a_i", _HIDDEN, "the input gate before its sigmoid", r"<W_i> <x> + <U_i> <h_before> + <b_i>"),
+    "lstm.candidate_sum": Point("a_g", _HIDDEN, "the candidate before its tanh", r"<W_g> <x> + <U_g> <h_before> + <b_g>"),
+    "lstm.output_sum": Point("a_o", _HIDDEN, "the output gate before its sigmoid", r"<W_o> <x> + <U_o> <h_before> + <b_o>"),
+    "lstm.forget_gate": Point("f", _HIDDEN, "the share of the old cell that is kept", r"\sigma(<forget_sum>)"),
+    "lstm.input_gate": Point("i", _HIDDEN, "the share of the candidate that is written", r"\sigma(<input_sum>)"),
+    "lstm.candidate": Point("g", _HIDDEN, "what could be written", r"\tanh(<candidate_sum>)"),
+    "lstm.output_gate": Point("o", _HIDDEN, "the share of the cell that is shown", r"\sigma(<output_sum>)"),
+    "lstm.cell": Point("c", _HIDDEN, "the memory: part of the old, part of the new", r"<forget_gate> \odot <c_before> + <input_gate> \odot <candidate>"),
+    "lstm.hidden": Point("h", _HIDDEN, "what the cell shows of its memory", r"<output_gate> \odot \tanh(<cell>)"),
+    "gru.reset_sum": Point("a_r", _HIDDEN, "the reset gate before its sigmoid", r"<W_r> <x> + <U_r> <h_before> + <b_r>"),
+    "gru.update_sum": Point("a_z", _HIDDEN, "the update gate before its sigmoid", r"<W_z> <x> + <U_z> <h_before> + <b_z>"),
+    "gru.reset_gate": Point("r", _HIDDEN, "how much the candidate hears of the old state", r"\sigma(<reset_sum>)"),
+    "gru.update_gate": Point("z", _HIDDEN, "the share of the old state that stays", r"\sigma(<update_sum>)"),
+    "gru.candidate_sum": Point("a_n", _HIDDEN, "the candidate before its tanh", r"<W_n> <x> + <b_n> + <reset_gate> \odot (<U_n> <h_before> + <b_hn>)"),
+    "gru.candidate": Point("n", _HIDDEN, "what the new state could be", r"\tanh(<candidate_sum>)"),
+    "gru.hidden": Point("h", _HIDDEN, "part candidate, part old state", r"(1 - <update_gate>) \odot <candidate> + <update_gate> \odot <h_before>"),
+    "bridge.hidden": Point("h_0", _axes("batch hidden"), "where the decoder starts", r"\tanh(<W_h> <h> + <b_h>)"),
+    "bridge.cell": Point("c_0", _axes("batch hidden"), "the memory with which the decoder starts", r"<W_c> <c> + <b_c>"),
+    # Heads
+    "head.pool_scores": Point("e", _axes("batch length"), "how much each token matters for the label", r"<w> \cdot <x>"),
+    "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the share of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)"),
+    "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t"),
+    "head.logits": Point(r"\ell", _axes("batch length vocab"), "a score for every word or tag, at every position", r"<W> <x> + <b>"),
+    "head.class_logits": Point(r"\ell", _axes("batch outputs"), "a score for every class", r"<W> <pooled> + <b>"),
+    # Softmax by itself
+    "softmax.shift": Point("m", _axes("batch one"), "the largest entry, taken off so that nothing overflows", r"\max <x>"),
+    "softmax.exponentials": Point("e", _axes("batch features"), "the entries, made positive", r"\exp(<x> - <shift>)"),
+    "softmax.normaliser": Point("Z", _axes("batch one"), "their sum", r"\textstyle\sum <exponentials>"),
+    "softmax.probabilities": Point("p", _axes("batch features"), "positive, and summing to 1", r"<exponentials> / <normaliser>"),
+}  # fmt: skip
+
+# How an input or weight is written, where its name is not its symbol.
+SYMBOLS = {
+    "d_head": "d_k",
+    "d_model": r"d_{\mathrm{model}}",
+    "ids": r"\mathrm{ids}",
+    "h_before": "h_{t-1}",
+    "c_before": "c_{t-1}",
+    "hidden": "h",
+    "memory": "m",
+    "gain": r"\gamma",
+    "beta": r"\beta",
+    "deviation": "s",
+    "b_hn": "b_{hn}",
+}
+
+_PLACEHOLDER = re.compile(r"<(\w+)>")
+
+
+def entry(name: str) -> str:
+    """The catalogue key of a full trace name: `encoder.final_norm.mean` -> `norm.mean`."""
+    scope, _, point = name.rpartition(".")
+    part = scope.rpartition(".")[2].rpartition("_")[2]
+    key = f"{part}.{point}"
+    if key not in CATALOGUE:
+        close = nearest(key, CATALOGUE)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise UnknownPointError(f"no catalogue entry for {name!r} (looked for {key!r}){hint}")
+    return key
+
+
+def describe(name: str) -> Point:
+    """The catalogue entry of a full trace name."""
+    return CATALOGUE[entry(name)]
+
+
+def formula(key: str, values: Mapping[str, str] | None = None) -> str:
+    """The right-hand side of an entry's formula, with symbols, or with `values` where they are given."""
+    part = key.partition(".")[0]
+
+    def write(match: re.Match[str]) -> str:
+        name = match[1]
+        if values is not None and name in values:
+            return values[name]
+        point = CATALOGUE.get(f"{part}.{name}")
+        return point.symbol if point is not None else SYMBOLS.get(name, name)
+
+    return _PLACEHOLDER.sub(write, CATALOGUE[key].formula)

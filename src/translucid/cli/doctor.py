@@ -1,0 +1,147 @@
+"""`translucid doctor`: what works on this machine, and what to install for the rest."""
+
+import json
+import os
+import platform
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from translucid._version import __version__
+
+EXTRAS = {
+    "web": ["starlette", "uvicorn"],
+    "notebook": ["anywidget"],
+    "bench": ["transformers", "ctranslate2"],
+    "dev": ["pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "hatchling"],
+}
+COMPILERS = ["g++", "clang++", "c++", "cl"]
+BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
+NEXT = 'translucid work attention --x "1 0; 0 1; 1 1" --identity'
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    works: bool
+    found: str
+    remedy: str = ""
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what works on this machine.
+
+    Example: translucid doctor --json
+    """
+    checks = [*_machine(), *_torch(), *(_extra(name) for name in EXTRAS), _browser()]
+    if as_json:
+        report = {
+            "translucid": __version__,
+            "checks": [asdict(check) for check in checks],
+            "next": NEXT,
+        }
+        print(json.dumps(report, indent=2))
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            mark = "+" if check.works else "-"
+            remedy = f"   ({check.remedy})" if check.remedy else ""
+            print(f"{mark} {check.name:{width}}  {check.found}{remedy}")
+        print(f"\nnext: {NEXT}")
+
+
+def _machine() -> Iterator[Check]:
+    yield Check("translucid", True, __version__)
+    implementation = platform.python_implementation()
+    yield Check("python", True, f"{platform.python_version()} ({implementation})")
+    yield Check("platform", True, f"{platform.system()} {platform.release()}, {platform.machine()}")
+    yield Check("cores", True, str(_usable_cores()))
+    memory = _memory_bytes()
+    yield Check("memory", True, f"{memory / 2**30:.1f} GiB" if memory else "unknown")
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # a container may be given fewer than the machine has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory_bytes() -> int | None:
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None  # Windows has no sysconf
+
+
+def _torch() -> Iterator[Check]:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a shared library that does not load
+        yield Check("torch", False, f"cannot be imported: {error}", 'pip install "torch>=2.9"')
+        return
+    yield Check("torch", True, f"{torch.__version__}, {torch.get_num_threads()} threads")
+
+    device = "cpu"
+    if torch.cuda.is_available():
+        device = "cuda"
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        yield Check("accelerator", True, f"cuda: {', '.join(names)}")
+    elif torch.backends.mps.is_available():
+        device = "mps"
+        yield Check("accelerator", True, "mps")
+    else:
+        yield Check("accelerator", False, "none: models run on the CPU")
+
+    try:  # a product, not a question about the hardware: it works or it does not
+        ones = torch.ones(8, 8, dtype=torch.bfloat16, device=device)
+        yield Check("bf16", bool((ones @ ones == 8).all()), f"multiplies on {device}")
+    except (RuntimeError, TypeError) as error:
+        yield Check("bf16", False, f"not on {device}: {error}")
+    yield _compile(device)
+
+
+def _compile(device: str) -> Check:
+    """torch.compile writes C++ (and Triton on CUDA), so it needs something to build it with."""
+    wanted = [os.environ["CXX"]] if os.environ.get("CXX") else COMPILERS
+    compiler = next((name for name in wanted if shutil.which(name)), None)
+    headers = Path(sysconfig.get_paths()["include"], "Python.h").exists()
+    if compiler is None:
+        remedy = f"install one of: {', '.join(wanted)}"
+        return Check("torch.compile", False, "no C++ compiler; models run uncompiled", remedy)
+    if not headers:
+        remedy = "install Python's development package"
+        return Check("torch.compile", False, f"{compiler}, but no Python.h", remedy)
+    if device == "cuda" and find_spec("triton") is None:
+        return Check("torch.compile", False, f"{compiler}, but no triton", "pip install triton")
+    return Check("torch.compile", True, f"possible, with {compiler}")
+
+
+def _extra(name: str) -> Check:
+    missing = [package for package in EXTRAS[name] if not _installed(package)]
+    if missing:
+        found = f"not installed: {', '.join(missing)}"
+        return Check(f"[{name}]", False, found, f'pip install "translucid[{name}]"')
+    return Check(f"[{name}]", True, "installed")
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _browser() -> Check:
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser is None:
+        return Check("chromium", False, "not found; only tests of the web page need it")
+    return Check("chromium", True, browser)

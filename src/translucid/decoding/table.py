@@ -1,0 +1,86 @@
+"""A language model written as a table: for each prefix, the probabilities of the next word.
+
+For worked examples and tests: it has the same `start` and `step` as a trained model, and its truth
+is known.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+
+END = "<eos>"
+PAD = "<pad>"
+
+
+@dataclass
+class TableState:
+    """The ids read so far, row by row."""
+
+    rows: list[list[int]]
+    beams: int = 1
+
+    def expand(self, beams: int) -> None:
+        self.rows = [list(row) for row in self.rows for _ in range(beams)]
+        self.beams = beams
+
+    def follow(self, parents: Tensor) -> None:
+        flat = [i * self.beams + int(p) for i, row in enumerate(parents) for p in row]
+        self.rows = [list(self.rows[i]) for i in flat]
+
+
+class TableModel:
+    """P(word | prefix), from a table such as {"I am": {"fine": 0.5, "here": 0.5}}.
+
+    After a prefix that the table does not list, the sentence ends.
+    """
+
+    def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:
+        self.table = table
+        words = [PAD, END]
+        for prefix, following in table.items():
+            _check_row(prefix, following)
+            words += [*prefix.split(), *following]
+        self.words = list(dict.fromkeys(words))
+        self.ids = {word: i for i, word in enumerate(self.words)}
+
+    def encode(self, text: str) -> Tensor:
+        """The ids of a prefix: (1, length)."""
+        unknown = [word for word in text.split() if word not in self.ids]
+        if unknown:
+            raise InputError(
+                f"the table has no word {unknown[0]!r}; its words are {', '.join(self.words[2:])}"
+            )
+        return torch.tensor([[self.ids[word] for word in text.split()]])
+
+    def decode(self, ids: Tensor) -> str:
+        return " ".join(self.words[i] for i in ids.tolist() if i != self.ids[PAD])
+
+    def start(self, rows: int = 1) -> TableState:
+        return TableState([[] for _ in range(rows)])
+
+    def step(self, tokens: Tensor, state: TableState) -> Tensor:
+        """Log-probabilities (rows, queries, vocab), in float64, for the newest tokens."""
+        logits = torch.full((*tokens.shape, len(self.words)), -torch.inf, dtype=torch.float64)
+        for row, (read, new) in enumerate(zip(state.rows, tokens.tolist(), strict=True)):
+            for query, token in enumerate(new):
+                read.append(token)
+                prefix = " ".join(self.words[i] for i in read)
+                for word, p in self.table.get(prefix, {END: 1.0}).items():
+                    logits[row, query, self.ids[word]] = math.log(p) if p > 0 else -torch.inf
+        return logits
+
+
+def _check_row(prefix: str, following: Mapping[str, float]) -> None:
+    for word, p in following.items():
+        if len(word.split()) != 1:
+            raise InputError(f"after {prefix!r}: {word!r} is not one word")
+        if not 0 <= p <= 1:
+            raise InputError(f"after {prefix!r}: P({word}) = {p} is not between 0 and 1")
+    total = sum(following.values())
+    if not math.isclose(total, 1.0, abs_tol=1e-6):
+        raise InputError(f"after {prefix!r}: the probabilities sum to {total:g}, not 1")

@@ -1,0 +1,46 @@
+"""What can go wrong, as a tree.
+
+    TranslucidError                 everything raised on purpose; the command line prints it without a traceback
+    ├── ConfigError                 a size, option or key that cannot work
+    ├── InputError                  numbers, text or files that cannot be used
+    └── TraceError                  a trace that was asked for something it cannot give
+        ├── UnknownPointError       no such name, or a pattern that matched nothing
+        └── TraceBudgetError        keeping this would take more memory than allowed
+
+A message says what was given, what is allowed, and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TranslucidError(Exception):
+    """Everything that Translucid raises on purpose."""
+
+
+class ConfigError(TranslucidError, ValueError):
+    """A size, option or key that cannot work."""
+
+
+class InputError(TranslucidError, ValueError):
+    """Numbers, text or files that cannot be used."""
+
+
+class TraceError(TranslucidError):
+    """A trace that was asked for something it cannot give."""
+
+
+class UnknownPointError(TraceError, KeyError):
+    """No trace point has this name."""
+
+    def __str__(self) -> str:  # KeyError would print the message in quotes
+        return str(self.args[0])
+
+
+class TraceBudgetError(TraceError, MemoryError):
+    """Keeping a value would go over the trace's byte budget."""
+
+
+def nearest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
+    """The allowed names closest to the given one, best first; for `did you mean`."""
+    return get_close_matches(given, list(allowed), n=count, cutoff=0.5)

@@ -1,0 +1,9 @@
+"""The models: perceptron, MLP, recurrent, Transformer. `build(config)` makes one."""
+
+from translucid.models.base import Model as Model
+from translucid.models.build import ModelConfig as ModelConfig
+from translucid.models.build import build as build
+from translucid.models.mlp import MLPConfig as MLPConfig
+from translucid.models.perceptron import PerceptronConfig as PerceptronConfig
+from translucid.models.recurrent import RecurrentConfig as RecurrentConfig
+from translucid.models.transformer import TransformerConfig as TransformerConfig

@@ -1,0 +1,248 @@
+"""The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
+
+    shape            call                                       decoding
+    encoder          model(ids, real)                           -
+    decoder          model(ids, real)                           model.start(rows, capacity), model.step(tokens, state)
+    encoder-decoder  model(source, target, ...)                 model.start(source, capacity), model.step(tokens, state)
+
+Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
+padding. A family supplies an Encoder and a Decoder; the rest is here.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from translucid.models.heads import Classifier, Pooling, Tagger
+from translucid.parts.cache import DecoderState, Memory, RecurrentState
+from translucid.parts.embedding import Embedding, LanguageHead
+from translucid.recipe import Config
+from translucid.trace import NO_TRACE, NoTrace
+
+Shape = Literal["encoder", "decoder", "encoder-decoder"]
+HeadName = Literal["language", "classify", "tag"]
+HEADS: dict[Shape, tuple[HeadName, ...]] = {
+    "encoder": ("classify", "tag"),
+    "decoder": ("language", "classify", "tag"),
+    "encoder-decoder": ("language",),
+}
+
+
+class SequenceConfig(Config):
+    """What every sequence model is told."""
+
+    shape: Shape
+    head: HeadName
+    vocab: int = Field(gt=0)  # of the source, or the only one
+    target_vocab: int | None = Field(
+        default=None, gt=0
+    )  # None: the source's vocabulary, embeddings shared
+    outputs: int | None = Field(default=None, gt=0)  # classes or tags
+    d_model: int = Field(default=256, gt=0)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    tied: bool = True  # the output head uses the embedding table
+    pooling: Pooling = "mean"  # how a classifier makes one vector of many
+
+    @model_validator(mode="after")
+    def _head_fits_shape(self) -> "SequenceConfig":
+        if self.head not in HEADS[self.shape]:
+            allowed = " or ".join(HEADS[self.shape])
+            why = "it sees the words to come" if self.shape == "encoder" else "it writes words"
+            raise ValueError(
+                f"shape {self.shape} cannot have head {self.head} ({why}); its heads are {allowed}"
+            )
+        if (self.head == "language") != (self.outputs is None):
+            needed = "must not be given" if self.head == "language" else "must be given"
+            raise ValueError(f"outputs {needed} for head {self.head}")
+        if self.target_vocab is not None and self.shape != "encoder-decoder":
+            raise ValueError(
+                f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What an encoder hands over."""
+
+    outputs: Tensor  # (batch, length, d_output)
+    real: Tensor | None  # (batch, length)
+    state: RecurrentState | None = None  # after the last token, for a recurrent encoder
+
+
+class Encoder(nn.Module):
+    """Reads a whole sequence."""
+
+    d_output: int
+    embedding: Embedding
+
+    def forward(
+        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Encoded:
+        raise NotImplementedError
+
+
+class Decoder(nn.Module):
+    """Reads a sequence from left to right, whole or step by step, perhaps with a memory of another."""
+
+    d_output: int
+    embedding: Embedding
+
+    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
+        """Prepare what the encoder said: projected once, used at every step."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        memory: Memory | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Encoded:
+        raise NotImplementedError
+
+    def start(
+        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
+    ) -> DecoderState:
+        """A fresh state for this many rows; `fixed` shapes can be captured as a graph."""
+        raise NotImplementedError
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state moves on."""
+        raise NotImplementedError
+
+
+class Model(nn.Module):
+    """Any model of the house; `config` says which."""
+
+    config: Config
+
+    def summary(self, length: int = 128) -> str:
+        """A table of the parts: shape, parameters, share, FLOPs per token at this length."""
+        from translucid.models.summary import (
+            table,
+        )  # on demand: it knows all parts, which know this
+
+        return table(self, length)
+
+    @property
+    def parameters_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+
+class EncoderModel(Model):
+    """Reads a text and labels it, or each of its tokens."""
+
+    def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
+        super().__init__()
+        self.config, self.encoder = config, encoder
+        self.head = make_head(config, encoder.d_output)
+
+    def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        encoded = self.encoder(ids, real, trace.at("encoder"))
+        return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
+
+
+class DecoderModel(Model):
+    """Reads a text from left to right: a language model, or a causal classifier or tagger."""
+
+    def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
+        super().__init__()
+        self.config, self.decoder = config, decoder
+        self.head = (
+            LanguageHead(
+                decoder.d_output, config.vocab, tied=decoder.embedding if config.tied else None
+            )
+            if config.head == "language"
+            else make_head(config, decoder.d_output)
+        )
+
+    def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        seen = self.decoder(ids, real, trace=trace.at("decoder"))
+        if isinstance(self.head, LanguageHead):
+            return self.head(seen.outputs, trace.at("head"))
+        return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
+
+    def start(self, rows: int, *, capacity: int, fixed: bool = False) -> DecoderState:
+        return self.decoder.start(rows, capacity, fixed=fixed)
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
+        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
+        return self.head(outputs, trace.at("head"))
+
+
+class EncoderDecoderModel(Model):
+    """Reads one text and writes another."""
+
+    def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.config, self.encoder, self.decoder = config, encoder, decoder
+        if config.target_vocab is None:
+            decoder.embedding = encoder.embedding
+        vocab = config.target_vocab or config.vocab
+        self.head = LanguageHead(
+            decoder.d_output, vocab, tied=decoder.embedding if config.tied else None
+        )
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_real: Tensor | None = None,
+        target_real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """Logits (batch, target length, vocab), each position having seen the target up to itself."""
+        memory = self._read(source, source_real, trace)
+        seen = self.decoder(target, target_real, memory, trace.at("decoder"))
+        return self.head(seen.outputs, trace.at("head"))
+
+    def start(
+        self,
+        source: Tensor,
+        source_real: Tensor | None = None,
+        *,
+        capacity: int,
+        fixed: bool = False,
+        trace: NoTrace = NO_TRACE,
+    ) -> DecoderState:
+        memory = self._read(source, source_real, trace)
+        return self.decoder.start(source.shape[0], capacity, memory, fixed=fixed)
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """Logits (rows, queries, vocab) for the newest target tokens."""
+        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
+        return self.head(outputs, trace.at("head"))
+
+    def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
+        encoded = self.encoder(source, real, trace.at("encoder"))
+        return self.decoder.remember(encoded, trace.at("decoder"))
+
+
+def make_head(config: SequenceConfig, d_input: int) -> Classifier | Tagger:
+    """The head that labels."""
+    assert config.outputs is not None, "the config was validated"
+    if config.head == "classify":
+        return Classifier(d_input, config.outputs, config.pooling)
+    return Tagger(d_input, config.outputs)

@@ -1,0 +1,49 @@
+"""The perceptron: one threshold unit, and the rule by which it learns (Rosenblatt 1958).
+
+Shapes: x (batch, inputs); outputs (batch,), 0 or 1.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from translucid.models.base import Model
+from translucid.recipe import Config
+from translucid.trace import NO_TRACE, NoTrace
+
+
+class PerceptronConfig(Config):
+    """A threshold unit with this many inputs."""
+
+    kind: Literal["perceptron"] = "perceptron"
+    inputs: int = Field(gt=0)
+
+
+class Perceptron(Model):
+    """y = 1 where w · x + b > 0, else 0. No gradient passes; it learns by its own rule.
+
+    All weights start at 0: the rule's success does not depend on the start.
+    """
+
+    def __init__(self, config: PerceptronConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.weight = nn.Parameter(torch.zeros(config.inputs), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        scope = trace.at("perceptron")
+        total = scope("sum", x @ self.weight + self.bias)  # (batch,)
+        return scope("output", (total > 0).to(x.dtype))
+
+    def learn(self, x: Tensor, y: Tensor, rate: float = 1.0) -> int:
+        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes made."""
+        mistakes = 0
+        for sample, wanted in zip(x, y, strict=True):
+            error = wanted.to(x.dtype) - self(sample[None])[0]
+            self.weight += rate * error * sample
+            self.bias += rate * error
+            mistakes += int(error != 0)
+        return mistakes

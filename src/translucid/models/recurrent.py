@@ -1,0 +1,202 @@
+"""Recurrent models: RNN, LSTM and GRU as encoder, decoder, or both with an alignment between them.
+
+Shapes: x (batch, length, d_model) before the recurrence, (batch, length, directions * hidden) after it.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
+from translucid.parts.alignment import AlignmentName, make_alignment
+from translucid.parts.cache import DecoderState, Memory, RecurrentState
+from translucid.parts.embedding import Embedding
+from translucid.parts.recurrent import CellName, Recurrent
+from translucid.trace import NO_TRACE, NoTrace
+
+
+class RecurrentConfig(SequenceConfig):
+    """A recurrent model, in words and sizes."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    cell: CellName = "lstm"
+    hidden: int = Field(default=256, gt=0)
+    layers: int = Field(default=1, gt=0)
+    bidirectional: bool = False  # of the encoder; a decoder reads from left to right
+    attention: Literal["none"] | AlignmentName = "additive"  # of an encoder-decoder
+    forget_bias: float = 1.0  # of an LSTM, at the start of training
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "RecurrentConfig":
+        if self.bidirectional and self.shape == "decoder":
+            raise ValueError(
+                "bidirectional = true: a decoder may not read the words to come; use shape encoder"
+            )
+        if self.tied and self.head == "language" and self.hidden != self.d_model:
+            raise ValueError(
+                f"tied = true needs hidden {self.hidden} and d_model {self.d_model} to be equal; "
+                f"set hidden = {self.d_model} or tied = false"
+            )
+        return self
+
+
+class RecurrentEncoder(Encoder):
+    """Reads a text with a recurrent stack, in one or both directions."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.vocab, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.recurrent = Recurrent(
+            config.cell,
+            config.d_model,
+            config.hidden,
+            config.layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        self.d_output = config.hidden * len(self.recurrent.directions)
+        initialise(self, config.forget_bias)
+
+    def forward(
+        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Encoded:
+        x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))
+        return Encoded(self.dropout(outputs), real, state)
+
+
+class RecurrentDecoder(Decoder):
+    """Reads a text from left to right; with a memory, aligns each position to the source."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocab or config.vocab, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.recurrent = Recurrent(
+            config.cell, config.d_model, config.hidden, config.layers, dropout=config.dropout
+        )
+        self.d_output = config.hidden
+        self.bridge = self.alignment = None
+        if config.shape == "encoder-decoder":
+            directions = 2 if config.bidirectional else 1
+            d_memory = config.hidden * directions
+            self.bridge = Bridge(d_memory, config.hidden, with_cell=config.cell == "lstm")
+            if config.attention != "none":
+                self.alignment = make_alignment(config.attention, config.hidden, d_memory)
+        initialise(self, config.forget_bias)
+
+    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
+        assert self.bridge is not None and encoded.state is not None
+        projected = [] if self.alignment is None else [self.alignment.remember(encoded.outputs)]
+        initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
+        return Memory(projected, encoded.real, initial)
+
+    def forward(
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        memory: Memory | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Encoded:
+        state = None if memory is None else memory.initial
+        outputs, state = self._read(ids, real, state, memory, trace)
+        return Encoded(outputs, real, state)
+
+    def start(
+        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
+    ) -> DecoderState:
+        """The state has the same size at any length, so capacity and fixed make no difference."""
+        initial = None if memory is None else memory.initial
+        if initial is None:
+            initial = self.recurrent.zero_state(rows, self.embedding.table.weight)
+        return DecoderState([initial.copy()], memory=memory)
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        before = state.layers[0]
+        assert isinstance(before, RecurrentState), "the state was started by another kind of model"
+        outputs, after = self._read(tokens, real, before, state.memory, trace)
+        state.layers = [after]
+        state.length += tokens.shape[1]
+        return outputs
+
+    def _read(
+        self,
+        ids: Tensor,
+        real: Tensor | None,
+        state: RecurrentState | None,
+        memory: Memory | None,
+        trace: NoTrace,
+    ) -> tuple[Tensor, RecurrentState]:
+        x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        outputs, after = self.recurrent(x, real, state, trace.at("recurrent"))
+        if self.alignment is not None:
+            assert memory is not None, "an encoder-decoder needs a memory"
+            outputs = self.alignment(
+                outputs, memory.projected[0], memory.mask, trace.at("alignment")
+            )
+        return self.dropout(outputs), after
+
+
+class Bridge(nn.Module):
+    """The decoder's first state: tanh(W s + b) of the encoder's last, both directions joined.
+
+    Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
+    """
+
+    def __init__(self, d_memory: int, hidden: int, *, with_cell: bool) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(d_memory, hidden)
+        self.cell = nn.Linear(d_memory, hidden) if with_cell else None
+
+    def forward(
+        self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
+    ) -> RecurrentState:
+        directions = self.hidden.in_features // state.hidden.shape[-1]
+        hidden = trace(
+            "hidden", torch.tanh(self.hidden(_top(state.hidden, directions)))
+        )  # (sources, hidden)
+        cell = None
+        if self.cell is not None and state.cell is not None:
+            cell = trace("cell", self.cell(_top(state.cell, directions))).expand(layers, -1, -1)
+        return RecurrentState(hidden.expand(layers, -1, -1), cell)
+
+
+def _top(layers: Tensor, directions: int) -> Tensor:
+    """The top layer of (layers * directions, rows, hidden), its directions side by side."""
+    return torch.cat(list(layers[-directions:]), dim=-1)
+
+
+def initialise(module: nn.Module, forget_bias: float) -> None:
+    """Start where training is easy.
+
+    Input weights: Xavier uniform, block by block, to keep the variance. Recurrent weights: orthogonal, block by
+    block, so that repeating them neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, but an
+    LSTM's forget gate starts open (Jozefowicz et al. 2015): with bias 0 it would halve the memory at every step.
+    Embeddings: standard deviation 1 / sqrt(d_model), so that a tied head starts with logits of about 1.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.RNNBase):
+            for name, weight in part.named_parameters():
+                if name.startswith("bias"):
+                    nn.init.zeros_(weight)
+                    if isinstance(part, nn.LSTM) and name.startswith("bias_ih"):
+                        nn.init.constant_(weight.chunk(4)[1], forget_bias)  # blocks: i, f, g, o
+                    continue
+                fill = nn.init.orthogonal_ if "_hh_" in name else nn.init.xavier_uniform_
+                for block in weight.split(part.hidden_size):
+                    fill(block)
+        elif isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)

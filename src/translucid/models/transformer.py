@@ -1,0 +1,304 @@
+"""The Transformer: encoder, decoder, encoder-decoder (Vaswani et al. 2017).
+
+Shapes: x (batch, length, d_model). Every combination of positions, norm, placement and activation.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
+from translucid.parts import masks
+from translucid.parts.activations import ActivationName
+from translucid.parts.attention import CrossAttention, Layout, SelfAttention, check_heads
+from translucid.parts.cache import DecoderState, KVCache, Memory, Slots, Timeline
+from translucid.parts.embedding import Embedding
+from translucid.parts.feedforward import GatedName, make_feedforward
+from translucid.parts.norms import NormName, make_norm
+from translucid.parts.positions import Learned, PositionName, make_positions
+from translucid.parts.residual import Placement, Residual
+from translucid.trace import NO_TRACE, NoTrace
+
+
+class TransformerConfig(SequenceConfig):
+    """A Transformer, in words and sizes."""
+
+    kind: Literal["transformer"] = "transformer"
+    heads: int = Field(default=4, gt=0)
+    kv_heads: int | None = Field(default=None, gt=0)  # None: as many as heads
+    layers: int = Field(default=4, gt=0)
+    decoder_layers: int | None = Field(default=None, gt=0)  # None: as many as layers
+    d_ff: int | None = Field(default=None, gt=0)  # None: four times d_model
+    activation: ActivationName | GatedName = "relu"
+    norm: NormName = "layer"
+    placement: Placement = "pre"
+    positions: PositionName = "sinusoidal"
+    max_length: int = Field(default=512, gt=0)  # the rows of a table of learned positions
+    rotary_base: float = Field(default=10000.0, gt=1)
+    rotary_scaling: float = Field(default=1.0, gt=0)
+    window: int | None = Field(default=None, gt=0)  # see only tokens nearer than this
+    scaled: bool = True  # divide the scores by sqrt(d_head)
+    bias: bool = True
+    count_padding: bool = False  # let padding into batch norm's statistics
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> "TransformerConfig":
+        check_heads(self.d_model, self.heads, self.kv_heads)
+        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
+            raise ValueError(
+                f"d_head is d_model / heads = {self.d_model // self.heads}, but rotary positions turn pairs; "
+                f"make it even"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; try {self.d_model + 1}"
+            )
+        return self
+
+
+class Layer(nn.Module):
+    """Self-attention, perhaps cross-attention, feed-forward; each within its residual frame."""
+
+    def __init__(self, config: TransformerConfig, *, cross: bool) -> None:
+        super().__init__()
+        c = config
+        self.self_attention = SelfAttention(
+            c.d_model, c.heads, c.kv_heads, bias=c.bias, scaled=c.scaled, dropout=c.dropout
+        )
+        self.self_attention_residual = _residual(c)
+        self.cross_attention: CrossAttention | None = None
+        if cross:
+            self.cross_attention = CrossAttention(
+                c.d_model, c.heads, c.kv_heads, bias=c.bias, scaled=c.scaled, dropout=c.dropout
+            )
+            self.cross_attention_residual = _residual(c)
+        self.feedforward = make_feedforward(
+            c.d_model, c.d_ff or 4 * c.d_model, c.activation, bias=c.bias, dropout=c.dropout
+        )
+        self.feedforward_residual = _residual(c)
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        real: Tensor | None = None,
+        *,
+        memory: tuple[Tensor, Tensor] | None = None,
+        memory_mask: Tensor | None = None,
+        cache: KVCache | None = None,
+        slots: Slots | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        frame, scope = self.self_attention_residual, trace.at("self_attention_residual")
+        y = frame.enter(x, real, scope)
+        y = self.self_attention(y, layout, cache, slots, trace.at("self_attention"))
+        x = frame.leave(x, y, real, scope)
+
+        if self.cross_attention is not None:
+            frame, scope = self.cross_attention_residual, trace.at("cross_attention_residual")
+            y = frame.enter(x, real, scope)
+            y = self.cross_attention(y, memory, Layout(memory_mask), trace.at("cross_attention"))
+            x = frame.leave(x, y, real, scope)
+
+        frame, scope = self.feedforward_residual, trace.at("feedforward_residual")
+        y = frame.enter(x, real, scope)
+        y = self.feedforward(y, trace.at("feedforward"))
+        return frame.leave(x, y, real, scope)
+
+
+def _residual(config: TransformerConfig) -> Residual:
+    norm = make_norm(config.norm, config.d_model, count_padding=config.count_padding)
+    return Residual(norm, config.placement, config.dropout)
+
+
+class Stack(nn.Module):
+    """Embedding, positions and layers: what encoder and decoder share."""
+
+    def __init__(
+        self, config: TransformerConfig, vocab: int, layers: int, *, cross: bool, causal: bool
+    ) -> None:
+        super().__init__()
+        self.causal, self.window = causal, config.window
+        self.embedding = Embedding(vocab, config.d_model, scale=True)
+        self.positions = make_positions(
+            config.positions,
+            d_model=config.d_model,
+            heads=config.heads,
+            max_length=config.max_length,
+            base=config.rotary_base,
+            scaling=config.rotary_scaling,
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
+        # In the pre order nothing has normalised the sum of all layers yet.
+        self.final_norm = make_norm(
+            config.norm if config.placement == "pre" else "none", config.d_model
+        )
+        self.d_output = config.d_model
+        initialise(self)
+
+    def embed(self, ids: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
+        x = self.embedding(ids, trace.at("embedding"))
+        return self.dropout(self.positions.add(x, positions, trace.at("positions")))
+
+    def layout(self, positions: Tensor, real: Tensor | None, trace: NoTrace) -> Layout:
+        """For a whole sequence at once."""
+        slots = torch.arange(positions.shape[1], device=positions.device)
+        return self._layout(positions, positions, slots, slots, real, trace)
+
+    def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
+        """For the newest tokens, which see the slots in use."""
+        keys = torch.arange(slots.extent, device=slots.index.device)
+        positions = timeline.positions[:, : slots.extent]
+        newest = timeline.positions.index_select(1, slots.index)
+        return self._layout(
+            newest, positions, slots.index, keys, timeline.real[:, : slots.extent], trace
+        )
+
+    def _layout(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        query_slots: Tensor,
+        key_slots: Tensor,
+        real: Tensor | None,
+        trace: NoTrace,
+    ) -> Layout:
+        angles = self.positions.angles(queries, trace.at("positions"))
+        bias = self.positions.bias(queries, keys, trace.at("positions"))
+        scope = trace.at("masks")
+        if real is None and self.window is None and not scope.wants("causal"):
+            return Layout(causal=self.causal, bias=bias, angles=angles)
+
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=queries.device)
+        if self.causal:
+            mask = scope("causal", masks.causal(query_slots, key_slots)[None, None])
+        if self.window is not None:
+            mask = mask & scope("window", masks.window(queries, keys, self.window))
+        if real is not None:
+            mask = mask & scope("padding", masks.padding(real))
+        return Layout(mask, bias=bias, angles=angles)
+
+
+class TransformerEncoder(Encoder, Stack):
+    """Every token sees every token."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        Stack.__init__(self, config, config.vocab, config.layers, cross=False, causal=False)
+
+    def forward(
+        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Encoded:
+        positions = token_positions(ids, real)
+        x = self.embed(ids, positions, trace)
+        layout = self.layout(positions, real, trace)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, layout, real, trace=trace.at(f"layers.{i}"))
+        return Encoded(self.final_norm(x, real, trace.at("final_norm")), real)
+
+
+class TransformerDecoder(Decoder, Stack):
+    """Every token sees itself and the tokens before it, and the memory if there is one."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        cross = config.shape == "encoder-decoder"
+        vocab = config.target_vocab or config.vocab
+        Stack.__init__(
+            self, config, vocab, config.decoder_layers or config.layers, cross=cross, causal=True
+        )
+
+    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
+        projected = [layer.cross_attention.remember(encoded.outputs) for layer in self.layers]
+        return Memory(projected, encoded.real)
+
+    def forward(
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        memory: Memory | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Encoded:
+        positions = token_positions(ids, real)
+        x = self.embed(ids, positions, trace)
+        layout = self.layout(positions, real, trace)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, layout, real, **_memory_of(memory, i), trace=trace.at(f"layers.{i}"))
+        return Encoded(self.final_norm(x, real, trace.at("final_norm")), real)
+
+    def start(
+        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
+    ) -> DecoderState:
+        self.positions.check(capacity - 1)
+        like = self.embedding.table.weight
+        attentions = [layer.self_attention for layer in self.layers]
+        caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]
+        return DecoderState(
+            caches, timeline=Timeline(rows, capacity, like.device, fixed), memory=memory
+        )
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        timeline = state.timeline
+        assert timeline is not None, "the state was started by another kind of model"
+        slots = timeline.advance(
+            torch.ones_like(tokens, dtype=torch.bool) if real is None else real
+        )
+        state.length += tokens.shape[1]
+        x = self.embed(tokens, timeline.positions.index_select(1, slots.index), trace)
+        layout = self.step_layout(timeline, slots, trace)
+        for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
+            x = layer(
+                x,
+                layout,
+                real,
+                **_memory_of(state.memory, i),
+                cache=cache,
+                slots=slots,
+                trace=trace.at(f"layers.{i}"),
+            )
+        return self.final_norm(x, real, trace.at("final_norm"))
+
+
+def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
+    """(batch, length), or (1, length) when no row is padded."""
+    if real is None:
+        return torch.arange(ids.shape[1], device=ids.device)[None]
+    return masks.positions(real)
+
+
+def _memory_of(memory: Memory | None, layer: int) -> dict[str, object]:
+    if memory is None:
+        return {}
+    mask = None if memory.mask is None else masks.padding(memory.mask)
+    return {"memory": memory.projected[layer], "memory_mask": mask}
+
+
+def initialise(stack: Stack) -> None:
+    """Start where training is easy.
+
+    Linear layers: Xavier uniform, so that a layer keeps the variance of what passes through it, forward and
+    backward. What a layer writes into the residual stream is scaled down by sqrt(2 * layers), so that
+    the stream does not grow with depth (Radford et al. 2019). Embeddings: standard deviation 1 / sqrt(d_model),
+    which is 1 after the embedding's scale and gives a tied head logits of about 1. Biases: 0.
+    """
+    for module in stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        elif isinstance(module, Learned):
+            nn.init.normal_(module.table, std=0.02)
+    with torch.no_grad():
+        for name, weight in stack.named_parameters():
+            if name.endswith(".output.weight"):
+                weight /= math.sqrt(2 * len(stack.layers))

@@ -1,0 +1,1 @@
+"""The parts that models are made of. Each computes one formula and shows every step of it."""

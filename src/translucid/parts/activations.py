@@ -1,0 +1,52 @@
+"""Activations, by name, and the softmax.
+
+Each acts on every entry alone, except the softmax, which acts along the last axis.
+"""
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.trace import NO_TRACE, NoTrace
+
+ActivationName = Literal["identity", "sigmoid", "tanh", "relu", "gelu", "silu"]
+
+
+def identity(x: Tensor) -> Tensor:
+    """x; a layer without an activation is an affine map."""
+    return x
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x Φ(x), with the exact normal distribution function (not the tanh approximation)."""
+    return F.gelu(x)
+
+
+ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
+    "identity": identity,
+    "sigmoid": torch.sigmoid,  # 1 / (1 + e^-x), slope at most 1/4
+    "tanh": torch.tanh,  # slope at most 1, reached at 0
+    "relu": torch.relu,  # max(0, x), slope 0 at x = 0
+    "gelu": gelu,
+    "silu": F.silu,  # x sigmoid(x)
+}
+assert set(ACTIVATIONS) == set(get_args(ActivationName))
+
+
+def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+    """e^x / Σ e^x along the last axis; a row of nothing but -inf gives zeros, not NaN.
+
+    The largest entry is subtracted first (`shift`), which changes nothing but the range of
+    the exponentials. Editing `shift` to 0 gives the textbook form, which overflows.
+    """
+    if not trace.wants("shift", "exponentials", "normaliser"):
+        # The guard costs a pass over x, and only a fully masked row needs it.
+        return torch.softmax(x, dim=-1).masked_fill(x.amax(-1, keepdim=True) == -torch.inf, 0.0)
+    shift = x.detach().amax(dim=-1, keepdim=True)  # (..., 1)
+    shift = trace("shift", shift.masked_fill(shift == -torch.inf, 0.0))
+    exponentials = trace("exponentials", torch.exp(x - shift))
+    normaliser = trace("normaliser", exponentials.sum(dim=-1, keepdim=True))  # (..., 1)
+    return exponentials / normaliser.masked_fill(normaliser == 0.0, 1.0)

@@ -1,0 +1,78 @@
+"""Attention for recurrent decoders: one alignment of each target position to the source.
+
+Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (rows, queries, keys).
+The decoder's state asks AFTER its step (Luong et al. 2015, https://arxiv.org/abs/1508.04025), so that all
+positions of a known target are aligned at once; the score is Bahdanau's or Luong's.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from translucid.parts.activations import softmax
+from translucid.trace import NO_TRACE, NoTrace
+
+AlignmentName = Literal["additive", "dot"]
+
+
+class Alignment(nn.Module):
+    """context = Σ pattern · memory; output = tanh(W [context; hidden])."""
+
+    def __init__(self, d_query: int, d_memory: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(d_memory, d_query, bias=False)
+        self.output = nn.Linear(d_memory + d_query, d_query)
+
+    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory, projected once."""
+        return self.key(memory), memory
+
+    def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
+        """How well each target state fits each source position: (rows, queries, keys)."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run (beams)."""
+        beams = hidden.shape[0] // memory[0].shape[0]
+        keys, values = (t.repeat_interleave(beams, dim=0) for t in memory)
+        scores = trace("scores", self.score(hidden, keys, trace))
+        if mask is not None:
+            scores = scores.masked_fill(~mask.repeat_interleave(beams, dim=0)[:, None], -torch.inf)
+        pattern = trace("pattern", softmax(scores, trace))
+        context = trace("context", pattern @ values)  # (rows, queries, d_memory)
+        return trace("output", torch.tanh(self.output(torch.cat([context, hidden], dim=-1))))
+
+
+class AdditiveAlignment(Alignment):
+    """score = vᵀ tanh(W h + U m). Bahdanau, Cho & Bengio 2015, https://arxiv.org/abs/1409.0473"""
+
+    def __init__(self, d_query: int, d_memory: int) -> None:
+        super().__init__(d_query, d_memory)
+        self.query = nn.Linear(d_query, d_query)
+        self.energy = nn.Linear(d_query, 1, bias=False)
+
+    def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
+        query = trace("query", self.query(hidden))  # (rows, queries, d_query)
+        key = trace("key", keys)  # (rows, keys, d_query)
+        return self.energy(torch.tanh(query[:, :, None] + key[:, None])).squeeze(-1)
+
+
+class DotAlignment(Alignment):
+    """score = hᵀ W m: Luong's dot product, with the memory first brought to the decoder's size."""
+
+    def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
+        query = trace("query", hidden)
+        key = trace("key", keys)
+        return query @ key.transpose(1, 2)
+
+
+def make_alignment(name: AlignmentName, d_query: int, d_memory: int) -> Alignment:
+    """The alignment of this name."""
+    return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_memory)

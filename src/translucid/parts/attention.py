@@ -1,0 +1,244 @@
+"""Attention: each query takes a weighted mean of the values, by how well it matches the keys.
+
+Shapes: x (batch, positions, d_model); per head (batch, heads, positions, d_head).
+Masks are boolean and broadcast to (batch, heads, queries, keys); True means "may attend".
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.errors import ConfigError
+from translucid.parts import masks
+from translucid.parts.activations import softmax
+from translucid.parts.cache import KVCache, Slots
+from translucid.parts.positions import rotate
+from translucid.trace import NO_TRACE, NoTrace
+
+# Whoever looks at one of these sees the computation by hand; else a fused kernel runs.
+INSIDE = (
+    "scale",
+    "scores",
+    "scaled",
+    "mask",
+    "masked",
+    "shift",
+    "exponentials",
+    "normaliser",
+    "pattern",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all layers of a stack share: who may see whom, and where everyone stands."""
+
+    mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: all may attend
+    causal: bool = False  # with mask None: only the past, without building the mask
+    bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
+    angles: Tensor | None = None  # (batch, queries, d_head / 2)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    *,
+    scaled: bool = True,
+    dropout: float = 0.0,
+    trace: NoTrace = NO_TRACE,
+) -> Tensor:
+    """softmax(q kᵀ / sqrt(d_head) + bias) v; a query that may see nothing gets zeros.
+
+    q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
+    heads / kv_heads query heads.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
+    if not trace.wants(*INSIDE):
+        return _attend_fused(q, k, v, layout, scale, dropout)
+
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    mask = layout.mask
+    if layout.causal:
+        slots = torch.arange(q.shape[2], device=q.device)
+        mask = masks.causal(slots, slots)[None, None]
+    if mask is None:
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=q.device)
+
+    scores = trace("scores", q @ k.transpose(-2, -1))  # (batch, heads, queries, keys)
+    rescaled = scores * trace("scale", scores.new_tensor(scale))
+    if layout.bias is not None:
+        rescaled = rescaled + layout.bias.to(scores.dtype)
+    rescaled = trace("scaled", rescaled)
+    mask = trace("mask", mask.expand_as(scores))
+    masked = trace("masked", rescaled.masked_fill(~mask, -torch.inf))
+    pattern = trace("pattern", softmax(masked, trace))
+    return F.dropout(pattern, dropout) @ v
+
+
+def _attend_fused(
+    q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
+) -> Tensor:
+    mask = layout.mask
+    if layout.bias is not None:
+        mask = _as_bias(layout, q)
+    return F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        is_causal=layout.causal and mask is None,
+        dropout_p=dropout,
+        scale=scale,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+
+
+def _as_bias(layout: Layout, q: Tensor) -> Tensor:
+    """Mask and bias as one tensor to add to the scores."""
+    assert layout.bias is not None
+    bias = layout.bias.to(q.dtype)
+    mask = layout.mask
+    if layout.causal:
+        slots = torch.arange(q.shape[2], device=q.device)
+        mask = masks.causal(slots, slots)
+    return bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+
+
+class MultiHead(nn.Module):
+    """What self- and cross-attention share: the sizes, the heads, the output projection."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        *,
+        bias: bool = True,
+        scaled: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_heads(d_model, heads, kv_heads)
+        self.heads = heads
+        self.kv_heads = kv_heads or heads
+        self.d_head = d_model // heads
+        self.scaled, self.dropout = scaled, dropout
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def _heads(self, x: Tensor, heads: int) -> Tensor:
+        return x.unflatten(-1, (heads, self.d_head)).transpose(
+            1, 2
+        )  # (batch, heads, positions, d_head)
+
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, layout: Layout, trace: NoTrace) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend(q, k, v, layout, scaled=self.scaled, dropout=dropout, trace=trace)
+        mixed = trace("mixed", mixed)  # (batch, heads, queries, d_head)
+        return trace("output", self.output(mixed.transpose(1, 2).flatten(2)))
+
+
+class SelfAttention(MultiHead):
+    """Queries, keys and values from the same positions, by one fused projection."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        *,
+        bias: bool = True,
+        scaled: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(d_model, heads, kv_heads, bias=bias, scaled=scaled, dropout=dropout)
+        self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        cache: KVCache | None = None,
+        slots: Slots | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """With a cache, the new keys and values go to `slots` and the queries see all slots."""
+        query, key, value = self.qkv(x).split(
+            [n * self.d_head for n in (self.heads, self.kv_heads, self.kv_heads)], dim=-1
+        )
+        q = trace("query", self._heads(query, self.heads))
+        k = trace("key", self._heads(key, self.kv_heads))
+        v = trace("value", self._heads(value, self.kv_heads))
+        if layout.angles is not None:
+            q = trace("rotated_query", rotate(q, layout.angles))
+            k = trace("rotated_key", rotate(k, layout.angles))
+        if cache is not None:
+            assert slots is not None, "a cache needs to know where to write"
+            k, v = cache.append(k, v, slots)
+        return self._mix(q, k, v, layout, trace)
+
+
+class CrossAttention(MultiHead):
+    """Queries from the decoder, keys and values from a memory that does not change while decoding."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        *,
+        bias: bool = True,
+        scaled: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(d_model, heads, kv_heads, bias=bias, scaled=scaled, dropout=dropout)
+        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
+
+    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory (sources, keys, d_model), projected once."""
+        key, value = self.kv(memory).chunk(2, dim=-1)
+        return self._heads(key, self.kv_heads), self._heads(value, self.kv_heads)
+
+    def forward(
+        self, x: Tensor, memory: tuple[Tensor, Tensor], layout: Layout, trace: NoTrace = NO_TRACE
+    ) -> Tensor:
+        """A memory of fewer rows than x is shared: each source serves as many rows in a run (beams)."""
+        q = trace("query", self._heads(self.query(x), self.heads))
+        k, v = memory
+        beams = x.shape[0] // k.shape[0]
+        if beams == 1 or trace.wants(*INSIDE, "key", "value", "mixed"):
+            # Whoever looks sees one row for each row of x; otherwise nothing is copied.
+            k, v = k.repeat_interleave(beams, dim=0), v.repeat_interleave(beams, dim=0)
+            mask = None if layout.mask is None else layout.mask.repeat_interleave(beams, dim=0)
+            return self._mix(q, trace("key", k), trace("value", v), Layout(mask), trace)
+        # (sources * beams, heads, queries, d_head) -> (sources, heads, beams * queries, d_head)
+        folded = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
+        mixed = attend(folded, k, v, layout, scaled=self.scaled)
+        mixed = mixed.unflatten(2, (beams, -1)).transpose(1, 2).flatten(0, 1)
+        return trace("output", self.output(mixed.transpose(1, 2).flatten(2)))
+
+
+def check_heads(d_model: int, heads: int, kv_heads: int | None) -> None:
+    """Refuse sizes that do not divide, with sizes that do."""
+    if d_model % heads:
+        raise ConfigError(
+            f"d_model {d_model} is not a multiple of heads {heads}; try {_divisors(d_model, heads)}"
+        )
+    if kv_heads is not None and heads % kv_heads:
+        raise ConfigError(
+            f"heads {heads} is not a multiple of kv_heads {kv_heads}; try {_divisors(heads, kv_heads)}"
+        )
+
+
+def _divisors(number: int, near: int) -> str:
+    """The divisors of a number on either side of a wrong one, as "4 or 8"."""
+    divisors = [n for n in range(1, number + 1) if number % n == 0]
+    below = [n for n in divisors if n < near][-1:]
+    above = [n for n in divisors if n > near][:1]
+    return " or ".join(str(n) for n in below + above)

@@ -1,0 +1,46 @@
+"""Who may see whom. Masks are boolean, True means "may attend", everywhere.
+
+A token mask is (batch, length), True at real tokens. An attention mask broadcasts to
+(batch, heads, queries, keys).
+"""
+
+import torch
+from torch import Tensor
+
+
+def causal(queries: Tensor, keys: Tensor) -> Tensor:
+    """A query sees its own slot and the earlier ones: the diagonal stays.
+
+    `queries` and `keys` are slot numbers, (queries,) and (keys,), so that a decoder in the middle of
+    a sequence uses the same rule as one that sees it whole.
+    """
+    return keys[None, :] <= queries[:, None]  # (queries, keys)
+
+
+def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
+    """A query sees keys fewer than `reach` positions away, on either side.
+
+    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count as distance.
+    """
+    return (
+        queries[:, None, :, None] - keys[:, None, None, :]
+    ).abs() < reach  # (batch, 1, queries, keys)
+
+
+def padding(real: Tensor) -> Tensor:
+    """Nobody sees padding. real: (batch, keys), True at real tokens."""
+    return real[:, None, None, :]  # (batch, 1, 1, keys)
+
+
+def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
+    """Token mask of right-padded rows with these lengths."""
+    return torch.arange(length, device=lengths.device) < lengths[:, None]  # (batch, length)
+
+
+def positions(real: Tensor) -> Tensor:
+    """The place of each token among the real tokens of its row, so padding moves nothing.
+
+    Padding before the first token gets 0, later padding the place of the token before it; neither is
+    ever attended to.
+    """
+    return (real.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)

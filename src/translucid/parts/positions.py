@@ -1,0 +1,169 @@
+"""Where a token stands: five ways to tell an attention layer, which by itself cannot know.
+
+A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
+(sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores (ALiBi).
+Positions are (batch, length) and come from the token mask or the decoder state, never from the
+padded index.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from translucid.errors import ConfigError, InputError
+from translucid.trace import NO_TRACE, NoTrace
+
+PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+
+
+class NoPositions(nn.Module):
+    """No position at all; also the shape of every scheme."""
+
+    def check(self, farthest: int) -> None:
+        """Raise if this position cannot be told."""
+
+    def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        """x (batch, length, d_model), with the positions added."""
+        return x
+
+    def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
+        """The angles (batch, length, d_head / 2) by which to turn queries and keys."""
+        return None
+
+    def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
+        """What to add to the scores (batch, heads, queries, keys)."""
+        return None
+
+
+def frequencies(d: int, base: float = 10000.0) -> Tensor:
+    """1 / base^(2i/d) for each pair i of dimensions; computed in float64."""
+    return base ** -(torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d / 2,)
+
+
+class Sinusoidal(NoPositions):
+    """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); fixed, never trained.
+
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    """
+
+    def __init__(self, d_model: int, base: float = 10000.0) -> None:
+        super().__init__()
+        if d_model % 2:
+            raise ConfigError(
+                f"d_model {d_model} is odd, but sinusoidal positions come in pairs; try {d_model + 1}"
+            )
+        self.d_model, self.base = d_model, base
+
+    def encode(self, positions: Tensor) -> Tensor:
+        """The rows of the table for these positions, in float64: (..., d_model)."""
+        turn = positions.to(torch.float64)[..., None] * frequencies(self.d_model, self.base).to(
+            positions.device
+        )
+        return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even, cosine odd
+
+    def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        encoding = trace("encoding", self.encode(positions).to(x.dtype))
+        return trace("output", x + encoding)
+
+
+class Learned(NoPositions):
+    """One trained vector per position, up to `max_length` of them."""
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, d_model))
+
+    def check(self, farthest: int) -> None:
+        limit = self.table.shape[0]
+        if farthest >= limit:
+            raise InputError(
+                f"position {farthest} was asked for, but learned positions end at {limit - 1} "
+                f"(max_length {limit}); shorten the input, raise max_length, or use sinusoidal, rotary "
+                f"or alibi positions"
+            )
+
+    def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        limit = self.table.shape[0]
+        # Reading a position off a GPU makes it wait, so there only inputs that might be too long are read.
+        if positions.device.type == "cpu" or x.shape[1] > limit:
+            self.check(int(positions.max()) if positions.numel() else 0)
+        encoding = trace("encoding", self.table[positions])
+        return trace("output", x + encoding)
+
+
+class Rotary(NoPositions):
+    """Turn each pair (2i, 2i+1) of a query and key by p / base^(2i/d): scores see p - q alone.
+
+    `scaling` divides the positions (linear interpolation), so a model trained to length n can be
+    read at n * scaling. Su et al. 2021, https://arxiv.org/abs/2104.09864; Chen et al. 2023,
+    https://arxiv.org/abs/2306.15595
+    """
+
+    def __init__(self, d_head: int, base: float = 10000.0, scaling: float = 1.0) -> None:
+        super().__init__()
+        if d_head % 2:
+            raise ConfigError(
+                f"d_head {d_head} is odd, but rotary positions turn pairs; make d_model / heads even"
+            )
+        self.d_head, self.base, self.scaling = d_head, base, scaling
+
+    def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        turn = frequencies(self.d_head, self.base).to(positions.device)
+        return trace("angles", positions.to(torch.float64)[..., None] / self.scaling * turn)
+
+
+def rotate(x: Tensor, angles: Tensor) -> Tensor:
+    """Turn the pairs of x (batch, heads, length, d_head) by angles (batch, length, d_head / 2)."""
+    cos = angles.cos().to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
+    sin = angles.sin().to(x.dtype)[:, None]
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+class Alibi(NoPositions):
+    """Subtract slope * distance from each score; head h has slope 2^(-8h/heads), h from 1.
+
+    The same geometric slopes for every number of heads. Press, Smith & Lewis 2022,
+    https://arxiv.org/abs/2108.12409
+    """
+
+    slopes: Tensor
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        slopes = 2.0 ** -(8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
+        self.register_buffer("slopes", slopes, persistent=False)
+
+    def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        distance = (queries[:, :, None] - keys[:, None, :]).abs()  # (batch, queries, keys)
+        return trace("bias", -self.slopes[:, None, None] * distance[:, None])
+
+
+def make_positions(
+    name: PositionName,
+    *,
+    d_model: int,
+    heads: int,
+    max_length: int,
+    base: float = 10000.0,
+    scaling: float = 1.0,
+) -> NoPositions:
+    """The scheme of this name."""
+    match name:
+        case "sinusoidal":
+            return Sinusoidal(d_model, base)
+        case "learned":
+            return Learned(d_model, max_length)
+        case "rotary":
+            return Rotary(d_model // heads, base, scaling)
+        case "alibi":
+            return Alibi(heads)
+        case "none":
+            return NoPositions()
+
+
+def period(pair: int, d_model: int, base: float = 10000.0) -> float:
+    """How many positions pair i takes for one turn: 2π base^(2i/d)."""
+    return 2 * math.pi / float(frequencies(d_model, base)[pair])

@@ -1,0 +1,233 @@
+"""The glass: how every intermediate of every model is read and replaced.
+
+A part writes `x = trace("pattern", x)`. With `NO_TRACE` that is the identity and vanishes under
+`torch.compile`. With a `Trace` the value is kept under its full name, such as
+`decoder.layers.2.cross_attention.pattern`, and may be replaced on the way. What each name means
+stands in `catalogue.py`.
+
+Patterns are shell globs over full names: `*` crosses dots, so `*.pattern` is every attention
+pattern. A recurrent loop writes the same name once per position; reading joins the positions
+along axis 1, and `name@3` means position 3 alone, in patterns and in look-ups.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import translate
+
+import torch
+from torch import Tensor
+
+from translucid.errors import TraceBudgetError, TraceError, UnknownPointError, nearest
+
+Edit = Callable[[Tensor], Tensor] | float
+
+DEFAULT_BUDGET = 2**30  # bytes: a small model is seen whole, a large one does not fill the machine
+
+
+class NoTrace:
+    """Nobody looks: every call is the identity."""
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return value
+
+    def at(self, scope: str) -> "NoTrace":
+        """The same trace, for a part that stands under `scope`."""
+        return self
+
+    def step(self, position: int) -> "NoTrace":
+        """The same trace, for one position of a loop over time."""
+        return self
+
+    def wants(self, *names: str) -> bool:
+        """Will anyone look at one of these points? If not, a part may use a fused kernel."""
+        return False
+
+
+NO_TRACE = NoTrace()
+
+
+class Trace(NoTrace):
+    """What one run of a model computed, by name; and what to change while it runs.
+
+    keep: patterns of the points to keep.
+    edit: pattern -> a function of the value, or a number that fills it. Edits come before keeping.
+    budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
+    device: where to keep the values, such as "cpu"; by default where they were made.
+    """
+
+    def __init__(
+        self,
+        keep: str | Sequence[str] = "*",
+        *,
+        edit: Mapping[str, Edit] | None = None,
+        budget_bytes: int | None = DEFAULT_BUDGET,
+        device: torch.device | str | None = None,
+    ) -> None:
+        keep = [keep] if isinstance(keep, str) else list(keep)
+        self._keep = [_Pattern(glob) for glob in keep]
+        self._edit = [(_Pattern(glob), change) for glob, change in (edit or {}).items()]
+        self._values: dict[str, Tensor | dict[int, Tensor]] = {}
+        self._met: set[str] = set()
+        self._budget = budget_bytes
+        self._device = device
+        self.bytes = 0
+
+    # ---- writing, by the parts ----
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return self._pass(name, None, value)
+
+    def at(self, scope: str) -> NoTrace:
+        return _Scope(self, scope + ".", None)
+
+    def step(self, position: int) -> NoTrace:
+        return _Scope(self, "", position)
+
+    def wants(self, *names: str) -> bool:
+        return any(
+            pattern.covers(name)
+            for name in names
+            for pattern in (*self._keep, *(glob for glob, _ in self._edit))
+        )
+
+    def _pass(self, name: str, position: int | None, value: Tensor) -> Tensor:
+        self._met.add(name)
+        for pattern, change in self._edit:
+            if pattern.matches(name, position):
+                value = _changed(name, value, change)
+        if any(pattern.matches(name, position) for pattern in self._keep):
+            self._store(name, position, value)
+        return value
+
+    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+        size = value.numel() * value.element_size()
+        if self._budget is not None and self.bytes + size > self._budget:
+            raise TraceBudgetError(
+                f"keeping {name} {tuple(value.shape)} would bring the trace to "
+                f"{self.bytes + size:,} bytes, over its budget of {self._budget:,}; "
+                f'keep fewer points (keep="*.pattern"), shorten the input, or raise budget_bytes'
+            )
+        if self._device is not None:
+            value = value.to(self._device)
+        if position is None:
+            self._refuse_twice(name in self._values, name)
+            self._values[name] = value
+        else:
+            steps = self._values.setdefault(name, {})
+            assert isinstance(steps, dict), f"{name} is written both in a loop and outside one"
+            self._refuse_twice(position in steps, f"{name}@{position}")
+            steps[position] = value
+        self.bytes += size
+
+    def _refuse_twice(self, there: bool, name: str) -> None:
+        if there:
+            raise TraceError(
+                f"{name} is in this trace already; a Trace holds one run, make a new one"
+            )
+
+    # ---- reading, by people ----
+
+    def __getitem__(self, name: str) -> Tensor:
+        base, _, position = name.partition("@")
+        if base not in self._values:
+            raise UnknownPointError(self._unknown(base))
+        value = self._values[base]
+        if isinstance(value, Tensor):
+            if position:
+                raise UnknownPointError(
+                    f"{base} is not written step by step; leave out @{position}"
+                )
+            return value
+        if position:
+            if not position.isdigit() or int(position) not in value:
+                raise UnknownPointError(f"{name}: the positions are {min(value)} to {max(value)}")
+            return value[int(position)]
+        return torch.stack([value[t] for t in sorted(value)], dim=1)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """The kept names that match, in the order the model wrote them."""
+        glob = _Pattern(pattern)
+        return [name for name in self._values if glob.matches(name, None)]
+
+    def check(self) -> None:
+        """Raise if a pattern met no point: a misspelt edit must not pass for an edit without effect."""
+        for pattern in (*self._keep, *(glob for glob, _ in self._edit)):
+            if pattern.glob != "*" and not any(pattern.covers(name) for name in self._met):
+                raise UnknownPointError(
+                    f"the pattern {pattern.glob!r} matches no point of this model. "
+                    + _suggest(pattern.glob, self._met)
+                )
+
+    def _unknown(self, name: str) -> str:
+        if name in self._met:
+            return f"{name} was computed but not kept; add it to keep"
+        return f"no point is called {name!r}. " + _suggest(name, self._values)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} points, {self.bytes:,} bytes)"
+
+
+class _Scope(NoTrace):
+    """A trace as one part sees it: names get a prefix, and within a loop a position."""
+
+    def __init__(self, root: Trace, prefix: str, position: int | None) -> None:
+        self._root, self._prefix, self._position = root, prefix, position
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return self._root._pass(self._prefix + name, self._position, value)
+
+    def at(self, scope: str) -> NoTrace:
+        return _Scope(self._root, f"{self._prefix}{scope}.", self._position)
+
+    def step(self, position: int) -> NoTrace:
+        return _Scope(self._root, self._prefix, position)
+
+    def wants(self, *names: str) -> bool:
+        return self._root.wants(*(self._prefix + name for name in names))
+
+
+class _Pattern:
+    """One glob, with an optional `@position`."""
+
+    def __init__(self, glob: str) -> None:
+        base, _, position = glob.partition("@")
+        if position and not position.isdigit():
+            raise TraceError(f"{glob!r}: after @ comes one position, such as @3")
+        self.glob = glob
+        self._regex = re.compile(translate(base))
+        self._position = int(position) if position else None
+
+    def covers(self, name: str) -> bool:
+        """May the pattern match this name at some position?"""
+        return self._regex.match(name) is not None
+
+    def matches(self, name: str, position: int | None) -> bool:
+        return self._position in (None, position) and self.covers(name)
+
+
+def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
+    if not callable(change):
+        return torch.full_like(value, change)
+    edited = change(value)
+    if edited.shape != value.shape:
+        raise TraceError(
+            f"the edit of {name} returned shape {tuple(edited.shape)}; "
+            f"it must keep the shape {tuple(value.shape)}"
+        )
+    return edited
+
+
+def _suggest(given: str, names: Mapping[str, object] | set[str]) -> str:
+    close = nearest(given, names)
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return "trace.names() lists the names." if names else "The trace is empty."

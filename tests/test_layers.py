@@ -1,0 +1,203 @@
+"""Imports point down the list of layers, and no files import each other in a circle.
+
+Every import counts for the layers, also one inside a function or under TYPE_CHECKING: it shows what
+a file knows about. For circles, only those count that run while the file is loaded.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "translucid"
+SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
+
+# A file imports its own folder and the lines above its own; those on one line never each other.
+LAYERS = [
+    {"errors"},
+    {"catalogue"},
+    {"recipe", "trace"},
+    {"parts"},
+    {"models", "data"},
+    {"decoding"},
+    {"tasks"},
+    {"training", "interop"},
+    {"glass", "lab"},
+    {"studio", "serving"},
+    {"cli"},
+]
+RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line}
+EXEMPT = {"__init__", "__main__", "_version"}  # the front door looks everywhere; anyone may ask it
+
+
+def read_sources() -> dict[str, str]:
+    """The text of every source file by its module name; a folder's __init__ keeps that ending."""
+    texts = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        texts[".".join(parts)] = path.read_text("utf-8")
+    return texts
+
+
+def problems(sources: dict[str, str]) -> list[str]:
+    """What is wrong with the imports of these files, one sentence each."""
+    found: list[str] = []
+    edges: dict[str, set[str]] = {name: set() for name in sources}
+    for name in sorted(sources):
+        own = top(name)
+        if own not in RANK and own not in EXEMPT:
+            found.append(f"{name}: the layer list does not know {own!r}")
+            continue
+        for target, at_load in imports(name, sources):
+            if at_load:
+                edges[name].add(target)
+            other = top(target)
+            if own in EXEMPT or other in (own, "_version"):
+                continue
+            if other == "__init__":
+                found.append(f"{name} imports the public surface; import the module itself")
+            elif other not in RANK:
+                found.append(f"{name} imports {target}: the layer list does not know {other!r}")
+            elif RANK[other] == RANK[own]:
+                found.append(f"{name} imports {target}: {own} and {other} stand on one line")
+            elif RANK[other] > RANK[own]:
+                found.append(f"{name} imports {target}: {other} stands below {own}")
+    return found + [f"import circle: {' -> '.join(circle)}" for circle in circles(edges)]
+
+
+def top(name: str) -> str:
+    """`translucid.parts.norms` -> `parts`"""
+    return name.split(".")[1]
+
+
+def imports(name: str, sources: dict[str, str]) -> Iterator[tuple[str, bool]]:
+    """The package's files that this file imports, and whether it does so while being loaded."""
+    for node, at_load in walk(ast.parse(sources[name]), at_load=True):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == PACKAGE:
+                    yield file_of(alias.name, sources), at_load
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:  # `from ..parts import x`, counted from this file's folder
+                folder = name.split(".")[: -node.level]
+                base = ".".join([*folder, base]) if base else ".".join(folder)
+            if base.split(".")[0] == PACKAGE:
+                for alias in node.names:  # `from package import module`, or a name in a module
+                    module = f"{base}.{alias.name}"
+                    is_file = module in sources or f"{module}.__init__" in sources
+                    yield file_of(module if is_file else base, sources), at_load
+
+
+def file_of(module: str, sources: dict[str, str]) -> str:
+    is_folder = module == PACKAGE or f"{module}.__init__" in sources
+    return f"{module}.__init__" if is_folder else module
+
+
+def walk(node: ast.AST, at_load: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        yield child, at_load
+        yield from walk(child, at_load and not inside and not typing_only)
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Each circle that a walk along the imports runs into, from its first name back to it."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> None:
+        if name in path:
+            found.append([*path[path.index(name) :], name])
+        elif name not in done:
+            for target in sorted(edges.get(name, ())):
+                visit(target, [*path, name])
+            done.add(name)
+
+    for name in sorted(edges):
+        visit(name, [])
+    return found
+
+
+def test_the_source_keeps_to_the_layers() -> None:
+    sources = read_sources()
+    assert f"{PACKAGE}.errors" in sources  # the right folder was read
+    assert problems(sources) == []
+
+
+GOOD = {
+    "__init__": "from translucid.models import build",
+    "__main__": "from translucid.cli import main",
+    "_version": "",
+    "errors": "import json",
+    "catalogue": "from translucid.errors import TraceError",
+    "trace": "import translucid.catalogue, translucid.errors",
+    "parts.__init__": "",
+    "parts.cache": "from translucid.trace import NO_TRACE",
+    "parts.attention": "from translucid.parts.cache import KVCache\nfrom . import cache",
+    "models.__init__": "from translucid.models.base import Model\nfrom .base import Model",
+    "models.base": "from ..parts import attention\nfrom translucid._version import __version__",
+    "data.readers": "",
+    "cli.__init__": "def main():\n    from translucid.models import build",
+}
+BAD = {
+    "upwards": ("parts.cache", "import translucid.models.base", "models stands below parts"),
+    "from the package": ("parts.cache", "from translucid.models import base", "models stands"),
+    "a folder by name": ("parts.cache", "from translucid import models", "models stands below"),
+    "relative": ("parts.cache", "from ..models import base", "models stands below parts"),
+    "relative to a folder": ("parts.__init__", "from ..models import base", "models stands below"),
+    "in a function": ("errors", "def f():\n    import translucid.trace", "trace stands below"),
+    "in a method": (
+        "errors",
+        "class A:\n  def f(self):\n    try:\n      import translucid.trace\n    finally: pass",
+        "trace stands below errors",
+    ),
+    "for types only": (
+        "errors",
+        "import typing\nif typing.TYPE_CHECKING:\n    from translucid.trace import Trace",
+        "trace stands below errors",
+    ),
+    "a sibling": ("data.readers", "import translucid.models", "data and models stand on one line"),
+    "the public surface": ("data.readers", "import translucid", "imports the public surface"),
+    "a public name": ("data.readers", "from translucid import build", "imports the public surface"),
+    "an unknown target": ("data.readers", "import translucid.utils", "does not know 'utils'"),
+    "an unknown file": ("utils", "", "does not know 'utils'"),
+    "a circle of two": (
+        "parts.cache",
+        "import translucid.parts.attention",
+        "translucid.parts.attention -> translucid.parts.cache -> translucid.parts.attention",
+    ),
+    "a circle with a folder": (
+        "models.base",
+        "from translucid.models import Model",
+        "translucid.models.__init__ -> translucid.models.base -> translucid.models.__init__",
+    ),
+    "a circle in a class": (
+        "parts.cache",
+        "class A:\n    import translucid.parts.attention",
+        "import circle",
+    ),
+}
+
+
+def named(files: dict[str, str]) -> dict[str, str]:
+    return {f"{PACKAGE}.{name}": text for name, text in files.items()}
+
+
+def test_good_imports_pass() -> None:
+    assert problems(named(GOOD)) == []
+
+
+def test_a_late_import_closes_no_circle() -> None:
+    late = "def f():\n    from translucid.parts.attention import attend"
+    assert problems(named(GOOD | {"parts.cache": late})) == []
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_planted_imports_are_reported(case: str) -> None:
+    file, text, message = BAD[case]
+    found = problems(named(GOOD | {file: text}))
+    assert found
+    assert message in found[0]  # an upward import often closes a circle too: named second

@@ -1,0 +1,54 @@
+"""The public names are promises: adding or removing one is a decision, made here."""
+
+import subprocess
+import sys
+
+import pytest
+
+import translucid
+
+PUBLIC = [
+    "NO_TRACE",
+    "Trace",
+    "TranslucidError",
+    "__version__",
+    "build",
+    "worked",
+]
+
+
+def test_the_list_is_frozen() -> None:
+    assert translucid.__all__ == PUBLIC
+
+
+def test_the_list_is_sorted() -> None:
+    assert translucid.__all__ == sorted(translucid.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_name_can_be_used_and_seen(name: str) -> None:
+    assert getattr(translucid, name) is not None
+    assert name in dir(translucid)
+
+
+def test_each_name_is_what_its_module_holds() -> None:
+    from translucid import errors, models, trace
+    from translucid.glass import worked
+
+    assert translucid.NO_TRACE is trace.NO_TRACE
+    assert translucid.Trace is trace.Trace
+    assert translucid.TranslucidError is errors.TranslucidError
+    assert translucid.build is models.build
+    assert translucid.worked is worked
+
+
+def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'translucid' has no attribute 'tracer'"):
+        _ = translucid.tracer
+
+
+def test_a_name_is_found_without_importing_its_module_first() -> None:
+    # In a fresh process: here, other tests have imported everything already.
+    code = "import translucid as tl; print(tl.worked.__name__, tl.build.__name__)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "translucid.glass.worked build\n"
