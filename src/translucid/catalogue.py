@@ -1,8 +1,8 @@
 """What every trace point means: its axes, its symbol, its formula. Written once, shown everywhere.
 
-A full name such as `decoder.layers.2.cross_attention.pattern` ends in a part and a point. The part is
-the last word of the scope (`cross_attention` is an `attention`, `final_norm` a `norm`), so the
-entry is `attention.pattern`.
+A full name such as `decoder.layers.2.cross_attention.pattern` ends in a part and a point. The
+part is the last word of the scope (`cross_attention` is an `attention`, `final_norm` a `norm`),
+so the entry is `attention.pattern`.
 
 In a formula `<name>` stands for another point of the same part, for an input or for a weight. It is
 printed as a symbol, or as its numbers where they are few: one template serves the caption and the
@@ -10,7 +10,7 @@ worked solution.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from translucid.errors import UnknownPointError, nearest
@@ -87,11 +87,11 @@ CATALOGUE: dict[str, Point] = {
     "residual.sum": Point("x + f(x)", _TOKENS, "the residual stream after the sub-layer", r"<skip> + <branch>"),
     # Layers on one position
     "feedforward.hidden": Point("u", _axes("batch length d_ff"), "the hidden layer before its activation", r"<W_1> <x> + <b_1>"),
-    "feedforward.gate": Point("g", _axes("batch length d_ff"), "how much of each hidden unit passes", r"\mathrm{act}(<W_g> <x> + <b_g>)"),
-    "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"\mathrm{act}(<hidden>)"),
+    "feedforward.gate": Point("g", _axes("batch length d_ff"), "how much of each hidden unit passes", r"<act>(<W_g> <x> + <b_g>)"),
+    "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"<act>(<hidden>)"),
     "feedforward.output": Point("y", _TOKENS, "back at the model's width", r"<W_2> <activated> + <b_2>"),
     "dense.preactivation": Point("z", _axes("batch features"), "the weighted sum", r"<W> <x> + <b>"),
-    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"\mathrm{act}(<preactivation>)"),
+    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"<act>(<preactivation>)"),
     "dense.skip": Point("x", _axes("batch features"), "what goes past the layer", r"<x>"),
     "dense.sum": Point("x + h", _axes("batch features"), "the layer's output with its input added", r"<skip> + <activation>"),
     "standardise.output": Point(r"\hat{x}", _axes("batch features"), "each feature at mean 0 and deviation 1", r"(<x> - <mean>) / <deviation>"),
@@ -100,7 +100,7 @@ CATALOGUE: dict[str, Point] = {
     # Recurrent cells
     "recurrent.output": Point("h", _HIDDEN, "the states of the top layer", r"<h>"),
     "rnn.preactivation": Point("a", _HIDDEN, "input and memory, weighed and added", r"<W> <x> + <U> <h_before> + <b>"),
-    "rnn.hidden": Point("h", _HIDDEN, "the new state", r"\mathrm{act}(<preactivation>)"),
+    "rnn.hidden": Point("h", _HIDDEN, "the new state", r"<act>(<preactivation>)"),
     "lstm.forget_sum": Point("a_f", _HIDDEN, "the forget gate before its sigmoid", r"<W_f> <x> + <U_f> <h_before> + <b_f>"),
     "lstm.input_sum": Point("a_i", _HIDDEN, "the input gate before its sigmoid", r"<W_i> <x> + <U_i> <h_before> + <b_i>"),
     "lstm.candidate_sum": Point("a_g", _HIDDEN, "the candidate before its tanh", r"<W_g> <x> + <U_g> <h_before> + <b_g>"),
@@ -135,6 +135,7 @@ CATALOGUE: dict[str, Point] = {
 
 # How an input or weight is written, where its name is not its symbol.
 SYMBOLS = {
+    "act": r"\mathrm{act}",
     "d_head": "d_k",
     "d_model": r"d_{\mathrm{model}}",
     "ids": r"\mathrm{ids}",
@@ -168,9 +169,21 @@ def describe(name: str) -> Point:
     return CATALOGUE[entry(name)]
 
 
-def formula(key: str, values: Mapping[str, str] | None = None) -> str:
-    """The right-hand side of an entry's formula, with symbols, or with `values` where they are given."""
-    part = key.partition(".")[0]
+def formula(key: str, values: Mapping[str, str] | None = None, absent: Collection[str] = ()) -> str:
+    """The right-hand side of an entry's formula, with symbols, or with `values` where they are
+    given; without the terms that this run does not have (`absent`: a bias, a shift)."""
+    return fill(CATALOGUE[key].formula, key.partition(".")[0], values, absent)
+
+
+def fill(
+    template: str,
+    part: str,
+    values: Mapping[str, str] | None = None,
+    absent: Collection[str] = (),
+) -> str:
+    """Any template whose `<name>`s are points, inputs or weights of a part, as in `formula`."""
+    for name in absent:
+        template = re.sub(rf"\s*[+-]\s*<{name}>", "", template)
 
     def write(match: re.Match[str]) -> str:
         name = match[1]
@@ -179,4 +192,4 @@ def formula(key: str, values: Mapping[str, str] | None = None) -> str:
         point = CATALOGUE.get(f"{part}.{name}")
         return point.symbol if point is not None else SYMBOLS.get(name, name)
 
-    return _PLACEHOLDER.sub(write, CATALOGUE[key].formula)
+    return _PLACEHOLDER.sub(write, template)

@@ -1,6 +1,6 @@
 """What can go wrong, as a tree.
 
-    TranslucidError                 everything raised on purpose; the command line prints it without a traceback
+    TranslucidError                 everything raised on purpose
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
     └── TraceError                  a trace that was asked for something it cannot give

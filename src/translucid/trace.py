@@ -42,6 +42,9 @@ class NoTrace:
         """Will anyone look at one of these points? If not, a part may use a fused kernel."""
         return False
 
+    def __repr__(self) -> str:
+        return "NO_TRACE"
+
 
 NO_TRACE = NoTrace()
 
@@ -159,7 +162,8 @@ class Trace(NoTrace):
         return [name for name in self._values if glob.matches(name, None)]
 
     def check(self) -> None:
-        """Raise if a pattern met no point: a misspelt edit must not pass for an edit without effect."""
+        """Raise if a pattern met no point: a misspelt edit must not pass for an edit without
+        effect."""
         for pattern in (*self._keep, *(glob for glob, _ in self._edit)):
             if pattern.glob != "*" and not any(pattern.covers(name) for name in self._met):
                 raise UnknownPointError(

@@ -1,8 +1,8 @@
 """Beam search as a pure step and a short loop; greedy search is a beam of 1.
 
-A step knows nothing of models: it takes log-probabilities and returns the next beams and, for each, the
-beam it continues. The loop hands those parents to the decoder state, so a KV cache and a recurrent
-state are moved by the same line.
+A step knows nothing of models: it takes log-probabilities and returns the next beams and, for
+each, the beam it continues. The loop hands those parents to the decoder state, so a KV cache and
+a recurrent state are moved by the same line.
 """
 
 from collections.abc import Iterator

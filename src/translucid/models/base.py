@@ -1,9 +1,9 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
-    shape            call                                       decoding
-    encoder          model(ids, real)                           -
-    decoder          model(ids, real)                           model.start(rows, capacity), model.step(tokens, state)
-    encoder-decoder  model(source, target, ...)                 model.start(source, capacity), model.step(tokens, state)
+    shape            call                   decoding
+    encoder          model(ids, real)
+    decoder          model(ids, real)       start(rows, capacity=), step(tokens, state)
+    encoder-decoder  model(source, target)  start(source, capacity=), step(tokens, state)
 
 Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
 padding. A family supplies an Encoder and a Decoder; the rest is here.
@@ -85,7 +85,8 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, whole or step by step, perhaps with a memory of another."""
+    """Reads a sequence from left to right, whole or step by step, perhaps with a memory of
+    another."""
 
     d_output: int
     embedding: Embedding
@@ -116,7 +117,8 @@ class Decoder(nn.Module):
         real: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state moves on."""
+        """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state
+        moves on."""
         raise NotImplementedError
 
 
@@ -207,7 +209,8 @@ class EncoderDecoderModel(Model):
         target_real: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (batch, target length, vocab), each position having seen the target up to itself."""
+        """Logits (batch, target length, vocab), each position having seen the target up to
+        itself."""
         memory = self._read(source, source_real, trace)
         seen = self.decoder(target, target_real, memory, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))

@@ -1,8 +1,13 @@
 """From a configuration to a model."""
 
-from typing import assert_never
-
-from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, Model
+from translucid.models.base import (
+    Decoder,
+    DecoderModel,
+    Encoder,
+    EncoderDecoderModel,
+    EncoderModel,
+    Model,
+)
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
@@ -18,19 +23,22 @@ def build(config: ModelConfig) -> Model:
             return Perceptron(config)
         case MLPConfig():
             return MLP(config)
-        case RecurrentConfig(shape="encoder"):
-            return EncoderModel(config, RecurrentEncoder(config))
-        case RecurrentConfig(shape="decoder"):
-            return DecoderModel(config, RecurrentDecoder(config))
-        case RecurrentConfig(shape="encoder-decoder"):
-            return EncoderDecoderModel(config, RecurrentEncoder(config), RecurrentDecoder(config))
-        case TransformerConfig(shape="encoder"):
-            return EncoderModel(config, TransformerEncoder(config))
-        case TransformerConfig(shape="decoder"):
-            return DecoderModel(config, TransformerDecoder(config))
-        case TransformerConfig(shape="encoder-decoder"):
-            return EncoderDecoderModel(
-                config, TransformerEncoder(config), TransformerDecoder(config)
-            )
-        case _:
-            assert_never(config)
+    match config.shape:
+        case "encoder":
+            return EncoderModel(config, _encoder(config))
+        case "decoder":
+            return DecoderModel(config, _decoder(config))
+        case "encoder-decoder":
+            return EncoderDecoderModel(config, _encoder(config), _decoder(config))
+
+
+def _encoder(config: RecurrentConfig | TransformerConfig) -> Encoder:
+    if isinstance(config, RecurrentConfig):
+        return RecurrentEncoder(config)
+    return TransformerEncoder(config)
+
+
+def _decoder(config: RecurrentConfig | TransformerConfig) -> Decoder:
+    if isinstance(config, RecurrentConfig):
+        return RecurrentDecoder(config)
+    return TransformerDecoder(config)

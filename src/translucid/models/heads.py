@@ -35,8 +35,9 @@ class Tagger(nn.Module):
 class Classifier(nn.Module):
     """Logits W p + b, where p is one vector made of all tokens.
 
-    mean: their mean. first, last: the first or last real token; a recurrent network's "last" is its final
-    state, which in both directions has read the whole text. attention: a trained query picks.
+    mean: their mean. first, last: the first or last real token; a recurrent network's "last" is
+    its final state, which in both directions has read the whole text. attention: a trained query
+    picks.
     """
 
     def __init__(self, d_input: int, outputs: int, pooling: Pooling = "mean") -> None:

@@ -3,11 +3,13 @@
 Shapes: x (batch, inputs); outputs (batch, outputs).
 """
 
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from translucid.models import initialise
 from translucid.models.base import Model
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
@@ -37,11 +39,10 @@ class MLP(Model):
         self.standardise = Standardise(config.inputs) if config.standardise else None
         sizes = (config.inputs, *config.hidden)
         self.layers = nn.ModuleList(
-            Dense(a, b, config.activation, config.residual)
-            for a, b in zip(sizes, sizes[1:], strict=False)
+            Dense(a, b, config.activation, config.residual) for a, b in pairwise(sizes)
         )
         self.output = Dense(sizes[-1], config.outputs)
-        initialise(self, config.activation)
+        initialise.mlp(self, config.activation)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         if self.standardise is not None:
@@ -49,19 +50,3 @@ class MLP(Model):
         for i, layer in enumerate(self.layers):
             x = layer(x, trace.at(f"layers.{i}.dense"))
         return self.output(x, trace.at("output.dense"))
-
-
-def initialise(model: MLP, activation: ActivationName) -> None:
-    """Start where training is easy: keep the variance from layer to layer.
-
-    He et al. 2015 for the relu family, whose zero half halves the variance; Xavier (Glorot & Bengio
-    2010) with torch's gain for the rest. Biases: 0.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            if activation in ("relu", "gelu", "silu"):
-                nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
-            else:
-                gain = nn.init.calculate_gain("tanh") if activation == "tanh" else 1.0
-                nn.init.xavier_uniform_(module.weight, gain=gain)
-            nn.init.zeros_(module.bias)

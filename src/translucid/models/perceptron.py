@@ -39,11 +39,12 @@ class Perceptron(Model):
         return scope("output", (total > 0).to(x.dtype))
 
     def learn(self, x: Tensor, y: Tensor, rate: float = 1.0) -> int:
-        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes made."""
+        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes
+        made."""
         mistakes = 0
         for sample, wanted in zip(x, y, strict=True):
             error = wanted.to(x.dtype) - self(sample[None])[0]
-            self.weight += rate * error * sample
-            self.bias += rate * error
+            self.weight.add_(rate * error * sample)
+            self.bias.add_(rate * error)
             mistakes += int(error != 0)
         return mistakes

@@ -1,6 +1,7 @@
 """Recurrent models: RNN, LSTM and GRU as encoder, decoder, or both with an alignment between them.
 
-Shapes: x (batch, length, d_model) before the recurrence, (batch, length, directions * hidden) after it.
+Shapes: x (batch, length, d_model) before the recurrence, (batch, length, directions * hidden)
+after it.
 """
 
 from typing import Literal
@@ -9,6 +10,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts.alignment import AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
@@ -58,7 +60,7 @@ class RecurrentEncoder(Encoder):
             dropout=config.dropout,
         )
         self.d_output = config.hidden * len(self.recurrent.directions)
-        initialise(self, config.forget_bias)
+        initialise.recurrent(self, config.forget_bias)
 
     def forward(
         self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
@@ -86,10 +88,11 @@ class RecurrentDecoder(Decoder):
             self.bridge = Bridge(d_memory, config.hidden, with_cell=config.cell == "lstm")
             if config.attention != "none":
                 self.alignment = make_alignment(config.attention, config.hidden, d_memory)
-        initialise(self, config.forget_bias)
+        initialise.recurrent(self, config.forget_bias)
 
     def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
-        assert self.bridge is not None and encoded.state is not None
+        assert self.bridge is not None, "only an encoder-decoder has something to remember"
+        assert encoded.state is not None, "the encoder is of another kind"
         projected = [] if self.alignment is None else [self.alignment.remember(encoded.outputs)]
         initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
         return Memory(projected, encoded.real, initial)
@@ -173,30 +176,3 @@ class Bridge(nn.Module):
 def _top(layers: Tensor, directions: int) -> Tensor:
     """The top layer of (layers * directions, rows, hidden), its directions side by side."""
     return torch.cat(list(layers[-directions:]), dim=-1)
-
-
-def initialise(module: nn.Module, forget_bias: float) -> None:
-    """Start where training is easy.
-
-    Input weights: Xavier uniform, block by block, to keep the variance. Recurrent weights: orthogonal, block by
-    block, so that repeating them neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, but an
-    LSTM's forget gate starts open (Jozefowicz et al. 2015): with bias 0 it would halve the memory at every step.
-    Embeddings: standard deviation 1 / sqrt(d_model), so that a tied head starts with logits of about 1.
-    """
-    for part in module.modules():
-        if isinstance(part, nn.RNNBase):
-            for name, weight in part.named_parameters():
-                if name.startswith("bias"):
-                    nn.init.zeros_(weight)
-                    if isinstance(part, nn.LSTM) and name.startswith("bias_ih"):
-                        nn.init.constant_(weight.chunk(4)[1], forget_bias)  # blocks: i, f, g, o
-                    continue
-                fill = nn.init.orthogonal_ if "_hh_" in name else nn.init.xavier_uniform_
-                for block in weight.split(part.hidden_size):
-                    fill(block)
-        elif isinstance(part, nn.Linear):
-            nn.init.xavier_uniform_(part.weight)
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)
-        elif isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)

@@ -1,106 +1,119 @@
-"""The table behind `model.summary()`: what a model is made of and what a token costs.
+"""The table behind `model.summary()`: what a model is made of, and what a token costs.
 
-Equal layers are counted together. A multiplication and an addition are two FLOPs; an attention layer
-also pays for the keys it compares with, so the cost per token grows with the length.
+Equal layers share a row. A multiplication and an addition are two FLOPs; attention also pays for
+the keys it compares with, so the cost of a token grows with the length.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
 from translucid.parts.alignment import Alignment
-from translucid.parts.attention import MultiHead
+from translucid.parts.attention import MultiHead, SelfAttention
+
+_LAYER = re.compile(r"layers\.(\d+)")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One part, or one part of each of several equal layers."""
+    """One part, or the same part of `copies` equal layers; numbers are for one copy."""
 
     part: str
     shape: str
-    parameters: int  # of all copies together
-    flops: int  # per token, of all copies together
+    weights: int = 0  # entries of matrices
+    biases: int = 0  # entries of vectors: biases, gains, shifts
+    flops: int = 0  # per token
+    copies: int = 1
+
+    @property
+    def parameters(self) -> int:
+        return self.copies * (self.weights + self.biases)
 
 
 def rows(model: nn.Module, length: int) -> list[Row]:
-    """One row per weight or bias, equal layers joined, in the order of the model."""
-    seen: dict[int, str] = {}
+    """One row per part that holds parameters or compares positions, equal layers joined."""
     found: list[Row] = []
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        size, shape = parameter.numel(), " x ".join(str(n) for n in parameter.shape) or "1"
-        is_matrix = parameter.dim() == 2 and not _is_table(model, name)
-        flops = 2 * size if is_matrix else 0
-        if id(parameter) in seen:  # tied: it computes again, but is stored once
-            found.append(Row(name, f"= {seen[id(parameter)]}", 0, flops if "head" in name else 0))
-            continue
-        seen[id(parameter)] = name
-        found.append(Row(name, shape + _heads(model, name), size, flops))
+    stored: dict[int, str] = {}  # a tied matrix computes in two places but is stored in one
     for name, module in model.named_modules():
         if isinstance(module, MultiHead | Alignment):
-            width = module.output.in_features
-            found.append(Row(f"{name}.pattern", f"{length} keys", 0, 4 * length * width))
+            cost = 4 * length * module.output.in_features  # scores, then the weighted mean
+            found.append(Row(name, f"{length} keys", flops=cost))
+        row = _row(name or "model", module, stored)
+        if row is not None:
+            found.append(_with_heads(model, row))
     return _join_layers(found)
+
+
+def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
+    own = dict(module.named_parameters(recurse=False))
+    if not own:
+        return None
+    matrices = [p for p in own.values() if p.dim() > 1]
+    shape = ", ".join(" x ".join(str(n) for n in p.shape) for p in matrices or own.values())
+    if isinstance(module, nn.RNNBase):
+        ways = ", both ways" if module.bidirectional else ""
+        layers = f", {module.num_layers} layers" if module.num_layers > 1 else ""
+        blocks = matrices[0].shape[0] // module.hidden_size
+        shape = f"{module.input_size} to {module.hidden_size}, {blocks} blocks{layers}{ways}"
+    multiplied = not isinstance(module, nn.Embedding) and not name.endswith("positions")
+    flops = 2 * sum(p.numel() for p in matrices) if multiplied else 0
+    tied = [stored[id(p)] for p in matrices if id(p) in stored]
+    if tied:
+        return Row(name, f"= {tied[0]}", flops=flops)
+    stored.update({id(p): name for p in matrices})
+    weights = sum(p.numel() for p in matrices)
+    return Row(name, shape, weights, sum(p.numel() for p in own.values()) - weights, flops)
+
+
+def _with_heads(model: nn.Module, row: Row) -> Row:
+    """Say how a projection is cut into heads."""
+    owner = model.get_submodule(row.part.rpartition(".")[0]) if "." in row.part else model
+    if not isinstance(owner, SelfAttention) or not row.part.endswith(".qkv"):
+        return row
+    if owner.kv_heads == owner.heads:
+        cut = f"Q, K, V of {owner.heads} heads, d_head {owner.d_head}"
+    else:
+        cut = f"Q of {owner.heads} heads, K, V of {owner.kv_heads}, d_head {owner.d_head}"
+    return replace(row, shape=f"{row.shape}: {cut}")
+
+
+def _join_layers(found: list[Row]) -> list[Row]:
+    """`layers.0.x`, `layers.1.x`, ... that are equal become one row, `layers.0-1.x`."""
+    groups: dict[Row, list[Row]] = {}
+    for row in found:
+        groups.setdefault(replace(row, part=_LAYER.sub("layers.*", row.part)), []).append(row)
+    joined = []
+    for row, members in groups.items():
+        numbers = [int(m[1]) for member in members if (m := _LAYER.search(member.part))]
+        span = f"layers.{numbers[0]}" if numbers else ""
+        span += f"-{numbers[-1]}" if len(numbers) > 1 else ""
+        joined.append(replace(row, part=row.part.replace("layers.*", span), copies=len(members)))
+    return joined
 
 
 def table(model: nn.Module, length: int) -> str:
     """The rows as text, with shares and a total."""
     body = rows(model, length)
     total = sum(row.parameters for row in body)
-    cells = [("part", "shape", "parameters", "share", "FLOPs/token")]
+    cells: list[tuple[str, ...]] = [
+        ("part", "shape", "copies", "weights", "biases", "total", "share", "FLOPs/token")
+    ]
     for row in body:
-        share = f"{100 * row.parameters / total:.1f} %" if total else ""
-        cells.append((row.part, row.shape, f"{row.parameters:,}", share, f"{row.flops:,}"))
-    cells.append(("total", "", f"{total:,}", "100.0 %", f"{sum(row.flops for row in body):,}"))
-    widths = [max(len(line[i]) for line in cells) for i in range(5)]
+        share = f"{100 * row.parameters / max(total, 1):.1f} %"
+        numbers = (row.weights, row.biases, row.parameters)
+        counts = [f"{n:,}" if n else "" for n in numbers]
+        counts += [share, f"{row.copies * row.flops:,}" if row.flops else ""]
+        cells.append((row.part, row.shape, str(row.copies), *counts))
+    flops = sum(row.copies * row.flops for row in body)
+    cells.append(("total", "", "", "", "", f"{total:,}", "100.0 %", f"{flops:,}"))
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = [
-        f"{line[0]:<{widths[0]}}  {line[1]:<{widths[1]}}  "
-        + "  ".join(f"{line[i]:>{widths[i]}}" for i in (2, 3, 4))
+        "  ".join(
+            text.ljust(width) if i < 2 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
         for line in cells
     ]
-    rule = "-" * len(lines[0])
-    return "\n".join([lines[0].rstrip(), rule, *lines[1:-1], rule, lines[-1]])
-
-
-def _is_table(model: nn.Module, name: str) -> bool:
-    """A table is looked up, not multiplied."""
-    owner = model.get_submodule(name.rpartition(".")[0])
-    return isinstance(owner, nn.Embedding) or name.endswith("positions.table")
-
-
-def _heads(model: nn.Module, name: str) -> str:
-    """How an attention projection is cut into heads, where it is."""
-    owner = model.get_submodule(name.rpartition(".")[0].rpartition(".")[0])
-    if not isinstance(owner, MultiHead) or not name.endswith(".weight"):
-        return ""
-    if name.endswith("qkv.weight"):
-        kinds = owner.heads + 2 * owner.kv_heads
-        grouped = "3 x " + str(owner.heads) if owner.heads == owner.kv_heads else str(kinds)
-        return f" ({grouped} heads of {owner.d_head})"
-    return ""
-
-
-def _join_layers(found: list[Row]) -> list[Row]:
-    """`layers.0.x`, `layers.1.x`, ... of the same shape become `layers.0-1.x`."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in found:
-        shape = re.sub(r"layers\.\d+", "layers.*", row.shape)
-        groups.setdefault((re.sub(r"layers\.\d+", "layers.*", row.part), shape), []).append(row)
-    joined = []
-    for (part, shape), members in groups.items():
-        numbers = [int(m[1]) for row in members if (m := re.search(r"layers\.(\d+)", row.part))]
-        if numbers:
-            low, high = min(numbers), max(numbers)
-            part = part.replace(
-                "layers.*", f"layers.{low}-{high}" if high > low else f"layers.{low}"
-            )
-            shape = shape if len(members) == 1 else f"{len(members)} x ({shape})"
-        joined.append(
-            Row(
-                part,
-                shape,
-                sum(row.parameters for row in members),
-                sum(row.flops for row in members),
-            )
-        )
-    return joined
+    rule = "-" * max(len(line) for line in lines)
+    return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])

@@ -3,13 +3,14 @@
 Shapes: x (batch, length, d_model). Every combination of positions, norm, placement and activation.
 """
 
-import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts import masks
 from translucid.parts.activations import ActivationName
@@ -18,7 +19,7 @@ from translucid.parts.cache import DecoderState, KVCache, Memory, Slots, Timelin
 from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import GatedName, make_feedforward
 from translucid.parts.norms import NormName, make_norm
-from translucid.parts.positions import Learned, PositionName, make_positions
+from translucid.parts.positions import PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -49,12 +50,13 @@ class TransformerConfig(SequenceConfig):
         check_heads(self.d_model, self.heads, self.kv_heads)
         if self.positions == "rotary" and (self.d_model // self.heads) % 2:
             raise ValueError(
-                f"d_head is d_model / heads = {self.d_model // self.heads}, but rotary positions turn pairs; "
+                f"d_model / heads = {self.d_model // self.heads}, but rotary positions turn pairs; "
                 f"make it even"
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(
-                f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; try {self.d_model + 1}"
+                f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; "
+                f"try {self.d_model + 1}"
             )
         return self
 
@@ -87,7 +89,7 @@ class Layer(nn.Module):
         real: Tensor | None = None,
         *,
         memory: tuple[Tensor, Tensor] | None = None,
-        memory_mask: Tensor | None = None,
+        memory_layout: Layout = Layout(),  # noqa: B008 (frozen)
         cache: KVCache | None = None,
         slots: Slots | None = None,
         trace: NoTrace = NO_TRACE,
@@ -100,7 +102,7 @@ class Layer(nn.Module):
         if self.cross_attention is not None:
             frame, scope = self.cross_attention_residual, trace.at("cross_attention_residual")
             y = frame.enter(x, real, scope)
-            y = self.cross_attention(y, memory, Layout(memory_mask), trace.at("cross_attention"))
+            y = self.cross_attention(y, memory, memory_layout, trace.at("cross_attention"))
             x = frame.leave(x, y, real, scope)
 
         frame, scope = self.feedforward_residual, trace.at("feedforward_residual")
@@ -138,11 +140,42 @@ class Stack(nn.Module):
             config.norm if config.placement == "pre" else "none", config.d_model
         )
         self.d_output = config.d_model
-        initialise(self)
+        initialise.transformer(self, layers)
+
+    def each(self) -> list[Layer]:
+        """The layers, with their type, which a ModuleList forgets."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def embed(self, ids: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
         x = self.embedding(ids, trace.at("embedding"))
         return self.dropout(self.positions.add(x, positions, trace.at("positions")))
+
+    def through(
+        self,
+        x: Tensor,
+        layout: Layout,
+        real: Tensor | None,
+        trace: NoTrace,
+        *,
+        memory: Memory | None = None,
+        caches: Sequence[KVCache] | None = None,
+        slots: Slots | None = None,
+    ) -> Tensor:
+        """All layers, one after the other."""
+        hidden = None if memory is None or memory.mask is None else masks.padding(memory.mask)
+        memory_layout = Layout(hidden)
+        for i, layer in enumerate(self.layers):
+            x = layer(
+                x,
+                layout,
+                real,
+                memory=None if memory is None else memory.projected[i],
+                memory_layout=memory_layout,
+                cache=None if caches is None else caches[i],
+                slots=slots,
+                trace=trace.at(f"layers.{i}"),
+            )
+        return self.final_norm(x, real, trace.at("final_norm"))
 
     def layout(self, positions: Tensor, real: Tensor | None, trace: NoTrace) -> Layout:
         """For a whole sequence at once."""
@@ -195,9 +228,7 @@ class TransformerEncoder(Encoder, Stack):
         positions = token_positions(ids, real)
         x = self.embed(ids, positions, trace)
         layout = self.layout(positions, real, trace)
-        for i, layer in enumerate(self.layers):
-            x = layer(x, layout, real, trace=trace.at(f"layers.{i}"))
-        return Encoded(self.final_norm(x, real, trace.at("final_norm")), real)
+        return Encoded(self.through(x, layout, real, trace), real)
 
 
 class TransformerDecoder(Decoder, Stack):
@@ -211,8 +242,8 @@ class TransformerDecoder(Decoder, Stack):
         )
 
     def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
-        projected = [layer.cross_attention.remember(encoded.outputs) for layer in self.layers]
-        return Memory(projected, encoded.real)
+        attentions = [layer.cross_attention for layer in self.each()]
+        return Memory([a.remember(encoded.outputs) for a in attentions if a], encoded.real)
 
     def forward(
         self,
@@ -224,16 +255,14 @@ class TransformerDecoder(Decoder, Stack):
         positions = token_positions(ids, real)
         x = self.embed(ids, positions, trace)
         layout = self.layout(positions, real, trace)
-        for i, layer in enumerate(self.layers):
-            x = layer(x, layout, real, **_memory_of(memory, i), trace=trace.at(f"layers.{i}"))
-        return Encoded(self.final_norm(x, real, trace.at("final_norm")), real)
+        return Encoded(self.through(x, layout, real, trace, memory=memory), real)
 
     def start(
         self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
     ) -> DecoderState:
         self.positions.check(capacity - 1)
         like = self.embedding.table.weight
-        attentions = [layer.self_attention for layer in self.layers]
+        attentions = [layer.self_attention for layer in self.each()]
         caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]
         return DecoderState(
             caches, timeline=Timeline(rows, capacity, like.device, fixed), memory=memory
@@ -254,17 +283,8 @@ class TransformerDecoder(Decoder, Stack):
         state.length += tokens.shape[1]
         x = self.embed(tokens, timeline.positions.index_select(1, slots.index), trace)
         layout = self.step_layout(timeline, slots, trace)
-        for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
-            x = layer(
-                x,
-                layout,
-                real,
-                **_memory_of(state.memory, i),
-                cache=cache,
-                slots=slots,
-                trace=trace.at(f"layers.{i}"),
-            )
-        return self.final_norm(x, real, trace.at("final_norm"))
+        caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
+        return self.through(x, layout, real, trace, memory=state.memory, caches=caches, slots=slots)
 
 
 def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
@@ -272,33 +292,3 @@ def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
     if real is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
     return masks.positions(real)
-
-
-def _memory_of(memory: Memory | None, layer: int) -> dict[str, object]:
-    if memory is None:
-        return {}
-    mask = None if memory.mask is None else masks.padding(memory.mask)
-    return {"memory": memory.projected[layer], "memory_mask": mask}
-
-
-def initialise(stack: Stack) -> None:
-    """Start where training is easy.
-
-    Linear layers: Xavier uniform, so that a layer keeps the variance of what passes through it, forward and
-    backward. What a layer writes into the residual stream is scaled down by sqrt(2 * layers), so that
-    the stream does not grow with depth (Radford et al. 2019). Embeddings: standard deviation 1 / sqrt(d_model),
-    which is 1 after the embedding's scale and gives a tied head logits of about 1. Biases: 0.
-    """
-    for module in stack.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-        elif isinstance(module, Learned):
-            nn.init.normal_(module.table, std=0.02)
-    with torch.no_grad():
-        for name, weight in stack.named_parameters():
-            if name.endswith(".output.weight"):
-                weight /= math.sqrt(2 * len(stack.layers))

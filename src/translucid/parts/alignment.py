@@ -1,8 +1,9 @@
 """Attention for recurrent decoders: one alignment of each target position to the source.
 
-Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (rows, queries, keys).
-The decoder's state asks AFTER its step (Luong et al. 2015, https://arxiv.org/abs/1508.04025), so that all
-positions of a known target are aligned at once; the score is Bahdanau's or Luong's.
+Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (rows, queries,
+keys). The decoder's state asks AFTER its step (Luong et al. 2015,
+https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at once;
+the score is Bahdanau's or Luong's.
 """
 
 from typing import Literal
@@ -39,7 +40,8 @@ class Alignment(nn.Module):
         mask: Tensor | None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run (beams)."""
+        """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run
+        (beams)."""
         beams = hidden.shape[0] // memory[0].shape[0]
         keys, values = (t.repeat_interleave(beams, dim=0) for t in memory)
         scores = trace("scores", self.score(hidden, keys, trace))

@@ -6,6 +6,7 @@ Masks are boolean and broadcast to (batch, heads, queries, keys); True means "ma
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +41,11 @@ class Layout:
     causal: bool = False  # with mask None: only the past, without building the mask
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
     angles: Tensor | None = None  # (batch, queries, d_head / 2)
+
+    @cached_property
+    def blind(self) -> Tensor | None:
+        """Which queries may see nothing, (batch, heads, queries, 1); made once for all layers."""
+        return None if self.mask is None else ~self.mask.any(dim=-1, keepdim=True)
 
 
 def attend(
@@ -87,7 +93,7 @@ def _attend_fused(
     mask = layout.mask
     if layout.bias is not None:
         mask = _as_bias(layout, q)
-    return F.scaled_dot_product_attention(
+    mixed = F.scaled_dot_product_attention(
         q,
         k,
         v,
@@ -97,6 +103,8 @@ def _attend_fused(
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
+    # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
+    return mixed if layout.blind is None else mixed.masked_fill(layout.blind, 0.0)
 
 
 def _as_bias(layout: Layout, q: Tensor) -> Tensor:
@@ -184,7 +192,8 @@ class SelfAttention(MultiHead):
 
 
 class CrossAttention(MultiHead):
-    """Queries from the decoder, keys and values from a memory that does not change while decoding."""
+    """Queries from the decoder, keys and values from a memory that does not change while
+    decoding."""
 
     def __init__(
         self,
@@ -208,7 +217,8 @@ class CrossAttention(MultiHead):
     def forward(
         self, x: Tensor, memory: tuple[Tensor, Tensor], layout: Layout, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """A memory of fewer rows than x is shared: each source serves as many rows in a run (beams)."""
+        """A memory of fewer rows than x is shared: each source serves as many rows in a run
+        (beams)."""
         q = trace("query", self._heads(self.query(x), self.heads))
         k, v = memory
         beams = x.shape[0] // k.shape[0]
@@ -232,7 +242,8 @@ def check_heads(d_model: int, heads: int, kv_heads: int | None) -> None:
         )
     if kv_heads is not None and heads % kv_heads:
         raise ConfigError(
-            f"heads {heads} is not a multiple of kv_heads {kv_heads}; try {_divisors(heads, kv_heads)}"
+            f"heads {heads} is not a multiple of kv_heads {kv_heads}; "
+            f"try {_divisors(heads, kv_heads)}"
         )
 
 

@@ -1,12 +1,13 @@
 """What a decoder remembers between steps. The caller owns it; a part never keeps one.
 
-Shapes: a state has `rows` = sources * beams rows; the beams of one source stand in a run. A slot is a
-place in the cache, in order of time; a position is a token's place among the real tokens of its row.
-They differ where a row was padded.
+Shapes: a state has `rows` = sources * beams rows; the beams of one source stand in a run. A slot
+is a place in the cache, in order of time; a position is a token's place among the real tokens of
+its row. They differ where a row was padded.
 """
 
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -63,9 +64,9 @@ class RecurrentState:
 class Timeline:
     """Which slots are taken, and which of them hold real tokens.
 
-    The slot number is kept twice: as a tensor, so that a captured graph can move it on, and as a number,
-    so that an eager step reads only the slots in use. `fixed=True` makes every step read the
-    whole capacity, which a captured graph needs, since its shapes cannot grow.
+    The slot number is kept twice: as a tensor, so that a captured graph can move it on, and as a
+    number, so that an eager step reads only the slots in use. `fixed=True` makes every step read
+    the whole capacity, which a captured graph needs, since its shapes cannot grow.
     """
 
     def __init__(self, rows: int, capacity: int, device: torch.device, fixed: bool = False) -> None:
@@ -81,8 +82,8 @@ class Timeline:
         queries = real.shape[1]
         if not self.fixed and self.taken + queries > self.capacity:
             raise InputError(
-                f"the state holds {self.capacity} positions and {self.taken} are taken, but {queries} more "
-                f"were given; start with a larger capacity"
+                f"the state holds {self.capacity} positions and {self.taken} are taken, "
+                f"but {queries} more were given; start with a larger capacity"
             )
         index = self.cursor + torch.arange(queries, device=self.cursor.device)
         self.real.index_copy_(1, index, real)
@@ -114,16 +115,17 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the encoder said, ready for the decoder; one row for each source, shared by its beams."""
+    """What the encoder said, ready for the decoder; one row for each source, shared by its
+    beams."""
 
-    projected: list[tuple[Tensor, ...]] = field(default_factory=list)  # keys and values, by layer
+    projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
     initial: RecurrentState | None = None  # where a recurrent decoder starts
 
     def select(self, sources: Tensor) -> "Memory":
         return replace(
             self,
-            projected=[tuple(t[sources] for t in layer) for layer in self.projected],
+            projected=[(keys[sources], values[sources]) for keys, values in self.projected],
             mask=None if self.mask is None else self.mask[sources],
         )
 
@@ -135,7 +137,7 @@ class DecoderState:
     `length` counts the positions stepped through, padding included.
     """
 
-    layers: list[KVCache] | list[RecurrentState]
+    layers: Sequence[KVCache | RecurrentState]
     length: int = 0
     timeline: Timeline | None = None  # None for a recurrent decoder, which needs no slots
     memory: Memory | None = None
@@ -179,7 +181,7 @@ class DecoderState:
     def copy(self) -> "DecoderState":
         """An independent twin; the memory, which never changes, is shared."""
         timeline = None if self.timeline is None else self.timeline.copy()
-        return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)  # type: ignore[arg-type]
+        return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)
 
     def _move(self, rows: Tensor) -> None:
         for layer in self.layers:

@@ -11,8 +11,8 @@ from torch import Tensor
 def causal(queries: Tensor, keys: Tensor) -> Tensor:
     """A query sees its own slot and the earlier ones: the diagonal stays.
 
-    `queries` and `keys` are slot numbers, (queries,) and (keys,), so that a decoder in the middle of
-    a sequence uses the same rule as one that sees it whole.
+    `queries` and `keys` are slot numbers, (queries,) and (keys,), so that a decoder in the middle
+    of a sequence uses the same rule as one that sees it whole.
     """
     return keys[None, :] <= queries[:, None]  # (queries, keys)
 
@@ -20,7 +20,8 @@ def causal(queries: Tensor, keys: Tensor) -> Tensor:
 def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
     """A query sees keys fewer than `reach` positions away, on either side.
 
-    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count as distance.
+    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count as
+    distance.
     """
     return (
         queries[:, None, :, None] - keys[:, None, None, :]
@@ -40,7 +41,7 @@ def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
 def positions(real: Tensor) -> Tensor:
     """The place of each token among the real tokens of its row, so padding moves nothing.
 
-    Padding before the first token gets 0, later padding the place of the token before it; neither is
-    ever attended to.
+    Padding before the first token gets 0, later padding the place of the token before it; neither
+    is ever attended to.
     """
     return (real.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)

@@ -1,7 +1,7 @@
 """Normalisation: over the features of a token (layer, RMS), or over a batch (batch norm).
 
-Shapes: x (batch, length, d_model). `real` is the token mask (batch, length); only batch norm needs it,
-since only batch norm lets tokens meet.
+Shapes: x (batch, length, d_model). `real` is the token mask (batch, length); only batch norm
+needs it, since only batch norm lets tokens meet.
 """
 
 from typing import Literal
@@ -56,9 +56,10 @@ class RMSNorm(nn.Module):
 class BatchNorm(nn.Module):
     """(x - mean) / sqrt(variance + eps) * gain + shift, per feature over all tokens of the batch.
 
-    In training the statistics are the batch's and a running average is kept; afterwards the running
-    average is used. `count_padding=True` lets padding into the statistics: a classic mistake, kept
-    so that it can be shown. The running average is the one thing a forward pass changes in a module.
+    In training the statistics are the batch's and a running average is kept; afterwards the
+    running average is used. `count_padding=True` lets padding into the statistics: a classic
+    mistake, kept so that it can be shown. The running average is the one thing a forward pass
+    changes in a module.
     """
 
     running_mean: Tensor
@@ -117,7 +118,8 @@ class Standardise(nn.Module):
         self.register_buffer("deviation", torch.ones(features))
 
     def fit(self, x: Tensor) -> None:
-        """Measure mean and deviation of x (samples, features); a constant feature is only centred."""
+        """Measure mean and deviation of x (samples, features); a constant feature is only
+        centred."""
         if not bool(torch.isfinite(x).all()):
             raise InputError("the inputs to standardise hold NaN or infinity; remove those rows")
         self.mean = x.mean(dim=0)

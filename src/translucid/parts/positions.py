@@ -1,9 +1,9 @@
 """Where a token stands: five ways to tell an attention layer, which by itself cannot know.
 
 A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
-(sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores (ALiBi).
-Positions are (batch, length) and come from the token mask or the decoder state, never from the
-padded index.
+(sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores
+(ALiBi). Positions are (batch, length) and come from the token mask or the decoder state, never
+from the padded index.
 """
 
 import math
@@ -37,9 +37,10 @@ class NoPositions(nn.Module):
         return None
 
 
-def frequencies(d: int, base: float = 10000.0) -> Tensor:
+def frequencies(d: int, base: float = 10000.0, device: torch.device | None = None) -> Tensor:
     """1 / base^(2i/d) for each pair i of dimensions; computed in float64."""
-    return base ** -(torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d / 2,)
+    pairs = torch.arange(0, d, 2, dtype=torch.float64, device=device)
+    return base ** -(pairs / d)  # (d / 2,)
 
 
 class Sinusoidal(NoPositions):
@@ -52,14 +53,15 @@ class Sinusoidal(NoPositions):
         super().__init__()
         if d_model % 2:
             raise ConfigError(
-                f"d_model {d_model} is odd, but sinusoidal positions come in pairs; try {d_model + 1}"
+                f"d_model {d_model} is odd, but sinusoidal positions come in pairs; "
+                f"try {d_model + 1}"
             )
         self.d_model, self.base = d_model, base
 
     def encode(self, positions: Tensor) -> Tensor:
         """The rows of the table for these positions, in float64: (..., d_model)."""
-        turn = positions.to(torch.float64)[..., None] * frequencies(self.d_model, self.base).to(
-            positions.device
+        turn = positions.to(torch.float64)[..., None] * frequencies(
+            self.d_model, self.base, positions.device
         )
         return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even, cosine odd
 
@@ -80,15 +82,15 @@ class Learned(NoPositions):
         if farthest >= limit:
             raise InputError(
                 f"position {farthest} was asked for, but learned positions end at {limit - 1} "
-                f"(max_length {limit}); shorten the input, raise max_length, or use sinusoidal, rotary "
-                f"or alibi positions"
+                f"(max_length {limit}); shorten the input, raise max_length, or use sinusoidal, "
+                f"rotary or alibi positions"
             )
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        limit = self.table.shape[0]
-        # Reading a position off a GPU makes it wait, so there only inputs that might be too long are read.
-        if positions.device.type == "cpu" or x.shape[1] > limit:
-            self.check(int(positions.max()) if positions.numel() else 0)
+        # Reading a number off a GPU makes it wait, so it is read only where it may be too large: a
+        # position is never beyond its slot, and a decoder state checked its capacity at the start.
+        if x.shape[1] > self.table.shape[0]:
+            self.check(int(positions.max()))
         encoding = trace("encoding", self.table[positions])
         return trace("output", x + encoding)
 
@@ -105,12 +107,13 @@ class Rotary(NoPositions):
         super().__init__()
         if d_head % 2:
             raise ConfigError(
-                f"d_head {d_head} is odd, but rotary positions turn pairs; make d_model / heads even"
+                f"d_head {d_head} is odd, but rotary positions turn pairs; "
+                f"make d_model / heads even"
             )
         self.d_head, self.base, self.scaling = d_head, base, scaling
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        turn = frequencies(self.d_head, self.base).to(positions.device)
+        turn = frequencies(self.d_head, self.base, positions.device)
         return trace("angles", positions.to(torch.float64)[..., None] / self.scaling * turn)
 
 

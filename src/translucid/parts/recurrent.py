@@ -1,8 +1,8 @@
 """Recurrent layers: a cell applied position after position.
 
-The weights live in torch's own RNN, LSTM or GRU module, so they load from one and into one as they are. When
-nobody looks, torch's fused kernel runs; when someone does, the cells below run, one step at a time, with
-every gate in the open. Both give the same numbers and gradients.
+The weights live in torch's own RNN, LSTM or GRU module, so they load from one and into one as
+they are. When nobody looks, torch's fused kernel runs; when someone does, the cells below run,
+one step at a time, with every gate in the open. Both give the same numbers and gradients.
 
 Shapes: x (batch, length, inputs); hidden and cell (batch, hidden) within a step.
 Conventions are torch's: the GRU's reset gate acts after the recurrent product, and its update gate
@@ -65,7 +65,8 @@ def lstm_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRAC
 
 
 def gru_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
-    """r, z = σ(W x + U h + b); n = tanh(W x + b + r ⊙ (U h + b')); h' = (1 - z) ⊙ n + z ⊙ h. Cho et al. 2014."""
+    """r, z = σ(W x + U h + b); n = tanh(W x + b + r ⊙ (U h + b')); h' = (1 - z) ⊙ n + z ⊙ h. Cho
+    et al. 2014."""
     hidden = state[0]
     w, u, b, b_hidden = weights
     from_x, from_h = F.linear(x, w, b), F.linear(hidden, u, b_hidden)  # (batch, 3 * hidden)
@@ -91,7 +92,10 @@ INSIDE: dict[CellName, tuple[str, ...]] = {
         "forget_sum", "input_sum", "candidate_sum", "output_sum",
         "forget_gate", "input_gate", "candidate", "output_gate", "cell", "hidden",
     ),
-    "gru": ("reset_sum", "update_sum", "candidate_sum", "reset_gate", "update_gate", "candidate", "hidden"),
+    "gru": (
+        "reset_sum", "update_sum", "candidate_sum",
+        "reset_gate", "update_gate", "candidate", "hidden",
+    ),
 }  # fmt: skip
 
 
@@ -131,10 +135,11 @@ class Recurrent(nn.Module):
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> tuple[Tensor, RecurrentState]:
-        """Outputs of the top layer (batch, length, directions * hidden), and the state after the last token.
+        """Outputs of the top layer (batch, length, directions * hidden), and the state after the
+        last token.
 
-        Where `real` (batch, length) is False, on either side or in between, the state passes unchanged
-        and the output is zero.
+        Where `real` (batch, length) is False, on either side or in between, the state passes
+        unchanged and the output is zero.
         """
         state = state or self.zero_state(x.shape[0], x)
         looked_at = any(

@@ -1,7 +1,8 @@
 """x + f(x), and where the norm stands.
 
-"post" is the original order, norm(x + f(x)); "pre" is x + f(norm(x)), which keeps a straight path from
-the output to every layer and trains without warm-up (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+"post" is the original order, norm(x + f(x)); "pre" is x + f(norm(x)), which keeps a straight path
+from the output to every layer and trains without warm-up (Xiong et al. 2020,
+https://arxiv.org/abs/2002.04745).
 """
 
 from typing import Literal

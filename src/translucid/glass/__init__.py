@@ -1,0 +1,1 @@
+"""What a model computes, as people read it: worked solutions."""

@@ -1,0 +1,99 @@
+"""Numbers and tensors as LaTeX, and numbers put into a formula.
+
+A number that a few decimals give exactly is written exactly (1, 0.25); any other is rounded to
+`digits` decimals (0.250 is therefore not 1/4). Vectors are columns, as in W x.
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from translucid import catalogue
+
+NOISE = 1e-13  # rounding of float64 that a person would write as 0
+_LARGE = 1e7  # from here on, powers of ten are easier to read
+
+
+def number(value: float, digits: int, noise: float = NOISE) -> str:
+    """One number as LaTeX."""
+    if math.isnan(value):
+        return r"\mathrm{NaN}"
+    if math.isinf(value):
+        return r"\infty" if value > 0 else r"-\infty"
+    if abs(value) <= noise:
+        return "0"
+    if abs(value) < 0.5 * 10.0**-digits or abs(value) >= _LARGE:
+        mantissa, exponent = f"{value:.{max(digits - 1, 1)}e}".split("e")
+        return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+    rounded = f"{value:.{digits}f}"
+    if math.isclose(float(rounded), value, rel_tol=1e-12, abs_tol=NOISE):
+        rounded = rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
+    return rounded
+
+
+def count(value: int) -> str:
+    """A whole number with its thousands set apart: 1{,}769{,}472."""
+    return f"{value:,}".replace(",", "{,}")
+
+
+def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
+    """A scalar, a column or a matrix as LaTeX."""
+    if value.dtype == torch.bool:
+        value = value.to(torch.float64)
+    if value.numel() == 1:
+        return number(value.item(), digits, noise)
+    rows = value[:, None] if value.dim() == 1 else value
+    assert rows.dim() == 2, f"a page shows two axes, not {value.dim()}"
+    lines = [" & ".join(number(entry, digits, noise) for entry in row) for row in rows.tolist()]
+    return r"\begin{bmatrix} " + r" \\ ".join(lines) + r" \end{bmatrix}"
+
+
+# While numbers are put into a template, these marks (of Unicode's private area) stand around them,
+# so that what comes between two of them can be mended: 2 3 becomes 2 · 3.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_SCALAR = rf"{_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE}"
+_BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
+_NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*\\cdot[^{_CLOSE}]*){_CLOSE}")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes formulas of one part, with symbols and with numbers."""
+
+    digits: int
+
+    def value(self, value: Tensor, noise: float = NOISE) -> str:
+        return write(value, self.digits, noise)
+
+    def numbers(
+        self,
+        template: str,
+        part: str,
+        values: Mapping[str, Tensor | str],
+        absent: Collection[str] = (),
+    ) -> str:
+        """A template with all numbers put in; a value that is text is put in as it is."""
+        written = {name: self._operand(value) for name, value in values.items()}
+        return _mend(catalogue.fill(template, part, written, absent))
+
+    def _operand(self, value: Tensor | str) -> str:
+        if isinstance(value, str):
+            return value
+        text = self.value(value)
+        return text if value.numel() > 1 else f"{_OPEN}{text}{_CLOSE}"
+
+
+def _mend(text: str) -> str:
+    """Products of numbers get a dot, negative numbers within a sum or product get parentheses."""
+    end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
+    text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)
+    text = re.sub(rf"({end_of_matrix}(?:\^\{{\\top\}})?)\s+(?={_OPEN})", r"\1 \\cdot ", text)
+    text = re.sub(rf"({_SCALAR}) \\odot (?={_OPEN})", r"\1 \\cdot ", text)
+    text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
+    text = _BARE.sub(r"\1\2", text)
+    text = _NEGATIVE.sub(r"(\1)", text)
+    return text.replace(_OPEN, "").replace(_CLOSE, "")

@@ -1,0 +1,175 @@
+"""Numbers as people give them: `"1 0; 0 1"`, nested lists, tensors, arrays; and small files of them.
+
+A matrix may be written as text, rows parted by `;` (or a new line) and numbers by spaces or commas. A fraction
+such as 1/3 is a number too. Every mistake names the argument and the place in it.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Numbers: TypeAlias = (
+    "str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]"
+)
+
+
+def matrix(given: Numbers, name: str) -> Tensor:
+    """Any way of giving numbers, as (rows, columns) in float64; a flat list is one row."""
+    rows = _rows(given, name)
+    if not rows or not any(rows):
+        raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (rows by ;)')
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise InputError(
+                f"{name}: row {number} has {_count(len(row))}, but row 1 has {len(rows[0])}; "
+                f"every row of a matrix must be as long as the first"
+            )
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def vector(given: Numbers, name: str) -> Tensor:
+    """One row or one column, as (size,)."""
+    table = matrix(given, name)
+    if 1 not in table.shape:
+        raise InputError(
+            f"{name} is {shape(table)}, but one row (or one column) of numbers is needed"
+        )
+    return table.flatten()
+
+
+def scalar(given: Numbers, name: str) -> Tensor:
+    """One number, as a tensor without axes."""
+    table = matrix(given, name)
+    if table.numel() != 1:
+        raise InputError(f"{name} is {shape(table)}, but one number is needed")
+    return table.reshape(())
+
+
+def whole(given: object, name: str, *, least: int = 1) -> int:
+    """A whole number, also when written as text."""
+    text = str(given).strip()
+    if isinstance(given, bool) or not text.lstrip("+-").isdigit():
+        raise InputError(f"{name} = {given}: must be a whole number, such as {max(least, 2)}")
+    if int(text) < least:
+        raise InputError(f"{name} = {given}: must be at least {least}")
+    return int(text)
+
+
+def wholes(given: str | Sequence[int] | Tensor, name: str, *, least: int = 0) -> list[int]:
+    """Whole numbers in a row, such as positions."""
+    found = vector(given, name).tolist()
+    for number in found:
+        if number != int(number) or number < least:
+            raise InputError(
+                f"{name}: {number:g} is not a whole number of at least {least}; "
+                f'write for example "0 1 2"'
+            )
+    return [int(number) for number in found]
+
+
+def shape(table: Tensor) -> str:
+    """`3 x 2`, as a message says it."""
+    return " x ".join(str(size) for size in table.shape) or "one number"
+
+
+def _rows(given: Numbers, name: str) -> list[list[float]]:
+    if isinstance(given, str):
+        return _read(given, name)
+    if not isinstance(given, Sequence):  # a tensor, an array or one number
+        given = given.tolist() if hasattr(given, "tolist") else given
+        if not isinstance(given, list):
+            return [[_number(given, name, "")]]
+    if not any(_is_row(row) for row in given):
+        return [[_number(entry, name, f", number {i}") for i, entry in enumerate(given, 1)]]
+    rows: list[list[float]] = []
+    for r, row in enumerate(given, 1):
+        if not _is_row(row):
+            raise InputError(f"{name}: row {r} is {row!r}, not a row of numbers")
+        assert isinstance(row, Sequence)
+        rows.append([_number(e, name, f", row {r}, number {i}") for i, e in enumerate(row, 1)])
+    return rows
+
+
+def _is_row(entry: object) -> bool:
+    return isinstance(entry, Sequence) and not isinstance(entry, str)
+
+
+def _read(text: str, name: str) -> list[list[float]]:
+    """Text, also with the brackets of Python or JSON."""
+    plain = text.replace("],", ";").replace("[", " ").replace("]", " ").replace("−", "-")
+    lines = [line for line in plain.replace("\n", ";").split(";")]
+    while lines and not lines[-1].strip():  # `1 0; 0 1;` ends a row, it does not begin one
+        lines.pop()
+    rows = []
+    for r, line in enumerate(lines, 1):
+        words = line.replace(",", " ").split()
+        if not words:
+            raise InputError(f"{name}: row {r} is empty; take out one of the ;")
+        where = f", row {r}" if len(lines) > 1 else ""
+        rows.append([_number(word, name, where) for word in words])
+    return rows
+
+
+def _number(entry: object, name: str, where: str) -> float:
+    if isinstance(entry, bool) or not isinstance(entry, str | int | float):
+        raise InputError(f"{name}{where}: {entry!r} is not a number")
+    try:
+        value = float(Fraction(entry)) if isinstance(entry, str) and "/" in entry else float(entry)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(
+            f"{name}{where}: {entry!r} is not a number; part numbers by spaces or commas, rows by ;"
+        ) from None
+    if not math.isfinite(value):
+        raise InputError(f"{name}{where}: {entry} is not a finite number")
+    return value
+
+
+def _count(length: int) -> str:
+    return "1 number" if length == 1 else f"{length} numbers"
+
+
+def read_file(path: Path, allowed: Collection[str]) -> dict[str, Any]:
+    """The keys and values of a TOML or JSON file; only the allowed keys may stand in it."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"file {path}: there is no such file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"file {path}: is not UTF-8 text; give a TOML or JSON file") from None
+    except OSError as error:
+        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+    content = _parse(path, text)
+    if not isinstance(content, Mapping):
+        raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
+    for key in content:
+        if key not in allowed:
+            close = nearest(key, allowed, 1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(allowed)}"
+            raise InputError(f"file {path}: no such key {key!r}; {hint}")
+    return dict(content)
+
+
+def _parse(path: Path, text: str) -> Any:
+    if path.suffix.lower() == ".json":
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"file {path}, line {error.lineno}: is not JSON ({error.msg})"
+            ) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"file {path}: is not TOML: {error}") from None

@@ -1,0 +1,81 @@
+"""Where training starts, and why there. The random numbers are torch's."""
+
+import math
+
+import torch
+from torch import nn
+
+from translucid.parts.activations import ActivationName
+from translucid.parts.positions import Learned
+
+
+def transformer(stack: nn.Module, layers: int) -> None:
+    """Keep the variance through every layer, and do not let the residual stream grow with depth.
+
+    Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance of what passes
+    through, forward and backward. What a layer writes into the residual stream is scaled down by
+    sqrt(2 * layers), since 2 * layers such terms are added up (Radford et al. 2019). Embeddings:
+    standard deviation 1 / sqrt(d_model), which is 1 after the embedding's scale and gives a tied
+    head logits of about 1. Learned positions: small, so that words speak first. Biases: 0.
+    """
+    for name, module in stack.named_modules():
+        if isinstance(module, nn.Linear):
+            _xavier(module)
+            if name.endswith(".output"):
+                with torch.no_grad():
+                    module.weight.div_(math.sqrt(2 * layers))
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        elif isinstance(module, Learned):
+            nn.init.normal_(module.table, std=0.02)
+
+
+def recurrent(model: nn.Module, forget_bias: float) -> None:
+    """Let the state survive being multiplied many times.
+
+    Input weights: Xavier uniform, block by block. Recurrent weights: orthogonal, block by block, so
+    that repeating them neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, but an
+    LSTM's forget gate starts open (Jozefowicz et al. 2015): at bias 0 it would halve the memory at
+    every step. Embeddings: standard deviation 1 / sqrt(d_model), so that a tied head starts with
+    logits of about 1.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            _recurrent_weights(module, forget_bias)
+        elif isinstance(module, nn.Linear):
+            _xavier(module)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+def mlp(model: nn.Module, activation: ActivationName) -> None:
+    """Keep the variance from layer to layer, whatever the activation takes away.
+
+    He et al. 2015 for the relu family, whose zero half halves the variance; Xavier for the rest,
+    with torch's gain for tanh. Biases: 0.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            if activation in ("relu", "gelu", "silu"):
+                nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+                nn.init.zeros_(module.bias)
+            else:
+                _xavier(module, nn.init.calculate_gain("tanh") if activation == "tanh" else 1.0)
+
+
+def _xavier(linear: nn.Linear, gain: float = 1.0) -> None:
+    nn.init.xavier_uniform_(linear.weight, gain)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
+def _recurrent_weights(part: nn.RNNBase, forget_bias: float) -> None:
+    for name, weight in part.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(weight)
+            if isinstance(part, nn.LSTM) and name.startswith("bias_ih"):
+                nn.init.constant_(weight.chunk(4)[1], forget_bias)  # torch's blocks: i, f, g, o
+        else:
+            fill = nn.init.orthogonal_ if "_hh_" in name else nn.init.xavier_uniform_
+            for block in weight.split(part.hidden_size):
+                fill(block)
