@@ -145,6 +145,7 @@ SYMBOLS = {
     "memory": "m",
     "gain": r"\gamma",
     "beta": r"\beta",
+    "mean": r"\mu",
     "deviation": "s",
     "b_hn": "b_{hn}",
 }

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"\\begin\{bmatrix\}|\\end\{bmatrix\}|\\\\|\\[a-zA-Z]+ ?|\\.|\s+|.")
+_TOKEN = re.compile(r"\\begin\{bmatrix\}|\\end\{bmatrix\}|\\\\|\\[a-zA-Z]+|\\.|\s+|.")
 _COMMANDS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η",
     "theta": "θ", "mu": "μ", "pi": "π", "sigma": "σ", "partial": "∂", "infty": "∞", "ell": "ℓ",
@@ -20,8 +20,10 @@ _COMMANDS = {
     "ln": "ln", "sin": "sin", "cos": "cos", "prime": "′", "lVert": "‖", "rVert": "‖", "quad": "  ",
     "left": "", "right": "", "textstyle": "", "displaystyle": "", "cdots": "…", "to": "→",
 }  # fmt: skip
-_WORDS = {"exp", "tanh", "max", "log", "ln", "sin", "cos", "sum"}
+_WORDS = {"exp", "tanh", "max", "log", "ln", "sin", "cos"}
+_CLINGS = {"partial", "left", "right", "textstyle", "displaystyle"}  # no space after these
 _STYLES = {"mathrm", "mathbf", "text", "mathcal"}
+OPERATORS = {"=", "+", "-", "·", "⊙", "/", "←", "≈", ">", "×"}
 _SUPER = str.maketrans("0123456789+-=()Tin", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ᵀⁱⁿ")
 _SUB = str.maketrans("0123456789+-t", "₀₁₂₃₄₅₆₇₈₉₊₋ₜ")
 _ACCENTS = {"hat": "\u0302", "tilde": "\u0303", "bar": "\u0304"}
@@ -34,7 +36,6 @@ class Box:
 
     lines: tuple[str, ...]
     baseline: int = 0
-    joins: bool = True  # False: a line may be broken before this block
 
     @property
     def width(self) -> int:
@@ -87,10 +88,40 @@ def inline(text: str) -> str:
 
 def blocks(latex: str, width: int = 10_000) -> list[Box]:
     """The blocks of a formula, left to right; a matrix wider than `width` loses inner columns."""
-    parser = _Parser([t for t in _TOKEN.findall(latex)], width)
+    parser = _Parser(_TOKEN.findall(latex), width)
     found = parser.sequence(())
     assert parser.at == len(parser.tokens), f"unbalanced: {latex}"
     return found
+
+
+def words(latex: str, width: int = 10_000) -> list[Box]:
+    """The parts of a formula between its outermost spaces."""
+    found: list[list[Box]] = [[]]
+    for box in blocks(latex, width):
+        if box.lines == (" ",):
+            found.append([])
+        else:
+            found[-1].append(box)
+    return [beside(boxes) for boxes in found if boxes]
+
+
+def flow(boxes: list[Box], width: int) -> list[Box]:
+    """Lines of blocks, a space between them; a line may begin with an operator, not end with one."""
+    lines: list[list[Box]] = [[]]
+    for i, box in enumerate(boxes):
+        line = [*lines[-1], box]
+        taken = sum(b.width + 1 for b in line) - 1
+        after_operator = i > 0 and boxes[i - 1].lines[0] in OPERATORS
+        if lines[-1] and taken > width and not after_operator:
+            lines.append([box])
+        else:
+            lines[-1].append(box)
+    return [_spaced(line) for line in lines]
+
+
+def _spaced(boxes: list[Box]) -> Box:
+    spaced = [piece for box in boxes for piece in (Box((" ",)), box)]
+    return beside(spaced[1:])
 
 
 class _Parser:
@@ -125,7 +156,7 @@ class _Parser:
 
     def _atom(self, token: str) -> list[Box]:
         if token.isspace():
-            return [Box((" ",), joins=False)]
+            return [Box((" ",))]
         if token == "{":
             return self._group("}")
         if token in "([":
@@ -133,7 +164,7 @@ class _Parser:
         if token == r"\begin{bmatrix}":
             return [self._matrix()]
         if token.startswith("\\"):
-            return self._command(token.strip()[1:])
+            return self._command(token[1:])
         return [Box((token,))]
 
     def _command(self, name: str) -> list[Box]:
@@ -156,7 +187,11 @@ class _Parser:
         if name in ("{", "}", "_", "%", "&"):
             return [Box((name,))]
         assert name in _COMMANDS, f"no text for \\{name}"
-        return [Box((_COMMANDS[name],))]
+        after = self.tokens[self.at] if self.at < len(self.tokens) else ""
+        if name in _CLINGS and after.isspace():
+            self.at += 1
+        space = " " if name in _WORDS and after.startswith("\\") and after[1:] != "left" else ""
+        return [Box((_COMMANDS[name] + space,))]
 
     def _matrix(self) -> Box:
         rows: list[list[str]] = [[]]
@@ -173,14 +208,16 @@ class _Parser:
 def matrix(rows: list[list[str]], width: int = 10_000) -> Box:
     """Cells in brackets, each column aligned at the decimal point."""
     aligned = [_align(list(column)) for column in zip(*rows, strict=True)]
-    while len(aligned) > 2 and sum(columns(c[0]) + 1 for c in aligned) + 1 > width:
-        middle = len(aligned) // 2
-        dots = ["…"] * len(rows)
-        kept = [c for c in aligned if c != dots]
-        if len(kept) <= 2:
-            break
-        middle = len(kept) // 2
-        aligned = [*kept[:middle], dots, *kept[middle + 1 :]]
+    room = width - 2
+    if len(aligned) > 3 and sum(columns(column[0]) + 1 for column in aligned) > room:
+        last, dots = aligned[-1], ["…"] * len(rows)
+        kept: list[list[str]] = []
+        for column in aligned[:-1]:
+            line = [*kept, column, dots, last]
+            if sum(columns(c[0]) + 1 for c in line) > room and kept:
+                break
+            kept.append(column)
+        aligned = [*kept, dots, last]
     lines = [" ".join(cells) for cells in zip(*aligned, strict=True)]
     return _bracket(lines, "⎡⎢⎣", "⎤⎥⎦", "[", "]")
 

@@ -28,7 +28,7 @@ def number(value: float, digits: int, noise: float = NOISE) -> str:
         return "0"
     if abs(value) < 0.5 * 10.0**-digits or abs(value) >= _LARGE:
         mantissa, exponent = f"{value:.{max(digits - 1, 1)}e}".split("e")
-        return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+        return rf"{mantissa}{{\cdot}}10^{{{int(exponent)}}}"
     rounded = f"{value:.{digits}f}"
     if math.isclose(float(rounded), value, rel_tol=1e-12, abs_tol=NOISE):
         rounded = rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
@@ -57,7 +57,7 @@ def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _SCALAR = rf"{_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE}"
 _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
-_NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*\\cdot[^{_CLOSE}]*){_CLOSE}")
+_NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_CLOSE}")
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,15 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.errors import InputError, nearest
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Numbers: TypeAlias = (
-    "str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]"
-)
+Numbers: TypeAlias = str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
 
 
 def matrix(given: Numbers, name: str) -> Tensor:

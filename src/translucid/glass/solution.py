@@ -25,6 +25,7 @@ class Table:
 class Given:
     """One thing that the exercise states: X = ..."""
 
+    name: str
     symbol: str
     text: str  # LaTeX
     value: Value = None

@@ -1,0 +1,123 @@
+"""The blackboard: steps written from the values of a trace, through the catalogue."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from translucid import catalogue
+from translucid.glass.notation import NOISE, Writer
+from translucid.glass.solution import Given, Step, Table, plain
+from translucid.trace import Trace
+
+STABLE = (
+    r"a computer first takes the largest entry off, $\exp(x - \max x)$: the result is the same, "
+    r"and nothing can overflow."
+)
+SHIFTED = (
+    r"the largest entry is taken off first. Without that, these exponentials would leave the range "
+    r"of the computer's numbers; the result is the same."
+)
+_SAFE = 700.0  # e^709 is the largest power of e that float64 holds
+
+
+@dataclass
+class Board:
+    """Collects what is given and the steps; `section` heads the steps that follow."""
+
+    digits: int
+    section: str = ""
+    given: list[Given] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.digits)
+
+    def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
+        """Write down something that is given."""
+        if isinstance(value, str):
+            self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
+        else:
+            text = self.writer.value(value)
+            self.given.append(
+                Given(symbol=symbol, text=text, name=name or symbol, value=plain(value))
+            )
+
+    def point(
+        self,
+        name: str,
+        values: Mapping[str, Tensor | str],
+        symbols: Mapping[str, str] | None = None,
+        absent: Collection[str] = (),
+        *,
+        note: str = "",
+    ) -> None:
+        """One trace point. `values` holds all numbers of its part by their names, this one's too;
+        `symbols` says what is written otherwise than in the catalogue."""
+        key = catalogue.entry(name)
+        part, _, point = key.partition(".")
+        entry, symbols = catalogue.CATALOGUE[key], symbols or {}
+        value = values[point]
+        assert isinstance(value, Tensor)
+        self.steps.append(
+            Step(
+                title=f"{point.replace('_', ' ').capitalize()}: {entry.meaning}",
+                section=self.section,
+                name=name,
+                symbol=symbols.get(point, entry.symbol),
+                formula=catalogue.formula(key, symbols, absent),
+                numbers=self.writer.numbers(entry.formula, part, values, absent),
+                result=self.writer.value(value),
+                value=plain(value),
+                note=note,
+            )
+        )
+
+    def step(
+        self,
+        title: str,
+        symbol: str,
+        template: str,
+        value: Tensor,
+        values: Mapping[str, Tensor | str],
+        *,
+        symbols: Mapping[str, str] | None = None,
+        name: str = "",
+        note: str = "",
+        noise: float = NOISE,
+    ) -> None:
+        """What is no trace point: a loss, a gradient, an update."""
+        self.steps.append(
+            Step(
+                title=title,
+                section=self.section,
+                name=name or title,
+                symbol=symbol,
+                formula=catalogue.fill(template, "", symbols),
+                numbers=self.writer.numbers(template, "", values),
+                result=self.writer.value(value, noise),
+                value=plain(value),
+                note=note,
+            )
+        )
+
+    def table(self, title: str, table: Table, *, name: str, note: str = "", **step: object) -> None:
+        self.steps.append(
+            Step(title=title, section=self.section, name=name, table=table, note=note)
+        )
+
+
+def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
+    """The trace of a run that takes a softmax, and whether it is the textbook form.
+
+    The textbook form has no shift; it is taken where it can neither overflow nor vanish.
+    """
+    trace = Trace()
+    run(trace)
+    shifts = torch.cat([trace[name].flatten() for name in trace.names("*shift")])
+    if shifts.abs().max() > _SAFE:
+        return trace, False
+    trace = Trace(edit={"*shift": 0.0})
+    run(trace)
+    return trace, True

@@ -1,0 +1,87 @@
+"""softmax(x), and with a target the cross-entropy loss and its gradient."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.glass.numbers import Numbers, vector, whole
+from translucid.glass.solution import Solution
+from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
+from translucid.parts import activations
+from translucid.trace import Trace
+
+EXAMPLE = "2 1 0"
+
+
+def softmax(
+    x: Numbers | None = None, target: int | str | None = None, *, digits: int = 3
+) -> Solution:
+    """Softmax of one row of numbers; with the index of the right entry (from 0), its loss too."""
+    example = x is None
+    logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()
+    right = None if target is None else _index(target, len(logits))
+
+    def run(trace: Trace) -> None:
+        scope = trace.at("softmax")
+        scope("probabilities", activations.softmax(logits[None], scope))
+
+    trace, textbook = run_softmax(run)
+    board = Board(digits)
+    board.state("x", logits.detach()[None])
+    values: dict[str, Tensor | str] = {"x": logits.detach()[None]}
+    values |= {name.partition(".")[2]: trace[name].detach() for name in trace}
+    for name in trace:
+        if not (textbook and name == "softmax.shift"):
+            board.point(name, values, absent=["shift"] if textbook else [])
+    probabilities = trace["softmax.probabilities"][0]
+    best = int(probabilities.argmax())
+    closing = f"Entry {best} is the most likely, with probability {probabilities[best]:.{digits}f}."
+    if right is not None:
+        board.state("k", str(right), name="target")
+        closing = _loss(board, logits, probabilities.detach(), right)
+    return Solution(
+        title="Softmax",
+        given=tuple(board.given),
+        steps=tuple(board.steps),
+        notes=(STABLE if textbook else SHIFTED,),
+        closing=closing,
+        next='translucid work softmax "2 1 0" --target 0'
+        if right is None
+        else 'translucid work attention --x "1 0; 0 1; 1 1" --identity',
+        example=example,
+    )
+
+
+def _index(target: int | str, size: int) -> int:
+    index = whole(target, "target", least=0)
+    if index >= size:
+        raise InputError(
+            f"target = {index}: x has {size} numbers, so the target is one of 0 to {size - 1}"
+        )
+    return index
+
+
+def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> str:
+    loss = F.cross_entropy(logits[None], torch.tensor([right]))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    board.step(
+        f"Loss: how surprising the right entry, number {right} from 0, is",
+        "L",
+        r"-\ln <p_k>",
+        loss.detach(),
+        {"p_k": probabilities[right]},
+        name="loss",
+    )
+    onehot = F.one_hot(torch.tensor(right), len(logits))
+    board.step(
+        "Gradient: the probabilities, less 1 at the right entry",
+        r"\frac{\partial L}{\partial x}",
+        r"<p> - <onehot>",
+        gradient[None],
+        {"p": probabilities[None], "onehot": onehot[None]},
+        symbols={"onehot": r"\mathrm{onehot}(k)"},
+        name="gradient",
+        note="Going against the gradient raises the right entry and lowers all others.",
+    )
+    return f"The loss is {loss.item():.8g}."

@@ -1,0 +1,143 @@
+"""What a user meets: the summary, the start of training, the errors of a run."""
+
+import math
+
+import pytest
+import torch
+
+from translucid.errors import InputError
+from translucid.models import (
+    MLPConfig,
+    PerceptronConfig,
+    RecurrentConfig,
+    TransformerConfig,
+    build,
+)
+from translucid.models.perceptron import Perceptron
+from translucid.models.recurrent import RecurrentDecoder
+from translucid.models.summary import rows
+
+LANGUAGE = {"shape": "decoder", "head": "language"}
+
+
+def test_the_summary_counts_what_torch_counts() -> None:
+    for config in (
+        TransformerConfig(**LANGUAGE, vocab=50, d_model=16, heads=4, kv_heads=2, layers=3),
+        TransformerConfig(shape="encoder-decoder", head="language", vocab=50, d_model=16, layers=2),
+        TransformerConfig(**LANGUAGE, vocab=50, positions="learned", tied=False, norm="rms"),
+        RecurrentConfig(shape="encoder-decoder", head="language", vocab=50, layers=2),
+        RecurrentConfig(shape="encoder", head="tag", outputs=3, vocab=50, bidirectional=True),
+        MLPConfig(inputs=3, hidden=(4, 4)),
+        PerceptronConfig(inputs=3),
+    ):
+        model = build(config)
+        assert sum(row.parameters for row in rows(model, 10)) == model.parameters_count
+        total = f"{model.parameters_count:,}"
+        assert model.summary().splitlines()[-1].split()[:2] == ["total", total]
+
+
+def test_the_summary_of_768_by_12_shows_the_textbook_numbers() -> None:
+    summary = build(
+        TransformerConfig(**LANGUAGE, vocab=50, d_model=768, heads=12, layers=2)
+    ).summary()
+    (line,) = [line for line in summary.splitlines() if "qkv" in line]
+    assert "Q, K, V of 12 heads, d_head 64" in line
+    assert "1,769,472" in line
+    assert "layers.0-1" in line
+
+
+def test_flops_of_a_matrix_are_two_per_weight_and_attention_pays_per_key() -> None:
+    model = build(TransformerConfig(**LANGUAGE, vocab=50, d_model=16, heads=4, layers=1))
+    found = {row.part: row.flops for row in rows(model, 100)}
+    assert found["decoder.layers.0.feedforward.expand"] == 2 * 16 * 64
+    assert found["decoder.layers.0.self_attention"] == 4 * 100 * 16
+    assert found["decoder.embedding.table"] == 0  # looked up
+    assert found["head.linear"] == 2 * 16 * 50  # tied: stored once, multiplied all the same
+
+
+def test_an_lstm_starts_with_an_open_forget_gate_and_orthogonal_memory() -> None:
+    torch.manual_seed(0)
+    config = RecurrentConfig(**LANGUAGE, vocab=9, d_model=8, hidden=8, cell="lstm", forget_bias=2.0)
+    decoder = build(config).get_submodule("decoder")
+    assert isinstance(decoder, RecurrentDecoder)
+    _, u, b, b_hidden = decoder.recurrent.weights(0, "forward")
+    assert b.chunk(4)[1].eq(2.0).all()
+    assert b.abs().sum() + b_hidden.abs().sum() == 16
+    for block in u.chunk(4):
+        torch.testing.assert_close(block @ block.T, torch.eye(8), atol=1e-5, rtol=0)
+
+
+def test_a_transformer_starts_with_unit_embeddings_and_even_guesses() -> None:
+    torch.manual_seed(0)
+    model = build(TransformerConfig(**LANGUAGE, vocab=1000, d_model=256, layers=4, dropout=0.0))
+    ids = torch.randint(0, 1000, (8, 32))
+    deviation = model.get_submodule("decoder.embedding")(ids).std().item()
+    assert deviation == pytest.approx(1.0, abs=0.05)
+    loss = torch.nn.functional.cross_entropy(
+        model(ids).flatten(0, 1), torch.randint(0, 1000, (256,))
+    )
+    assert float(loss.detach()) == pytest.approx(math.log(1000), abs=0.6)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_deep_mlp_starts_with_a_signal_that_neither_dies_nor_explodes(activation: str) -> None:
+    torch.manual_seed(0)
+    model = build(MLPConfig(inputs=64, hidden=(64,) * 20, outputs=64, activation=activation))
+    assert 0.05 < float(model(torch.randn(256, 64)).detach().std()) < 20
+
+
+def test_learned_positions_end_with_a_clear_error() -> None:
+    model = build(
+        TransformerConfig(**LANGUAGE, vocab=9, d_model=8, positions="learned", max_length=4)
+    )
+    message = r"position 4 was asked for, but learned positions end at 3 \(max_length 4\); shorten"
+    with pytest.raises(InputError, match=message):
+        model(torch.zeros(1, 5, dtype=torch.long))
+    with pytest.raises(InputError, match=r"position 9 was asked for"):
+        model.start(1, capacity=10)
+    real = torch.tensor([[False, True, True, True, True]])
+    assert (
+        model(torch.zeros(1, 5, dtype=torch.long), real).isfinite().all()
+    )  # padding is no position
+
+
+def test_a_full_state_says_so() -> None:
+    model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
+    state = model.start(1, capacity=3)
+    model.step(torch.zeros(1, 2, dtype=torch.long), state)
+    message = (
+        r"the state holds 3 positions and 2 are taken, but 2 more were given; start with a larger"
+    )
+    with pytest.raises(InputError, match=message):
+        model.step(torch.zeros(1, 2, dtype=torch.long), state)
+
+
+def test_a_recurrent_state_cannot_be_rewound() -> None:
+    model = build(RecurrentConfig(**LANGUAGE, vocab=9))
+    with pytest.raises(
+        InputError, match=r"a recurrent state cannot be rewound; copy\(\) it before"
+    ):
+        model.start(1, capacity=3).trim(0)
+
+
+def test_the_perceptron_learns_what_a_line_can_part_and_counts_its_mistakes() -> None:
+    x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    model = build(PerceptronConfig(inputs=2))
+    assert isinstance(model, Perceptron)
+    y = torch.tensor([0, 0, 0, 1])
+    mistakes = [model.learn(x, y) for _ in range(10)]
+    assert mistakes[0] > 0
+    assert mistakes[-1] == 0
+    assert model(x).tolist() == [0, 0, 0, 1]
+
+
+def test_standardise_measures_and_keeps_constant_features_finite() -> None:
+    model = build(MLPConfig(inputs=2, standardise=True))
+    standardise = model.get_submodule("standardise")
+    x = torch.tensor([[1.0, 5.0], [3.0, 5.0], [8.0, 5.0]])
+    standardise.fit(x)
+    out = standardise(x)
+    torch.testing.assert_close(out.mean(dim=0), torch.zeros(2))
+    torch.testing.assert_close(out[:, 0].std(correction=0), torch.tensor(1.0))
+    with pytest.raises(InputError, match="hold NaN or infinity; remove those rows"):
+        standardise.fit(torch.tensor([[float("nan"), 1.0]]))

@@ -1,0 +1,213 @@
+"""The glass: what a Trace keeps, what it changes, and what it says when asked for too much."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from translucid.errors import TraceBudgetError, TraceError, UnknownPointError
+from translucid.models import Model, RecurrentConfig, TransformerConfig, build
+from translucid.trace import NO_TRACE, Trace
+
+IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
+
+
+def transformer(**changes: object) -> Model:
+    torch.manual_seed(0)
+    options = {"vocab": 8, "d_model": 8, "heads": 2, "layers": 2, "dropout": 0.0} | changes
+    config = TransformerConfig(shape="decoder", head="language", **options)
+    return build(config).double().eval()
+
+
+def lstm(**changes: object) -> Model:
+    torch.manual_seed(0)
+    options = {"vocab": 8, "d_model": 6, "hidden": 6, "dropout": 0.0} | changes
+    return build(RecurrentConfig(shape="decoder", head="language", **options)).double().eval()
+
+
+def same(a: Tensor, b: Tensor) -> None:
+    torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_no_trace_is_the_identity() -> None:
+    value = torch.ones(2)
+    assert NO_TRACE("anything", value) is value
+    assert NO_TRACE.at("scope") is NO_TRACE
+    assert NO_TRACE.step(3) is NO_TRACE
+    assert not NO_TRACE.wants("anything")
+
+
+def test_keep_takes_globs_that_cross_dots() -> None:
+    trace = Trace(keep=["*.pattern", "decoder.layers.1.feedforward.*"])
+    transformer()(IDS, trace=trace)
+    assert trace.names("*.pattern") == [
+        "decoder.layers.0.self_attention.pattern",
+        "decoder.layers.1.self_attention.pattern",
+    ]
+    assert len(trace) == 2 + 3
+    assert "decoder.layers.1.feedforward.hidden" in trace
+    assert "decoder.layers.0.feedforward.hidden" not in trace
+
+
+def test_wants_looks_only_where_the_patterns_point() -> None:
+    trace = Trace(keep="decoder.layers.1.*", edit={"*.forget_gate@2": 1.0})
+    assert trace.at("decoder.layers.1.self_attention").wants("scores", "pattern")
+    assert not trace.at("decoder.layers.0.self_attention").wants("scores", "pattern")
+    assert trace.at("decoder.layers.0.lstm").wants("forget_gate")
+
+
+def test_zeroing_a_head_equals_zeroing_its_rows_of_the_output_matrix() -> None:
+    def without_head_1(mixed: Tensor) -> Tensor:
+        mixed = mixed.clone()
+        mixed[:, 1] = 0
+        return mixed
+
+    model = transformer()
+    edited = model(
+        IDS, trace=Trace([], edit={"decoder.layers.0.self_attention.mixed": without_head_1})
+    )
+    plain = model(IDS)
+    with torch.no_grad():
+        model.get_parameter("decoder.layers.0.self_attention.output.weight")[:, 4:] = 0
+    same(edited, model(IDS))
+    assert not torch.allclose(edited, plain)
+
+
+def test_editing_the_scale_equals_a_model_without_scaling() -> None:
+    edited = transformer()(IDS, trace=Trace([], edit={"*.scale": 1.0}))
+    same(edited, transformer(scaled=False)(IDS))
+    assert not torch.allclose(edited, transformer()(IDS))
+
+
+def test_opening_the_causal_mask_lets_the_future_in() -> None:
+    model, other = transformer(), IDS.clone()
+    other[:, -1] = 7
+    opened = {"decoder.masks.causal": torch.ones_like}
+    same(model(IDS)[:, :-1], model(other)[:, :-1])
+    first, second = (model(x, trace=Trace([], edit=opened)) for x in (IDS, other))
+    assert not torch.allclose(first[:, :-1], second[:, :-1])
+
+
+def test_removing_a_residual_leaves_the_branch_alone() -> None:
+    trace = Trace(edit={"decoder.layers.0.feedforward_residual.skip": 0.0})
+    transformer()(IDS, trace=trace)
+    scope = "decoder.layers.0.feedforward_residual."
+    same(trace[scope + "sum"], trace[scope + "branch"])
+
+
+def test_a_forget_gate_frozen_open_with_nothing_written_keeps_the_cell_at_its_start() -> None:
+    gates = {"*.forget_gate": 1.0, "*.input_gate": 0.0}
+    trace = Trace(edit=gates)
+    lstm()(IDS, trace=trace)
+    cell = trace["decoder.recurrent.layers.0.lstm.cell"]
+    assert cell.shape == (2, 5, 6)
+    assert cell.abs().max() == 0
+
+
+def test_an_edit_may_name_one_position_of_a_loop() -> None:
+    name = "decoder.recurrent.layers.0.lstm.hidden"
+    plain, edited = Trace(), Trace(edit={f"{name}@2": 0.0})
+    lstm()(IDS, trace=plain)
+    lstm()(IDS, trace=edited)
+    same(plain[name][:, :2], edited[name][:, :2])
+    assert edited[f"{name}@2"].abs().max() == 0
+    assert not torch.allclose(plain[name][:, 3], edited[name][:, 3])
+
+
+def test_a_loop_is_read_whole_or_position_by_position() -> None:
+    trace = Trace()
+    lstm()(IDS, trace=trace)
+    name = "decoder.recurrent.layers.0.lstm.cell"
+    same(trace[name], torch.stack([trace[f"{name}@{t}"] for t in range(5)], dim=1))
+    with pytest.raises(UnknownPointError, match=r"cell@5: the positions are 0 to 4"):
+        trace[f"{name}@5"]
+    with pytest.raises(UnknownPointError, match=r"head.logits is not written step by step"):
+        trace["head.logits@0"]
+
+
+def test_gradients_flow_through_what_is_kept() -> None:
+    trace = Trace(keep="*.embedding.scaled")
+    logits = transformer()(IDS, trace=trace)
+    (gradient,) = torch.autograd.grad(logits[0, 3].sum(), trace["decoder.embedding.scaled"])
+    assert gradient[0, :4].abs().min() > 0
+    assert gradient[0, 4].abs().max() == 0  # the future has no part in it
+    assert gradient[1].abs().max() == 0
+
+
+def test_the_budget_is_counted_and_kept() -> None:
+    everything = Trace()
+    transformer()(IDS, trace=everything)
+    counted = sum(everything[n].numel() * everything[n].element_size() for n in everything)
+    assert everything.bytes == counted
+    transformer()(IDS, trace=Trace(budget_bytes=counted))
+    tight = Trace(budget_bytes=1000)
+    message = (
+        r"keeping .* would bring the trace to [\d,]+ bytes, over its budget of 1,000; keep fewer"
+    )
+    with pytest.raises(TraceBudgetError, match=message):
+        transformer()(IDS, trace=tight)
+    assert tight.bytes <= 1000
+
+
+def test_values_can_be_kept_elsewhere() -> None:
+    trace = Trace(keep="head.logits", device="meta")
+    transformer()(IDS, trace=trace)
+    assert trace["head.logits"].device.type == "meta"
+
+
+def test_one_trace_holds_one_run() -> None:
+    trace = Trace()
+    transformer()(IDS, trace=trace)
+    with pytest.raises(TraceError, match=r"is in this trace already; a Trace holds one run"):
+        transformer()(IDS, trace=trace)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    trace = Trace()
+    transformer()(IDS, trace=trace)
+    with pytest.raises(
+        UnknownPointError, match=r"no point is called 'head.logit'. Did you mean head.logits"
+    ):
+        trace["head.logit"]
+    with pytest.raises(UnknownPointError, match=r"The trace is empty"):
+        Trace()["head.logits"]
+
+
+def test_a_point_that_was_not_kept_says_so() -> None:
+    trace = Trace(keep="head.*")
+    transformer()(IDS, trace=trace)
+    with pytest.raises(UnknownPointError, match=r"was computed but not kept; add it to keep"):
+        trace["decoder.final_norm.output"]
+
+
+def test_a_misspelt_edit_is_found() -> None:
+    trace = Trace(edit={"*.patern": 0.0})
+    transformer()(IDS, trace=trace)
+    with pytest.raises(
+        UnknownPointError, match=r"the pattern '\*\.patern' matches no point of this model"
+    ):
+        trace.check()
+    right = Trace(edit={"*.pattern": lambda a: a})
+    transformer()(IDS, trace=right)
+    right.check()
+
+
+def test_an_edit_must_keep_the_shape() -> None:
+    trace = Trace(edit={"head.logits": lambda x: x[:, :1]})
+    with pytest.raises(
+        TraceError, match=r"the edit of head.logits returned shape \(2, 1, 8\); it must"
+    ):
+        transformer()(IDS, trace=trace)
+
+
+def test_after_the_at_sign_comes_a_number() -> None:
+    with pytest.raises(
+        TraceError, match=r"'\*\.cell@last': after @ comes one position, such as @3"
+    ):
+        Trace(keep="*.cell@last")
+
+
+def test_repr_says_how_much_is_held() -> None:
+    trace = Trace(keep="head.logits")
+    transformer()(IDS, trace=trace)
+    assert repr(trace) == "Trace(1 points, 640 bytes)"
+    assert repr(NO_TRACE) == "NO_TRACE"
