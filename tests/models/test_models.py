@@ -69,14 +69,14 @@ def test_an_lstm_starts_with_an_open_forget_gate_and_orthogonal_memory() -> None
 
 def test_a_transformer_starts_with_unit_embeddings_and_even_guesses() -> None:
     torch.manual_seed(0)
-    model = build(TransformerConfig(**LANGUAGE, vocab=1000, d_model=256, layers=4, dropout=0.0))
+    model = build(TransformerConfig(**LANGUAGE, vocab=1000, d_model=256, layers=4, tied=False))
     ids = torch.randint(0, 1000, (8, 32))
     deviation = model.get_submodule("decoder.embedding")(ids).std().item()
     assert deviation == pytest.approx(1.0, abs=0.05)
     loss = torch.nn.functional.cross_entropy(
         model(ids).flatten(0, 1), torch.randint(0, 1000, (256,))
     )
-    assert float(loss.detach()) == pytest.approx(math.log(1000), abs=0.6)
+    assert float(loss.detach()) == pytest.approx(math.log(1000), abs=0.4)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from translucid.errors import InputError, nearest
 
-Numbers: TypeAlias = str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
+Numbers: TypeAlias = (
+    str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
+)
 
 
 def matrix(given: Numbers, name: str) -> Tensor:

@@ -16,7 +16,8 @@ def transformer(stack: nn.Module, layers: int) -> None:
     through, forward and backward. What a layer writes into the residual stream is scaled down by
     sqrt(2 * layers), since 2 * layers such terms are added up (Radford et al. 2019). Embeddings:
     standard deviation 1 / sqrt(d_model), which is 1 after the embedding's scale and gives a tied
-    head logits of about 1. Learned positions: small, so that words speak first. Biases: 0.
+    head logits of about 1 (but sqrt(d_model) for the word just read, which a tied model guesses at
+    first and soon unlearns). Learned positions: small, so that words speak first. Biases: 0.
     """
     for name, module in stack.named_modules():
         if isinstance(module, nn.Linear):
