@@ -1,0 +1,83 @@
+"""What the pages show is what the program prints: every example in them is run.
+
+A ```python block with >>> prompts is a doctest, and the blocks of a page share their names. In a
+```console block a line `$ command` is run with the package's own command line, and what follows
+must be its output; a line `...` there stands for lines left out.
+"""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from translucid.catalogue import CATALOGUE, formula
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> Iterator[str]:
+    yield from re.findall(
+        rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples(page: Path) -> None:
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for code in blocks(page, "python"):
+        example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
+        report: list[str] = []
+        runner.run(example, out=report.append, clear_globs=False)
+        names = example.globs
+        assert not report, "".join(report)
+
+
+def commands(page: Path) -> Iterator[tuple[str, str]]:
+    for block in blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            if command.startswith("translucid"):
+                yield command, output
+
+
+SHOWN = [(page, *shown) for page in PAGES for shown in commands(page)]
+
+
+@pytest.mark.parametrize(("page", "command", "output"), SHOWN, ids=[shown[1] for shown in SHOWN])
+def test_commands_print_what_the_page_shows(page: Path, command: str, output: str) -> None:
+    words = [sys.executable, "-m", "translucid", *shlex.split(command)[1:]]
+    plain = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    ran = subprocess.run(words, capture_output=True, text=True, env=plain, cwd=ROOT, check=False)
+    assert ran.returncode == 0, ran.stderr
+    pattern = re.escape(output.strip()).replace(r"\.\.\.", ".*")
+    assert re.fullmatch(pattern, ran.stdout.strip(), re.DOTALL), ran.stdout
+
+
+def test_the_table_of_trace_points_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "trace.md").read_text()
+    shown = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+    assert shown == list(CATALOGUE), (
+        "run: python -m tests.test_docs > table, and put it into the page"
+    )
+    assert trace_table() in page
+
+
+def trace_table() -> str:
+    lines = ["| point | symbol | axes | meaning | formula |", "| --- | --- | --- | --- | --- |"]
+    for key, point in CATALOGUE.items():
+        right = formula(key).replace("|", r"\vert ")
+        axes = ", ".join(point.axes)
+        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | ${right}$ |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(trace_table())
