@@ -3,6 +3,8 @@
     TranslucidError                 everything raised on purpose
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
+    │   └── TokenizerMismatchError  a tokenizer other than the one the model was trained with
+    ├── TrainingError               a run that cannot go on
     └── TraceError                  a trace that was asked for something it cannot give
         ├── UnknownPointError       no such name, or a pattern that matched nothing
         └── TraceBudgetError        keeping this would take more memory than allowed
@@ -19,11 +21,24 @@ class TranslucidError(Exception):
 
 
 class ConfigError(TranslucidError, ValueError):
-    """A size, option or key that cannot work."""
+    """Sizes, options or keys that cannot work: one mistake, or all of them."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        several = f"{len(mistakes)} mistakes:\n  " + "\n  ".join(mistakes)
+        super().__init__(mistakes[0] if len(mistakes) == 1 else several)
 
 
 class InputError(TranslucidError, ValueError):
     """Numbers, text or files that cannot be used."""
+
+
+class TokenizerMismatchError(InputError):
+    """A tokenizer other than the one the model was trained with, or one changed since."""
+
+
+class TrainingError(TranslucidError):
+    """A run that cannot go on."""
 
 
 class TraceError(TranslucidError):

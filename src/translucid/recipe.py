@@ -5,6 +5,8 @@ Every configuration is a pydantic model that stands beside what it configures an
 what is allowed, and the nearest valid name.
 """
 
+import tomllib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,32 +23,44 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(explain(error, type(self))) from None
+            raise ConfigError(*(_explain(d, type(self)) for d in error.errors())) from None
 
 
-def explain(error: ValidationError, config: type[BaseModel]) -> str:
-    """All mistakes of a configuration, one per line."""
-    lines = [_explain_one(detail, config) for detail in error.errors()]
-    if len(lines) == 1:
-        return lines[0]
-    return f"{len(lines)} mistakes in {config.__name__}:\n" + "\n".join(
-        f"  {line}" for line in lines
-    )
-
-
-def _explain_one(detail: Any, config: type[BaseModel]) -> str:
+def _explain(detail: Any, config: type[BaseModel]) -> str:
+    """One mistake in words."""
     key = ".".join(str(part) for part in detail["loc"])
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
-        close = nearest(key, config.model_fields)
-        hint = (
-            f"did you mean {close[0]}?"
-            if close
-            else "the keys are " + ", ".join(config.model_fields)
-        )
-        return f"{key}: no such key; {hint}"
+        return unknown_key(key, config.model_fields)
     if detail["type"] == "missing":
         return f"{key}: must be given"
     if not key:  # a rule over several keys names them itself
         return str(message)
     return f"{key} = {detail['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """The message for a key that does not exist."""
+    known = list(allowed)
+    close = nearest(key.rpartition(".")[2], known)
+    hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
+    return f"{key}: no such key; {hint}"
+
+
+def with_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Nested values with `section.key=value` laid over them; a value is read as TOML, or as text."""
+    result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        section, dot, key = path.strip().partition(".")
+        if not (equals and dot and section and key):
+            raise ConfigError(f"{override!r}: an override is written section.key=value")
+        result.setdefault(section, {})[key] = _toml_value(text.strip())
+    return result
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # model.cell=lstm needs no quotes

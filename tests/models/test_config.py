@@ -56,7 +56,7 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         TransformerConfig(shape="decoder", head="language", vocab=-1, laers=2, norm="l2")
     message = str(caught.value)
-    assert message.startswith("3 mistakes in TransformerConfig:")
+    assert message.startswith("3 mistakes:")
     assert "vocab = -1: input should be greater than 0" in message
     assert "laers: no such key; did you mean layers?" in message
     assert "norm = 'l2'" in message

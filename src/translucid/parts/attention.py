@@ -6,7 +6,6 @@ Masks are boolean and broadcast to (batch, heads, queries, keys); True means "ma
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -41,11 +40,6 @@ class Layout:
     causal: bool = False  # with mask None: only the past, without building the mask
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
     angles: Tensor | None = None  # (batch, queries, d_head / 2)
-
-    @cached_property
-    def blind(self) -> Tensor | None:
-        """Which queries may see nothing, (batch, heads, queries, 1); made once for all layers."""
-        return None if self.mask is None else ~self.mask.any(dim=-1, keepdim=True)
 
 
 def attend(
@@ -104,7 +98,9 @@ def _attend_fused(
         enable_gqa=q.shape[1] != k.shape[1],
     )
     # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
-    return mixed if layout.blind is None else mixed.masked_fill(layout.blind, 0.0)
+    if layout.mask is None:
+        return mixed
+    return mixed.masked_fill(~layout.mask.any(dim=-1, keepdim=True), 0.0)
 
 
 def _as_bias(layout: Layout, q: Tensor) -> Tensor:

@@ -160,7 +160,7 @@ class Recurrent(nn.Module):
         """The weights of one layer and direction, as the step functions take them."""
         suffix = f"l{layer}" + ("_reverse" if way == "backward" else "")
         names = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
-        w, u, b, b_hidden = (self.fused.get_parameter(name + suffix) for name in names)
+        w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
 
     def _scope(self, trace: NoTrace, layer: int, way: str) -> NoTrace:
