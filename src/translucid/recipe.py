@@ -48,7 +48,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def with_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Nested values with `section.key=value` laid over them; a value is read as TOML, or as text."""
+    """Nested values with `section.key=value` laid over them; a value is TOML, or else text."""
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
         path, equals, text = override.partition("=")
