@@ -169,8 +169,8 @@ class Bridge(nn.Module):
         )  # (sources, hidden)
         cell = None
         if self.cell is not None and state.cell is not None:
-            cell = trace("cell", self.cell(_top(state.cell, directions))).expand(layers, -1, -1)
-        return RecurrentState(hidden.expand(layers, -1, -1), cell)
+            cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
+        return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN wants them contiguous
 
 
 def _top(layers: Tensor, directions: int) -> Tensor:

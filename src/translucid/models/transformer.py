@@ -136,9 +136,8 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
         # In the pre order nothing has normalised the sum of all layers yet.
-        self.final_norm = make_norm(
-            config.norm if config.placement == "pre" else "none", config.d_model
-        )
+        last = config.norm if config.placement == "pre" else "none"
+        self.final_norm = make_norm(last, config.d_model, count_padding=config.count_padding)
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 

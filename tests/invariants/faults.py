@@ -1,0 +1,457 @@
+"""Faults to plant, each with the test that must go red. `plant.py` plants them in a copy."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One line of the product, broken."""
+
+    file: str  # under src/translucid
+    what: str
+    old: str  # stands in the file exactly once
+    new: str
+    red: str  # the test that must fail: file::function, without `test_`
+
+
+CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/recurrent.py"
+NORMS, POSITIONS, BEAM = "parts/norms.py", "parts/positions.py", "decoding/beam.py"
+TRANSFORMER, TRACE = "models/transformer.py", "trace.py"
+
+FAULTS = (
+    # step by step, chunks
+    Fault(
+        CACHE,
+        "the cursor stands still",
+        "self.cursor += queries",
+        "self.cursor += 0",
+        "steps::step_by_step",
+    ),
+    Fault(
+        "models/recurrent.py",
+        "a step does not keep the new state",
+        "state.layers = [after]",
+        "state.layers = [before]",
+        "steps::step_by_step",
+    ),
+    Fault(
+        CACHE,
+        "each chunk starts again at position 0",
+        "self.counts[:, None] + masks.positions(real)",
+        "masks.positions(real)",
+        "steps::chunks",
+    ),
+    Fault(
+        CACHE,
+        "padding counts as a position",
+        "self.counts += real.sum(dim=1)",
+        "self.counts += queries",
+        "steps::ragged_prompts",
+    ),
+    Fault(
+        TRANSFORMER,
+        "a chunk's queries take their slots from 0",
+        "newest, positions, slots.index, keys,",
+        "newest, positions, slots.index - slots.index[0], keys,",
+        "steps::chunks",
+    ),
+    # beams
+    Fault(
+        CACHE,
+        "reorder forgets the values",
+        "self.keys, self.values = self.keys[rows], self.values[rows]",
+        "self.keys = self.keys[rows]",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "reorder forgets the cell of an LSTM",
+        "self.cell = None if self.cell is None else self.cell[:, rows]",
+        "pass",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "reorder forgets which slots are padding",
+        "self.real, self.positions = self.real[rows], self.positions[rows]",
+        "self.positions = self.positions[rows]",
+        "beams::rows_repeat_and_vanish",
+    ),
+    Fault(
+        CACHE,
+        "reorder forgets how many tokens a row has",
+        "self.counts = self.counts[rows]",
+        "pass",
+        "beams::rows_repeat_and_vanish",
+    ),
+    Fault(
+        CACHE,
+        "beams of every source follow the first source",
+        "(sources * self.beams + parents)",
+        "(0 * sources + parents)",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "the memory stays when sentences leave",
+        "self.memory = self.memory.select(rows[:: self.beams] // self.beams)",
+        "pass",
+        "beams::sentences_leave_and_change_places",
+    ),
+    Fault(
+        CACHE,
+        "the memory's mask stays when its rows move",
+        "mask=None if self.mask is None else self.mask[sources]",
+        "mask=self.mask",
+        "beams::sentences_leave_and_change_places",
+    ),
+    Fault(
+        ATTENTION,
+        "beams are folded in the order (beams, sources)",
+        "folded = q.unflatten(0, (-1, beams)).transpose(1, 2)",
+        "folded = q.unflatten(0, (beams, -1)).transpose(0, 1).transpose(1, 2)",
+        "beams::beams_follow_their_parents",
+    ),
+    # beam search
+    Fault(
+        BEAM,
+        "the state does not follow the parents",
+        "state.follow(parents)",
+        "pass",
+        "beam_search::cached_search",
+    ),
+    Fault(
+        BEAM,
+        "the logits of the first token of the prefix are used",
+        "model.step(newest, state)[:, -1]",
+        "model.step(newest, state)[:, 0]",
+        "beam_search::greedy",
+    ),
+    Fault(
+        BEAM,
+        "alpha is ignored",
+        "ranking = scores / lengths[..., None] ** alpha",
+        "ranking = scores",
+        "beam_search::exhaustive",
+    ),
+    Fault(
+        BEAM,
+        "all beams are expanded from the same start",
+        "scores[:, 0] = 0.0",
+        "scores[:] = 0.0",
+        "beam_search::exhaustive",
+    ),
+    Fault(
+        BEAM,
+        "padding after the end costs",
+        "only_pad[pad] = 0.0",
+        "only_pad[pad] = -0.1",
+        "beam_search::scores",
+    ),
+    Fault(
+        BEAM,
+        "a finished beam grows longer",
+        "lengths = beams.lengths + ~beams.finished",
+        "lengths = beams.lengths + 1",
+        "beam_search::exhaustive",
+    ),
+    # traced = untraced
+    Fault(
+        TRACE,
+        "nobody is told that someone looks",
+        "return self._root.wants(*(self._prefix + name for name in names))",
+        "return False",
+        "tracing::every_point_is_written",
+    ),
+    Fault(
+        TRACE,
+        "an edit is made on the way and then dropped",
+        "value = _changed(name, value, change)",
+        "_changed(name, value, change)",
+        "causality::an_open_mask_lets_the_future_in",
+    ),
+    Fault(
+        ATTENTION,
+        "a shared memory is repeated in the wrong order when seen",
+        "k, v = k.repeat_interleave(beams, dim=0), v.repeat_interleave(beams, dim=0)",
+        "k, v = k.repeat(beams, 1, 1, 1), v.repeat(beams, 1, 1, 1)",
+        "tracing::steps",
+    ),
+    Fault(
+        TRANSFORMER,
+        "a decoder whose causal mask is kept uses no mask",
+        "return Layout(mask, bias=bias, angles=angles)",
+        "return Layout(None if real is None else mask, bias=bias, angles=angles)",
+        "tracing::all_points",
+    ),
+    # fused = by hand
+    Fault(
+        ATTENTION,
+        "key heads are tiled, not interleaved",
+        "k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)",
+        "k, v = k.repeat(1, groups, 1, 1), v.repeat(1, groups, 1, 1)",
+        "fused::attend",
+    ),
+    Fault(
+        ATTENTION,
+        "the bias is forgotten by hand",
+        "rescaled = rescaled + layout.bias.to(scores.dtype)",
+        "pass",
+        "fused::attend",
+    ),
+    Fault(
+        "parts/activations.py",
+        "a query that sees nothing is divided by 0",
+        "exponentials / normaliser.masked_fill(normaliser == 0.0, 1.0)",
+        "exponentials / normaliser",
+        "fused::attend",
+    ),
+    Fault(
+        ATTENTION,
+        "mask and bias are joined without the mask",
+        "return bias if mask is None else bias.masked_fill(~mask, -torch.inf)",
+        "return bias",
+        "fused::attend",
+    ),
+    Fault(
+        NORMS,
+        "layer norm by hand forgets eps",
+        'normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())\n'
+        '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
+        'normalised = trace("normalised", (x - mean) / variance.sqrt())\n'
+        '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
+        "fused::norms",
+    ),
+    Fault(
+        RECURRENT,
+        "the unrolled state runs on through padding",
+        "hidden = torch.where(here, hidden, now[0])",
+        "pass",
+        "fused_recurrent::recurrent",
+    ),
+    Fault(
+        RECURRENT,
+        "an empty row's state moves",
+        "hidden = torch.where(filled, ran.hidden, state.hidden)",
+        "hidden = ran.hidden",
+        "fused_recurrent::recurrent",
+    ),
+    Fault(
+        RECURRENT,
+        "the outputs of packed rows are not put back in place",
+        "torch.zeros_like(justified).scatter(1, order.expand_as(justified), justified)",
+        "justified",
+        "fused_recurrent::the_state_passes_padding",
+    ),
+    # padding, batches
+    Fault(
+        TRANSFORMER,
+        "positions come from the padded index",
+        "return masks.positions(real)",
+        "return torch.arange(ids.shape[1], device=ids.device)[None].expand_as(ids)",
+        "padding::padded",
+    ),
+    Fault(
+        TRANSFORMER,
+        "padding is attended to",
+        'mask = mask & scope("padding", masks.padding(real))',
+        'scope("padding", masks.padding(real))',
+        "padding::padded",
+    ),
+    Fault(
+        NORMS,
+        "batch norm counts padding",
+        "if real is None or self.count_padding:",
+        "if True:",
+        "padding::padded_in_training",
+    ),
+    Fault(
+        POSITIONS,
+        "ALiBi takes the distances of the first row for all",
+        "distance[:, None])",
+        "distance[:1, None])",
+        "padding::batched",
+    ),
+    Fault(
+        "models/heads.py",
+        "the mean is taken over padding too",
+        "weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1)",
+        "weight = weight / weight.shape[1]",
+        "padding::batched",
+    ),
+    Fault(
+        "models/recurrent.py",
+        "the recurrent encoder reads padding",
+        'outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))',
+        'outputs, state = self.recurrent(x, trace=trace.at("recurrent"))',
+        "padding::padded",
+    ),
+    # states
+    Fault(
+        CACHE,
+        "the cursor of a fixed state stands still",
+        "self.cursor += queries",
+        "self.cursor += 0 if self.fixed else queries",
+        "states::fixed",
+    ),
+    Fault(
+        CACHE,
+        "trim leaves the counts",
+        "self.counts = self.real.sum(dim=1)",
+        "pass",
+        "states::trim",
+    ),
+    Fault(
+        CACHE,
+        "trim leaves the cursor",
+        "self.cursor.fill_(length)",
+        "pass",
+        "states::trim",
+    ),
+    Fault(
+        CACHE,
+        "a copy shares its keys and values",
+        "twin.keys, twin.values = self.keys.clone(), self.values.clone()",
+        "pass",
+        "states::copy",
+    ),
+    Fault(
+        CACHE,
+        "a copy shares its cursor and counts",
+        "twin.cursor, twin.counts = self.cursor.clone(), self.counts.clone()",
+        "pass",
+        "states::copy",
+    ),
+    # save, load
+    Fault(
+        NORMS,
+        "running statistics are not saved",
+        'self.register_buffer("running_mean", torch.zeros(d_model))',
+        'self.register_buffer("running_mean", torch.zeros(d_model), persistent=False)',
+        "save::state_dict",
+    ),
+    Fault(
+        "parts/embedding.py",
+        "the head gets a copy of the table",
+        "self.linear.weight = tied.table.weight",
+        "self.linear.weight = nn.Parameter(tied.table.weight.detach().clone())",
+        "save::tied_weights_stay_tied",
+    ),
+    # torch.nn
+    Fault(
+        RECURRENT,
+        "the GRU's update gate is turned round",
+        "(1 - update) * candidate + update * hidden",
+        "update * candidate + (1 - update) * hidden",
+        "torch_cells::one_step",
+    ),
+    Fault(
+        RECURRENT,
+        "the LSTM's input and forget blocks are swapped",
+        "input_sum, forget_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)",
+        "forget_sum, input_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)",
+        "torch_cells::one_step",
+    ),
+    Fault(
+        RECURRENT,
+        "the RNN forgets its second bias",
+        "F.linear(state[0], u, b_hidden)",
+        "F.linear(state[0], u)",
+        "torch_cells::a_stack",
+    ),
+    Fault(
+        TRANSFORMER,
+        "the final norm is missing",
+        'return self.final_norm(x, real, trace.at("final_norm"))',
+        "return x",
+        "torch_transformer::transformer",
+    ),
+    Fault(
+        ATTENTION,
+        "the scores are divided by d_k, not by its root",
+        "scale = 1 / math.sqrt(q.shape[-1])",
+        "scale = 1 / q.shape[-1]",
+        "torch_transformer::self_attention",
+    ),
+    Fault(
+        "parts/residual.py",
+        "the pre order normalises the skip too",
+        'total = trace("sum", trace("skip", x)',
+        'x = self.enter(x, real)\n        total = trace("sum", trace("skip", x)',
+        "torch_transformer::transformer",
+    ),
+    Fault(
+        NORMS,
+        "the running variance is the biased one",
+        "unbiased = variance * count / (count - 1).clamp(min=1)",
+        "unbiased = variance",
+        "torch_transformer::batch_norm",
+    ),
+    # gradients
+    Fault(
+        NORMS,
+        "no gradient through the mean of layer norm",
+        'mean = trace("mean", x.mean(dim=-1, keepdim=True))',
+        'mean = trace("mean", x.detach().mean(dim=-1, keepdim=True))',
+        "gradients::norms",
+    ),
+    Fault(
+        "parts/alignment.py",
+        "no gradient through the alignment's pattern",
+        'context = trace("context", pattern @ values)',
+        'context = trace("context", pattern.detach() @ values)',
+        "gradients::alignment",
+    ),
+    Fault(
+        RECURRENT,
+        "no gradient through time in the unrolled LSTM",
+        'cell = trace("cell", forget * cell + write * candidate)',
+        'cell = trace("cell", forget * cell.detach() + write * candidate)',
+        "gradients::cells",
+    ),
+    # causality
+    Fault(
+        "parts/masks.py",
+        "the causal mask is off by one",
+        "return keys[None, :] <= queries[:, None]",
+        "return keys[None, :] <= queries[:, None] + 1",
+        "causality::later_tokens_change_nothing",
+    ),
+    Fault(
+        ATTENTION,
+        "the kernel is not told that it is causal",
+        "is_causal=layout.causal and mask is None",
+        "is_causal=False",
+        "causality::later_tokens_change_nothing",
+    ),
+    # positions
+    Fault(
+        POSITIONS,
+        "rotary: cosine and sine are swapped",
+        "even * cos - odd * sin, even * sin + odd * cos",
+        "even * sin - odd * cos, even * cos + odd * sin",
+        "positions::rotary_is_a_complex_product",
+    ),
+    Fault(
+        POSITIONS,
+        "rotary turns the wrong way in half of a pair",
+        "even * cos - odd * sin",
+        "even * cos + odd * sin",
+        "positions::rotary_scores",
+    ),
+    # torch.compile
+    Fault(
+        TRACE,
+        "an unseen trace point copies its value",
+        'return value\n\n    def at(self, scope: str) -> "NoTrace":',
+        'return value.clone()\n\n    def at(self, scope: str) -> "NoTrace":',
+        "compile::the_graph_is_that_of_a_model_without_trace",
+    ),
+    Fault(
+        TRACE,
+        "parts are told that someone looks when nobody does",
+        "return False",
+        "return True",
+        "compile::the_graph_is_that_of_a_model_without_trace",
+    ),
+)

@@ -1,0 +1,109 @@
+"""A state that is moved about remembers what was moved: cached = uncached, with several beams.
+
+Every test keeps the prefixes beside the state, moves both, and has the model read them anew.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.invariants.cases import (
+    Text,
+    begin,
+    close,
+    model_of,
+    random_ids,
+    random_text,
+    some_writers,
+    whole,
+)
+from torch import Tensor
+
+from translucid.models import Model
+from translucid.parts.cache import DecoderState
+
+pytestmark = [
+    pytest.mark.usefixtures("no_grad"),
+    pytest.mark.invariant("cached = uncached, with several beams"),
+]
+SOURCES, BEAMS = 2, 3
+LEFT_PADDED = torch.tensor([[True] * 3, [False, True, True]])
+
+
+class Decoding:
+    """A state and, beside it, the prefixes that it should remember."""
+
+    def __init__(self, model: Model, text: Text) -> None:
+        """Read prompts of unequal length."""
+        self.model, self.dice = model, torch.Generator().manual_seed(7)
+        self.text = replace(text, real=LEFT_PADDED)
+        self.state: DecoderState = begin(model, text)
+        self.logits = model.step(text.ids, self.state, LEFT_PADDED)
+
+    @property
+    def rows(self) -> int:
+        return self.text.ids.shape[0]
+
+    def step(self) -> None:
+        """One more token for each row; then compare with the prefixes read anew."""
+        newest = random_ids(self.model, self.rows, 1, self.dice)
+        real = torch.cat([self.text.real, torch.ones(self.rows, 1, dtype=torch.bool)], dim=1)
+        self.text = replace(self.text, ids=torch.cat([self.text.ids, newest], dim=1), real=real)
+        close(self.model.step(newest, self.state)[:, -1], whole(self.model, self.text)[:, -1])
+
+    def expand(self, beams: int) -> None:
+        self.state.expand(beams)
+        self.text = self.text.take(torch.arange(self.rows).repeat_interleave(beams))
+
+    def follow(self) -> None:
+        sources = self.rows // BEAMS
+        parents = torch.randint(BEAMS, (sources, BEAMS), generator=self.dice)
+        self.state.follow(parents)
+        rows = (torch.arange(sources)[:, None] * BEAMS + parents).flatten()
+        moved = self.text.take(rows)
+        assert self.text.source is None or torch.equal(moved.source, self.text.source)
+        self.text = moved
+
+    def reorder(self, rows: Tensor) -> None:
+        self.state.reorder(rows)
+        self.text = self.text.take(rows)
+
+
+def decoding(name: str) -> Decoding:
+    model = model_of(name)
+    return Decoding(model, random_text(model, rows=SOURCES, length=3))
+
+
+@some_writers
+def test_beams_follow_their_parents(name: str) -> None:
+    now = decoding(name)
+    now.expand(BEAMS)
+    for _ in range(3):
+        now.step()
+        now.follow()
+    now.step()
+    memory = now.state.memory
+    assert memory is None or all(
+        part.shape[0] == SOURCES for layer in memory.projected for part in layer
+    ), "the memory was copied for each beam"
+
+
+@some_writers
+def test_sentences_leave_and_change_places(name: str) -> None:
+    now = decoding(name)
+    now.expand(BEAMS)
+    now.step()
+    now.reorder(torch.tensor([3, 5, 4, 0, 0, 2]))  # the sources change places
+    now.step()
+    now.follow()
+    now.reorder(torch.tensor([3, 4, 5]))  # the first source has left
+    now.step()
+
+
+@some_writers
+def test_rows_repeat_and_vanish(name: str) -> None:
+    now = decoding(name)
+    now.reorder(torch.tensor([1, 0, 1]))
+    now.step()
+    now.reorder(torch.tensor([2, 1]))
+    now.step()

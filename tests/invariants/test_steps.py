@@ -1,0 +1,85 @@
+"""A decoder that reads a text in pieces says what it says when it reads it at once."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.invariants.cases import (
+    PADDINGS,
+    Text,
+    begin,
+    close,
+    model_of,
+    random_ids,
+    random_text,
+    some_writers,
+    spread,
+    whole,
+    writers,
+)
+from torch import Tensor
+
+from translucid.models import Model
+
+LENGTH = 6
+pytestmark = pytest.mark.usefixtures("no_grad")
+
+
+def read_in(model: Model, text: Text, chunks: list[int]) -> Tensor:
+    """Logits of a text read in chunks of these sizes."""
+    assert sum(chunks) == text.ids.shape[1]
+    state = begin(model, text)
+    logits = []
+    real = [None] * len(chunks) if text.real is None else text.real.split(chunks, dim=1)
+    for tokens, mask in zip(text.ids.split(chunks, dim=1), real, strict=True):
+        logits.append(model.step(tokens, state, mask))
+    assert state.length == sum(chunks)
+    return torch.cat(logits, dim=1)
+
+
+@pytest.mark.invariant("step by step = whole sequence")
+@writers
+def test_step_by_step(name: str) -> None:
+    model = model_of(name)
+    text = random_text(model, length=LENGTH)
+    close(read_in(model, text, [1] * LENGTH), whole(model, text))
+
+
+@pytest.mark.invariant("any chunking of a prompt")
+@writers
+def test_chunks(name: str) -> None:
+    model = model_of(name)
+    text = random_text(model, length=LENGTH)
+    expected = whole(model, text)
+    dice = random.Random(name)
+    cuts = sorted(dice.sample(range(1, LENGTH), dice.randint(1, LENGTH - 2)))
+    at_random = [b - a for a, b in zip([0, *cuts], [*cuts, LENGTH], strict=True)]
+    for chunks in ([LENGTH], [1, LENGTH - 1], at_random):
+        close(read_in(model, text, chunks), expected)
+
+
+@pytest.mark.invariant("any chunking of a prompt")
+@pytest.mark.parametrize("side", PADDINGS)
+@some_writers
+def test_ragged_prompts(name: str, side: str) -> None:
+    """Prompts of unequal length, in chunks; then on, token by token, as if nothing was padded."""
+    model = model_of(name)
+    text = random_text(model, rows=2, length=4)
+    more = random_ids(model, 2, 2, torch.Generator().manual_seed(5))
+    ids, real = spread(text.ids, 7, side)
+    real &= real.cumsum(dim=1) <= torch.tensor([[4], [2]])  # of row 1 only two tokens are real
+
+    state = begin(model, text)
+    chunks = random.Random(name + side).choice([[7], [3, 4], [1, 2, 4]])
+    heard = [
+        model.step(tokens, state, mask)
+        for tokens, mask in zip(ids.split(chunks, dim=1), real.split(chunks, dim=1), strict=True)
+    ]
+    after = [model.step(more[:, t : t + 1], state) for t in range(2)]
+    for row in range(2):
+        alone = text.take([row])
+        alone = replace(alone, ids=torch.cat([ids[row][real[row]], more[row]])[None])
+        expected = whole(model, alone)[0]
+        close(torch.cat(heard, dim=1)[row][real[row]], expected[:-2])
+        close(torch.cat(after, dim=1)[row], expected[-2:])
