@@ -10,15 +10,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
 import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import doctor
+from translucid.cli import doctor, work
 from translucid.errors import TranslucidError
 
 app = typer.Typer(
@@ -52,8 +50,7 @@ def options(
 
 
 # The commands, in the order in which help lists them.
-if find_spec("translucid.cli.work"):
-    app.add_typer(import_module("translucid.cli.work").app, name="work")
+app.add_typer(work.app, name="work")
 app.command("doctor")(doctor.command)
 
 

@@ -106,16 +106,18 @@ def words(latex: str, width: int = 10_000) -> list[Box]:
 
 
 def flow(boxes: list[Box], width: int) -> list[Box]:
-    """Lines of blocks, a space between them; a line may begin with an operator, not end with one."""
+    """Lines of blocks, spaced; a line may begin with an operator, but not end with one."""
     lines: list[list[Box]] = [[]]
-    for i, box in enumerate(boxes):
-        line = [*lines[-1], box]
-        taken = sum(b.width + 1 for b in line) - 1
-        after_operator = i > 0 and boxes[i - 1].lines[0] in OPERATORS
-        if lines[-1] and taken > width and not after_operator:
-            lines.append([box])
-        else:
-            lines[-1].append(box)
+    unit: list[Box] = []
+    for box in boxes:
+        unit.append(box)
+        if box.lines[0] in OPERATORS:
+            continue  # it goes where what follows it goes
+        if lines[-1] and sum(b.width + 1 for b in lines[-1] + unit) - 1 > width:
+            lines.append([])
+        lines[-1] += unit
+        unit = []
+    lines[-1] += unit
     return [_spaced(line) for line in lines]
 
 

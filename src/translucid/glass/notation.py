@@ -55,7 +55,6 @@ def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
 # While numbers are put into a template, these marks (of Unicode's private area) stand around them,
 # so that what comes between two of them can be mended: 2 3 becomes 2 · 3.
 _OPEN, _CLOSE = "\ue000", "\ue001"
-_SCALAR = rf"{_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE}"
 _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
 _NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_CLOSE}")
 
@@ -77,7 +76,8 @@ class Writer:
         absent: Collection[str] = (),
     ) -> str:
         """A template with all numbers put in; a value that is text is put in as it is."""
-        written = {name: self._operand(value) for name, value in values.items()}
+        used = {name: value for name, value in values.items() if f"<{name}>" in template}
+        written = {name: self._operand(value) for name, value in used.items()}
         return _mend(catalogue.fill(template, part, written, absent))
 
     def _operand(self, value: Tensor | str) -> str:
@@ -90,9 +90,11 @@ class Writer:
 def _mend(text: str) -> str:
     """Products of numbers get a dot, negative numbers within a sum or product get parentheses."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
+    text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
     text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)
     text = re.sub(rf"({end_of_matrix}(?:\^\{{\\top\}})?)\s+(?={_OPEN})", r"\1 \\cdot ", text)
-    text = re.sub(rf"({_SCALAR}) \\odot (?={_OPEN})", r"\1 \\cdot ", text)
+    if r"\begin{bmatrix}" not in text:  # entry by entry is nothing special for single numbers
+        text = text.replace(r"\odot", r"\cdot")
     text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = _BARE.sub(r"\1\2", text)
     text = _NEGATIVE.sub(r"(\1)", text)

@@ -1,13 +1,13 @@
-"""Numbers as people give them: `"1 0; 0 1"`, nested lists, tensors, arrays; and small files of them.
+"""Numbers as people give them: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
 
-A matrix may be written as text, rows parted by `;` (or a new line) and numbers by spaces or commas. A fraction
-such as 1/3 is a number too. Every mistake names the argument and the place in it.
+A matrix may be written as text, rows parted by `;` (or a new line) and numbers by spaces or
+commas. A fraction such as 1/3 is a number too. Every mistake names the argument and the place.
 """
 
 import json
 import math
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -107,7 +107,7 @@ def _is_row(entry: object) -> bool:
 def _read(text: str, name: str) -> list[list[float]]:
     """Text, also with the brackets of Python or JSON."""
     plain = text.replace("],", ";").replace("[", " ").replace("]", " ").replace("−", "-")
-    lines = [line for line in plain.replace("\n", ";").split(";")]
+    lines = plain.replace("\n", ";").split(";")
     while lines and not lines[-1].strip():  # `1 0; 0 1;` ends a row, it does not begin one
         lines.pop()
     rows = []
@@ -125,7 +125,7 @@ def _number(entry: object, name: str, where: str) -> float:
         raise InputError(f"{name}{where}: {entry!r} is not a number")
     try:
         value = float(Fraction(entry)) if isinstance(entry, str) and "/" in entry else float(entry)
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(
             f"{name}{where}: {entry!r} is not a number; part numbers by spaces or commas, rows by ;"
         ) from None
@@ -138,8 +138,12 @@ def _count(length: int) -> str:
     return "1 number" if length == 1 else f"{length} numbers"
 
 
-def read_file(path: Path, allowed: Collection[str]) -> dict[str, Any]:
-    """The keys and values of a TOML or JSON file; only the allowed keys may stand in it."""
+def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The keys and values of a TOML or JSON file.
+
+    `kinds` has the keys that may stand in it, each a "word", a "flag" or "numbers"; what numbers
+    may look like, whoever uses them decides.
+    """
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -151,11 +155,15 @@ def read_file(path: Path, allowed: Collection[str]) -> dict[str, Any]:
     content = _parse(path, text)
     if not isinstance(content, Mapping):
         raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
-    for key in content:
-        if key not in allowed:
-            close = nearest(key, allowed, 1)
-            hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(allowed)}"
+    for key, value in content.items():
+        if key not in kinds:
+            close = nearest(key, kinds, 1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(kinds)}"
             raise InputError(f"file {path}: no such key {key!r}; {hint}")
+        if kinds[key] == "flag" and not isinstance(value, bool):
+            raise InputError(f"file {path}: {key} = {value!r}: must be true or false")
+        if kinds[key] == "word" and not isinstance(value, str):
+            raise InputError(f"file {path}: {key} = {value!r}: must be a word in quotes")
     return dict(content)
 
 

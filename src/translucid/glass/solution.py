@@ -10,7 +10,9 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-Value: TypeAlias = "float | int | bool | str | None | list[Value] | dict[str, Value]"
+_DOLLAR = "\ue010"  # a dollar sign that is one: in texts, $ begins and ends a formula
+
+Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Solution:
         """Every step with its formula and its value in full precision."""
         content = asdict(self)
         content["steps"] = [{"number": i, **step} for i, step in enumerate(content["steps"], 1)]
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        return dollars(text, "$")
 
     def __str__(self) -> str:
         return self.text()
@@ -101,6 +104,16 @@ class Solution:
         from translucid.glass.document import latex_body
 
         return latex_body(self)
+
+
+def literal(text: str) -> str:
+    """A reader's own words, in which $ has no meaning."""
+    return text.replace("$", _DOLLAR)
+
+
+def dollars(text: str, written: str) -> str:
+    """A finished text, with the dollar signs of `literal` as this kind of document writes them."""
+    return text.replace(_DOLLAR, written)
 
 
 def plain(value: Tensor) -> Value:

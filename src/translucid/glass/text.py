@@ -3,10 +3,11 @@
 import textwrap
 
 from translucid.glass.layout import OPERATORS, Box, beside, columns, flow, inline, pad, words
-from translucid.glass.solution import Given, Solution, Step, Table
+from translucid.glass.solution import Given, Solution, Step, Table, dollars
 
 _INDENT = 4
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
+_CUT = "… stands for columns that do not fit here; --format json has all of them."
 
 
 def render(solution: Solution, width: int, color: bool) -> str:
@@ -36,13 +37,15 @@ def render(solution: Solution, width: int, color: bool) -> str:
         out += [bold(line) for line in head]
         out += _body(step, width)
         out += [dim(line) for line in _wrap(inline(step.note), width, _INDENT, _INDENT)]
+    if any(" … " in line and line.endswith(("⎤", "⎥", "⎦", "]")) for line in out):
+        out += ["", *(dim(line) for line in _wrap(_CUT, width))]
     for note in solution.notes:
         out += ["", *(dim(line) for line in _wrap(inline(f"Note: {note}"), width))]
     if solution.closing:
         out += ["", *(bold(line) for line in _wrap(inline(solution.closing), width))]
     if solution.next:
         out += ["", dim(f"next: {solution.next}")]
-    return "\n".join(line.rstrip() for line in out) + "\n"
+    return dollars("\n".join(line.rstrip() for line in out) + "\n", "$")
 
 
 def _wrap(text: str, width: int, hang: int = 0, first: int = 0) -> list[str]:
@@ -81,7 +84,7 @@ def _apart(boxes: list[Box]) -> list[Box]:
 def _body(step: Step, width: int) -> list[str]:
     """The formula on a line; below it, with the numbers, the rest on as few lines as it fits."""
     if step.table is not None:
-        return _formula(step, width) + _table(step.table)
+        return _formula(step, width) + _table(step.table, width)
     return _formula(step, width)
 
 
@@ -122,10 +125,16 @@ def _indented(box: Box, indent: int) -> list[str]:
     return [" " * indent + line for line in box.lines]
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: Table, width: int) -> list[str]:
     """Cells under their header; numbers to the right, words to the left."""
     rows = [[inline(cell) for cell in row] for row in (table.header, *table.rows)]
     widths = [max(columns(cell) for cell in column) for column in zip(*rows, strict=True)]
+    over = sum(w + 2 for w in widths) - 2 - (width - _INDENT)
+    if over > 0:  # the widest column gives way, at its beginning: the end of a sentence is newer
+        widest = widths.index(max(widths))
+        widths[widest] = max(widths[widest] - over, 8)
+        for row in rows:
+            row[widest] = _tail(row[widest], widths[widest])
     numeric = [all(_is_number(row[i]) for row in rows[1:]) for i in range(len(widths))]
 
     def line(cells: list[str]) -> str:
@@ -141,3 +150,11 @@ def _table(table: Table) -> list[str]:
 
 def _is_number(text: str) -> bool:
     return not text or text[0] in "0123456789+-−"
+
+
+def _tail(text: str, width: int) -> str:
+    if columns(text) <= width:
+        return text
+    while columns(text) >= width:
+        text = text[1:]
+    return "…" + text

@@ -27,7 +27,7 @@ class RecurrentConfig(SequenceConfig):
     hidden: int = Field(default=256, gt=0)
     layers: int = Field(default=1, gt=0)
     bidirectional: bool = False  # of the encoder; a decoder reads from left to right
-    attention: Literal["none"] | AlignmentName = "additive"  # of an encoder-decoder
+    attention: Literal["none", AlignmentName] = "additive"  # of an encoder-decoder
     forget_bias: float = 1.0  # of an LSTM, at the start of training
 
     @model_validator(mode="after")

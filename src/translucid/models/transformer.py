@@ -33,7 +33,7 @@ class TransformerConfig(SequenceConfig):
     layers: int = Field(default=4, gt=0)
     decoder_layers: int | None = Field(default=None, gt=0)  # None: as many as layers
     d_ff: int | None = Field(default=None, gt=0)  # None: four times d_model
-    activation: ActivationName | GatedName = "relu"
+    activation: Literal[ActivationName, GatedName] = "relu"
     norm: NormName = "layer"
     placement: Placement = "pre"
     positions: PositionName = "sinusoidal"

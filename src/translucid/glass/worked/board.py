@@ -1,5 +1,6 @@
 """The blackboard: steps written from the values of a trace, through the catalogue."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -7,8 +8,9 @@ import torch
 from torch import Tensor
 
 from translucid import catalogue
+from translucid.errors import InputError
 from translucid.glass.notation import NOISE, Writer
-from translucid.glass.solution import Given, Step, Table, plain
+from translucid.glass.solution import Given, Step, Table, Value, plain
 from translucid.trace import Trace
 
 STABLE = (
@@ -32,6 +34,8 @@ class Board:
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.digits <= 12:
+            raise InputError(f"digits = {self.digits}: must be from 0 to 12")
         self.writer = Writer(self.digits)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
@@ -51,6 +55,7 @@ class Board:
         symbols: Mapping[str, str] | None = None,
         absent: Collection[str] = (),
         *,
+        label: str = "",
         note: str = "",
     ) -> None:
         """One trace point. `values` holds all numbers of its part by their names, this one's too;
@@ -62,7 +67,7 @@ class Board:
         assert isinstance(value, Tensor)
         self.steps.append(
             Step(
-                title=f"{point.replace('_', ' ').capitalize()}: {entry.meaning}",
+                title=f"{label or point.replace('_', ' ').capitalize()}: {_set(entry.meaning)}",
                 section=self.section,
                 name=name,
                 symbol=symbols.get(point, entry.symbol),
@@ -83,18 +88,22 @@ class Board:
         values: Mapping[str, Tensor | str],
         *,
         symbols: Mapping[str, str] | None = None,
+        formula: str | None = None,
         name: str = "",
         note: str = "",
         noise: float = NOISE,
     ) -> None:
-        """What is no trace point: a loss, a gradient, an update."""
+        """What is no trace point: a loss, a gradient, an update.
+
+        `formula` is written instead of the template with symbols, where that would be too long.
+        """
         self.steps.append(
             Step(
                 title=title,
                 section=self.section,
                 name=name or title,
                 symbol=symbol,
-                formula=catalogue.fill(template, "", symbols),
+                formula=catalogue.fill(template, "", symbols) if formula is None else formula,
                 numbers=self.writer.numbers(template, "", values),
                 result=self.writer.value(value, noise),
                 value=plain(value),
@@ -102,10 +111,26 @@ class Board:
             )
         )
 
-    def table(self, title: str, table: Table, *, name: str, note: str = "", **step: object) -> None:
+    def table(
+        self, title: str, table: Table, *, name: str, value: Value = None, note: str = ""
+    ) -> None:
+        """A step whose result is a table; for a trace point, title and formula are its own."""
+        symbol, formula = "", ""
+        if not title:
+            point = catalogue.describe(name)
+            title = f"{name.rpartition('.')[2].capitalize()}: {point.meaning}"
+            symbol, formula = point.symbol, catalogue.formula(catalogue.entry(name))
         self.steps.append(
-            Step(title=title, section=self.section, name=name, table=table, note=note)
-        )
+            Step(
+                title=title, section=self.section, name=name, symbol=symbol, formula=formula,
+                table=table, value=value, note=note,
+            )
+        )  # fmt: skip
+
+
+def _set(meaning: str) -> str:
+    """A symbol within the catalogue's plain words, set as a formula."""
+    return re.sub(r"\b([a-z]_[a-z])\b", r"$\1$", meaning)
 
 
 def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:

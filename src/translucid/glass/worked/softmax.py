@@ -66,12 +66,13 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
     loss = F.cross_entropy(logits[None], torch.tensor([right]))
     (gradient,) = torch.autograd.grad(loss, logits)
     board.step(
-        f"Loss: how surprising the right entry, number {right} from 0, is",
+        "Loss: how surprising the right entry is",
         "L",
         r"-\ln <p_k>",
         loss.detach(),
         {"p_k": probabilities[right]},
         name="loss",
+        note=f"The right entry is number {right}, counted from 0.",
     )
     onehot = F.one_hot(torch.tensor(right), len(logits))
     board.step(

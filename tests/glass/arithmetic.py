@@ -1,0 +1,86 @@
+"""A pocket calculator for formulas: it computes what is written, not what is meant.
+
+Numbers are put into a formula on one way and the result comes from the trace on another; this
+file computes the first, so that the two can be compared.
+"""
+
+import math
+import re
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.parts.positions import rotate
+
+
+class _Identity:
+    """I, of whatever size is needed."""
+
+    def __rmatmul__(self, other: Tensor) -> Tensor:
+        return other
+
+
+def _turn(*angles: float) -> "_Rotation":
+    return _Rotation(torch.tensor([[angles]], dtype=torch.float64))
+
+
+class _Rotation:
+    def __init__(self, angles: Tensor) -> None:
+        self.angles = angles
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return rotate(x.T[None, None], self.angles)[0, 0].T
+
+
+def _tensor(value: float | bool | Tensor) -> Tensor:
+    return torch.as_tensor(value, dtype=torch.float64)
+
+
+def _matrix(text: str) -> str:
+    rows = [f"[{row.replace('&', ',')}]" for row in text.split(r"\\")]
+    return f"M([{','.join(rows)}])"
+
+
+NAMES = {
+    "M": lambda rows: torch.tensor(rows, dtype=torch.float64),
+    "I": _Identity(),
+    "R": _turn,
+    "inf": math.inf,
+    "sqrt": math.sqrt,
+    "ln": math.log,
+    "exp": lambda x: torch.exp(_tensor(x)),
+    "tanh": lambda x: torch.tanh(_tensor(x)),
+    "sigma": lambda x: torch.sigmoid(_tensor(x)),
+    "ReLU": lambda x: torch.relu(_tensor(x)),
+    "GELU": lambda x: F.gelu(_tensor(x)),
+    "id": lambda x: x,
+    "one": _tensor,
+    "where": lambda mask, x, other: torch.where(mask.bool(), x, other),
+    "concat": lambda *heads: torch.cat(heads, dim=1),
+    "rowsum": lambda x: x.sum(dim=1, keepdim=True) if isinstance(x, Tensor) else x,
+    "rowmax": lambda x: x.max(dim=1, keepdim=True).values,
+    "square": lambda x: (x**2).sum(),
+}
+
+
+def compute(numbers: str) -> Tensor:
+    """The value of a formula into which all numbers have been put."""
+    text = numbers.replace("{,}", "").replace(r"\infty", "inf").replace(r"\,", " ")
+    text = re.sub(r"\{\\cdot\}10\^\{(-?\d+)\}", r"e\1", text)
+    text = re.sub(
+        r"\\begin\{bmatrix\}(.*?)\\end\{bmatrix\}", lambda m: _matrix(m[1]), text, flags=re.S
+    )
+    text = text.replace(r"^{\top}", ".T").replace("^2", "**2")
+    text = text.replace(r"\cdot", "*").replace(r"\odot", "*")
+    text = re.sub(r"\\lVert (.*?) \\rVert\*\*2", r"square(\1)", text)
+    text = re.sub(r"\\ln ([\d.e-]+)", r"ln(\1)", text)
+    text = re.sub(r"\\sqrt\{([^}]*)\}", r"sqrt(\1)", text)
+    text = re.sub(r"\\(?:textstyle *)?\\?sum(?:_k)? (M\(.*?\]\]\)|[\d.]+)", r"rowsum(\1)", text)
+    text = re.sub(r"\\max(?:_k)? (M\(.*?\]\]\))", r"rowmax(\1)", text)
+    text = text.replace(r"\mathbf{1}", "one")
+    text = re.sub(r"\\mathrm\{(\w+)\}", r"\1", text)
+    text = re.sub(r"\\(exp|tanh|sigma|max)", r"\1", text)
+    text = re.sub(r"(\)|\.T) +(?=M\(|I|\()", r"\1 @ ", text)  # side by side: a product
+    assert "\\" not in text, f"cannot compute {text} from {numbers}"
+    return _tensor(eval(text, {"__builtins__": {}}, NAMES))
