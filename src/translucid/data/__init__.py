@@ -1,0 +1,1 @@
+"""What models learn from: readers, tokenizers, batches, and toyland, the embedded world."""

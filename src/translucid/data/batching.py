@@ -1,0 +1,259 @@
+"""Items into batches of equal cost: similar lengths together, a budget of tokens, little padding.
+
+The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run goes on with
+the batch it would have seen. Shapes: ids and real (batch, length), True at real tokens.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from translucid.errors import ConfigError, InputError
+
+Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
+_MASK = (1 << 64) - 1
+_LITTLE = 0.02  # padding that is not worth looking for another way
+_FEW = 4  # batches in a neighbourhood, whose last one is seldom full
+_FILL = 0.9  # the share of the budget that real tokens take, about
+_OVERHEAD = 0.05  # of a batch, in slots per budget
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Batches as lists of item numbers. `tokens` are real ones; `slots` counts padding too."""
+
+    batches: list[list[int]]
+    tokens: int
+    slots: int
+    shapes: int  # how many different tensor shapes occur
+
+    @property
+    def padding(self) -> float:
+        """The share of all slots that is padding."""
+        return 1 - self.tokens / self.slots if self.slots else 0.0
+
+    def lines(self) -> list[str]:
+        return [
+            f"{len(self.batches):,} batches of {self.tokens / max(1, len(self.batches)):,.0f} "
+            f"tokens, {self.shapes:,} shapes, {self.padding:.1%} padding"
+        ]
+
+
+def plan_batches(
+    lengths: Lengths,
+    budget: int,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    multiple: int = 1,
+    max_items: int | None = None,
+    shuffle: bool = True,
+) -> Plan:
+    """Every item exactly once, in batches whose padded size stays within the budget.
+
+    An item has one length, or several (source and target); the padded size of a batch is its
+    number of items times the longest length of each side, summed over the sides. Lengths are
+    padded to a `multiple`, for fewer shapes. Without `shuffle` the longest come first, as decoding
+    likes it.
+    """
+    if budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
+        raise ConfigError(
+            f"budget = {budget}, multiple = {multiple}, max_items = {max_items}: "
+            "each must be at least 1"
+        )
+    sides = np.asarray(lengths, dtype=np.int64)
+    if sides.size == 0:
+        return Plan([], 0, 0, 0)
+    sides = sides.reshape(len(sides), -1)  # (items, sides)
+    padded = -(-sides // multiple) * multiple
+    _check_fits(padded, budget)
+    # Shuffled before they are sorted, items of equal lengths meet others in every epoch.
+    items = permutation(len(sides), seed, epoch) if shuffle else np.arange(len(sides))
+    most = max_items or len(sides)
+    ways = [_cut(items[_serpentine(padded[items])], padded, budget, most)]
+    spare = sum(_slots(batch, padded) for batch in ways[0]) / max(1, padded.sum()) - 1
+    if sides.shape[1] > 1 and spare > _LITTLE:
+        parts = _neighbourhoods(items, padded, budget)
+        ways.append([b for part in parts for b in _cut_best(part, padded, budget, most)])
+    batches = min(ways, key=lambda way: _cost(way, padded, budget))
+    if shuffle:
+        batches = [batches[i] for i in permutation(len(batches), seed, epoch, stream=1)]
+    shapes = {(len(batch), *padded[batch].max(axis=0).tolist()) for batch in batches}
+    return Plan(
+        [batch.tolist() for batch in batches],
+        tokens=int(sides.sum()),
+        slots=sum(_slots(batch, padded) for batch in batches),
+        shapes=len(shapes),
+    )
+
+
+def _check_fits(padded: NDArray[np.int64], budget: int) -> None:
+    totals = padded.sum(axis=1)
+    worst = int(totals.argmax())
+    if totals[worst] > budget:
+        raise ConfigError(
+            f"budget = {budget}: item {worst} alone has {totals[worst]:,} tokens; raise the budget "
+            "or shorten long items (see fit)"
+        )
+
+
+def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort by the last side, longest first (the first item of a batch then decides its shape);
+    within equal ones by the others, up and down in turn, so that nothing jumps in between."""
+    last = padded[:, -1]
+    others = padded[:, :-1].sum(axis=1)
+    ranks = np.unique(last, return_inverse=True)[1]
+    return np.lexsort((np.where(ranks % 2 == 0, others, -others), -last))
+
+
+def _neighbourhoods(
+    items: NDArray[np.int64], padded: NDArray[np.int64], budget: int
+) -> list[NDArray[np.int64]]:
+    """Items of similar lengths on all sides: halve the set along the side where it saves most
+    padding, until a part makes a few batches. Better than sorting where batches are large."""
+    batches = math.ceil(padded[items].sum() / (_FILL * budget))
+    if batches <= _FEW:
+        return [items]
+    halves = []
+    for side in range(padded.shape[1]):
+        order = items[np.argsort(-padded[items, side], kind="stable")]
+        tokens = padded[order].sum(axis=1).cumsum()
+        cut = int(np.searchsorted(tokens, tokens[-1] * (batches // 2 / batches)))
+        cut = min(max(cut, 1), len(order) - 1)
+        halves.append((order[:cut], order[cut:]))
+    one, other = min(halves, key=lambda pair: sum(_slots(half, padded) for half in pair))
+    return _neighbourhoods(one, padded, budget) + _neighbourhoods(other, padded, budget)
+
+
+def _cut_best(
+    items: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
+) -> list[NDArray[np.int64]]:
+    """Longest first, by the side that leaves less padding."""
+    found = []
+    for side in range(padded.shape[1]):
+        rest = padded[items].sum(axis=1) - padded[items, side]
+        order = items[np.lexsort((-rest, -padded[items, side]))]
+        found.append(_cut(order, padded, budget, max_items))
+    return min(found, key=lambda way: _cost(way, padded, budget))
+
+
+def _cut(
+    order: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
+) -> list[NDArray[np.int64]]:
+    """As many items as the budget holds, again and again."""
+    batches = []
+    start = 0
+    while start < len(order):
+        most = min(max_items, budget // max(1, int(padded[order[start]].sum())))
+        block = order[start : start + most]
+        rows = np.arange(1, len(block) + 1)
+        slots = rows * np.maximum.accumulate(padded[block]).sum(axis=1)
+        size = int(np.searchsorted(slots, budget, side="right"))
+        batches.append(block[:size])
+        start += size
+    return batches
+
+
+def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
+    return len(batch) * int(padded[batch].max(axis=0).sum())
+
+
+def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
+    """Padding costs time, and so does one more batch."""
+    return sum(_slots(batch, padded) + _OVERHEAD * budget for batch in batches)
+
+
+def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
+    """0 to n - 1 in an order that depends on nothing else, not even on a library's version.
+
+    Each number gets a key by splitmix64 (https://prng.di.unimi.it/splitmix64.c); the keys are
+    sorted.
+    """
+    start = 0
+    for part in (seed, epoch, stream):
+        start = int(_mix(np.array([(start + part) & _MASK], dtype=np.uint64))[0])
+    keys = _mix(np.uint64(start) + np.arange(n, dtype=np.uint64))
+    return np.argsort(keys, kind="stable")
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+class Piece(NamedTuple):
+    """A slice of an item: `sequence[start:stop]` for each of its sequences."""
+
+    item: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    pieces: list[Piece]
+    truncated: int = 0
+    split: int = 0
+    skipped: int = 0
+
+    def lines(self) -> list[str]:
+        counts = {"truncated": self.truncated, "split": self.split, "left out": self.skipped}
+        return [f"{n:,} over-long items {what}" for what, n in counts.items() if n]
+
+
+def fit(
+    lengths: Lengths, longest: int, rule: Literal["error", "truncate", "split", "skip"]
+) -> Fitted:
+    """What to do with items that have a side above `longest`. Only items with one length can be
+    split: the halves of a source and of a target need not belong together."""
+    if longest < 1:
+        raise ConfigError(f"longest = {longest}: must be at least 1")
+    pieces: list[Piece] = []
+    over = 0
+    for item, length in enumerate(lengths):
+        sides = (length,) if isinstance(length, int | np.integer) else tuple(length)
+        most = max(sides)
+        if most <= longest:
+            pieces.append(Piece(item, 0, int(most)))
+            continue
+        over += 1
+        if rule == "error":
+            raise InputError(
+                f"item {item} has {most:,} tokens, above the limit of {longest:,}; "
+                "choose truncate, split or skip, or raise the limit"
+            )
+        if rule == "split" and len(sides) > 1:
+            raise ConfigError("split: pairs cannot be split; choose truncate or skip")
+        if rule == "truncate":
+            pieces.append(Piece(item, 0, longest))
+        elif rule == "split":
+            starts = range(0, int(most), longest)
+            pieces += [Piece(item, s, min(s + longest, int(most))) for s in starts]
+    return Fitted(
+        pieces,
+        truncated=over if rule == "truncate" else 0,
+        split=over if rule == "split" else 0,
+        skipped=over if rule == "skip" else 0,
+    )
+
+
+def pad(
+    sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Right-padded ids and where they are real, both (batch, length)."""
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    longest = int(lengths.max()) if len(sequences) else 0
+    length = -(-longest // multiple) * multiple
+    real = torch.arange(length) < lengths[:, None]
+    ids = torch.full(real.shape, pad_id)
+    ids[real] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.long)
+    return ids, real

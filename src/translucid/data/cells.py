@@ -1,0 +1,75 @@
+"""What a cell holds, checked: text, a label, a number, a list of words."""
+
+import math
+from contextlib import suppress
+
+from translucid.errors import InputError
+
+KINDS = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def as_text(value: object, where: str) -> str:
+    """`where` begins the message: file, line, column."""
+    if not isinstance(value, str):
+        raise InputError(f"{where} holds {_kind(value)}, but text is needed")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"{where} holds half of a surrogate pair ({value!r:.60}), which is no character; "
+                "write it as UTF-8 or as a full pair"
+            ) from None
+    return value
+
+
+def as_label(value: object, where: str) -> str:
+    """Whole numbers and truth values are labels too."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    label = as_text(value, where).strip()
+    if not label:
+        raise InputError(f"{where} is empty, but a label is needed; fill it or remove the line")
+    return label
+
+
+def as_number(value: object, where: str) -> float:
+    number = math.nan
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+        if "_" in str(value):  # Python reads 1_000, other tools do not
+            number = math.nan
+    if math.isfinite(number):
+        return number
+    shown = "empty" if value == "" else f"{value!r:.60}"
+    hint = " (decimals are written with a point)" if isinstance(value, str) and "," in value else ""
+    raise InputError(f"{where} is {shown}; a finite number is needed{hint}")
+
+
+def as_list(value: object, where: str) -> list[object]:
+    if not isinstance(value, list | tuple):
+        raise InputError(f"{where} holds {_kind(value)}, but a list is needed")
+    return list(value)
+
+
+def is_number(cell: object) -> bool:
+    try:
+        float(str(cell))
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(value: object) -> str:
+    return KINDS.get(type(value), type(value).__name__)

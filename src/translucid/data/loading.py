@@ -1,0 +1,75 @@
+"""What happened while a file was read: the counts that are printed at the end of loading.
+
+Nothing is left out silently: what a reader leaves out it counts here, with the first line.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from translucid.errors import InputError, nearest
+
+Reason = Literal["empty", "too long", "comment", "range or empty node", "document mark"]
+
+_WORDS: dict[Reason, str] = {
+    "empty": "{n} empty, left out",
+    "too long": "{n} with a line above the limit, left out",
+    "comment": "{n} comment lines, skipped",
+    "range or empty node": "{n} multiword ranges or empty nodes, skipped",
+    "document mark": "{n} -DOCSTART- marks, skipped",
+}
+
+
+@dataclass
+class Loading:
+    """Filled while records are read; `records` counts those that came out."""
+
+    file: str = ""
+    records: int = 0
+    left_out: dict[Reason, int] = field(default_factory=dict)
+    first: dict[Reason, int] = field(default_factory=dict)  # the first line of each reason
+    notes: list[str] = field(default_factory=list)  # what the reader decided by itself
+
+    @property
+    def empty(self) -> int:
+        return self.left_out.get("empty", 0)
+
+    @property
+    def too_long(self) -> int:
+        return self.left_out.get("too long", 0)
+
+    def leave_out(self, reason: Reason, line: int) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+        self.first.setdefault(reason, line)
+
+    def lines(self) -> list[str]:
+        """The report, ready to print."""
+        head = f"{self.file}: {self.records:,} record{'' if self.records == 1 else 's'}"
+        counts = [
+            "  " + _WORDS[reason].format(n=f"{n:,}") + f" (first: line {self.first[reason]:,})"
+            for reason, n in self.left_out.items()
+        ]
+        return [head, *("  " + note for note in self.notes), *counts]
+
+
+def check_labels(
+    seen: Iterable[tuple[int, str]], known: Collection[str], file: str, what: str = "label"
+) -> None:
+    """Refuse labels that training never saw. seen: (line, label), in file order."""
+    unknown: dict[str, int] = {}
+    allowed = set(known)
+    for line, label in seen:
+        if label not in allowed:
+            unknown.setdefault(label, line)
+    if not unknown:
+        return
+    label, line = next(iter(unknown.items()))
+    close = nearest(label, known)
+    some = sorted(known)
+    listed = ", ".join(map(repr, some[:20])) + (", ..." if len(some) > 20 else "")
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {listed}"
+    more = f" ({len(unknown) - 1} further unknown {what}s)" if len(unknown) > 1 else ""
+    raise InputError(
+        f"{file}:{line}: the model knows no {what} {label!r}; {hint}{more} "
+        f"A model can only be tested on {what}s it was trained with."
+    )

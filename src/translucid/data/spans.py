@@ -1,0 +1,94 @@
+"""From words to subwords and back: one label per word, spans of characters for people.
+
+The label of a word sits on its first subword; the others are ignored by the loss and when the
+predictions are read.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from translucid.errors import InputError
+
+IGNORE = -100  # what torch's cross-entropy leaves out unless told otherwise
+_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to `end` (not included) of a text, and what they are."""
+
+    start: int
+    end: int
+    label: str
+    text: str
+
+
+def first_subwords(word_index: Sequence[int | None]) -> list[int]:
+    """The place of each word's first subword: where its label is."""
+    places: dict[int, int] = {}
+    for place, word in enumerate(word_index):
+        if word is not None:
+            places.setdefault(word, place)
+    return [places[word] for word in sorted(places)]
+
+
+def labels_on_subwords(
+    labels: Sequence[int], word_index: Sequence[int | None], ignore: int = IGNORE
+) -> list[int]:
+    """One label per subword: the word's on its first one, `ignore` on all others."""
+    places = first_subwords(word_index)
+    if len(places) != len(labels):
+        raise InputError(f"{len(labels)} labels for {len(places)} words; each word needs one")
+    spread = [ignore] * len(word_index)
+    for place, label in zip(places, labels, strict=True):
+        spread[place] = label
+    return spread
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Where the words of a running text are; signs are words of their own."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The words joined by spaces, and where each of them is in the result."""
+    places = []
+    start = 0
+    for word in words:
+        places.append((start, start + len(word)))
+        start += len(word) + 1
+    return " ".join(words), places
+
+
+def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
+    """(first word, last word + 1, label) of each chunk in BIO or BIOES tags, as conlleval reads
+    them: an I- that continues nothing opens a chunk."""
+    found: list[tuple[int, int, str]] = []
+    start, open_label = 0, ""
+    for i, tag in enumerate([*tags, "O"]):
+        mark, _, label = tag.partition("-")
+        if open_label and (mark not in ("I", "E") or label != open_label):
+            found.append((start, i, open_label))
+            open_label = ""
+        if mark in ("B", "S", "I", "E") and label and not open_label:
+            start, open_label = i, label
+        if mark in ("S", "E") and open_label:
+            found.append((start, i + 1, open_label))
+            open_label = ""
+    return found
+
+
+def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
+    """The chunks of a tagged text as spans of its characters; `places` says where its words are.
+
+    Tags without B-, I- and so on (parts of speech) make one span per word.
+    """
+    if len(places) != len(tags):
+        raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")
+    in_chunks = all(re.fullmatch(r"O|[BIES]-.+", tag) for tag in tags)
+    found = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
+    return [
+        Span(places[a][0], places[b - 1][1], label, text[places[a][0] : places[b - 1][1]])
+        for a, b, label in found
+    ]

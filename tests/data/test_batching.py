@@ -1,0 +1,180 @@
+"""Batches as equalities: every item once, within the budget, the same for the same seed."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translucid.data import batching
+from translucid.data.batching import Piece, fit, pad, permutation, plan_batches
+from translucid.errors import ConfigError, InputError
+
+one_side = st.lists(st.integers(0, 40), max_size=200)
+two_sides = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=200)
+settings = {
+    "budget": st.integers(50, 500),  # 48: the largest item, padded to a multiple
+    "seed": st.integers(-5, 2**70),
+    "epoch": st.integers(0, 9),
+    "multiple": st.sampled_from([1, 2, 8]),
+    "max_items": st.one_of(st.none(), st.integers(1, 9)),
+    "shuffle": st.booleans(),
+}
+
+
+def padded_shape(batch: list[int], lengths: list[tuple[int, ...]], multiple: int) -> list[int]:
+    sides = zip(*(lengths[i] for i in batch), strict=True)
+    return [-(-max(side) // multiple) * multiple for side in sides]
+
+
+@given(st.one_of(one_side, two_sides), st.fixed_dictionaries(settings))
+def test_every_item_once_within_the_budget(lengths, options) -> None:
+    plan = plan_batches(lengths, **options)
+    assert sorted(i for batch in plan.batches for i in batch) == list(range(len(lengths)))
+    assert all(plan.batches)
+    sides = [length if isinstance(length, tuple) else (length,) for length in lengths]
+    shapes = [padded_shape(batch, sides, options["multiple"]) for batch in plan.batches]
+    slots = [len(b) * sum(shape) for b, shape in zip(plan.batches, shapes, strict=True)]
+    assert all(slot <= options["budget"] for slot in slots)
+    assert all(len(b) <= (options["max_items"] or 200) for b in plan.batches)
+    assert plan.slots == sum(slots)
+    assert plan.tokens == sum(map(sum, sides))
+    assert plan.shapes == len(
+        {(len(b), *shape) for b, shape in zip(plan.batches, shapes, strict=True)}
+    )
+    assert plan_batches(lengths, **options) == plan  # a pure function
+
+
+def realistic(n: int, seed: int = 0) -> list[tuple[int, int]]:
+    """Sentence pairs: skewed lengths, the sides correlated."""
+    random = np.random.default_rng(seed)
+    source = np.clip(random.gamma(6.0, 2.5, n), 2, 60)
+    target = np.clip(source * random.normal(1.0, 0.15, n), 2, 60)
+    return [(int(a), int(b)) for a, b in zip(source, target, strict=True)]
+
+
+@pytest.mark.parametrize("budget", [2048, 4096])
+def test_little_padding_on_pairs(budget: int) -> None:
+    plan = plan_batches(realistic(20_000), budget)
+    assert plan.padding < 0.05
+    assert plan.tokens / len(plan.batches) > 0.85 * budget  # and the batches are full
+
+
+def test_large_batches_are_cut_from_neighbourhoods(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = realistic(20_000)
+    plan = plan_batches(lengths, 16_384)
+    monkeypatch.setattr(batching, "_LITTLE", 1.0)  # be content with sorting
+    assert plan.padding < 0.8 * plan_batches(lengths, 16_384).padding
+
+
+def test_a_multiple_gives_few_shapes() -> None:
+    lengths = [a for a, _ in realistic(20_000)]
+    assert plan_batches(lengths, 4096, multiple=8).shapes <= 10
+    assert plan_batches(lengths, 4096).shapes > 20
+
+
+def test_epochs_and_seeds_differ() -> None:
+    lengths = realistic(3000)
+    plans = [plan_batches(lengths, 2048, seed=s, epoch=e) for s in (0, 1) for e in (0, 1)]
+    assert len({str(plan.batches) for plan in plans}) == 4
+    together = [{frozenset(batch) for batch in plan.batches} for plan in plans]
+    assert len(together[0] & together[1]) < len(together[0]) / 2  # items meet others, too
+    first = [np.mean([sum(lengths[i]) for i in plan.batches[0]]) for plan in plans]
+    assert len({round(float(mean)) for mean in first}) > 1  # batches do not come sorted
+
+
+def test_without_shuffle_the_longest_come_first() -> None:
+    plan = plan_batches([3, 9, 5, 9, 1], 18, shuffle=False)
+    assert plan.batches == [[1, 3], [2, 0, 4]]
+
+
+def test_the_report() -> None:
+    plan = plan_batches([4, 3], 8)
+    assert plan.padding == 1 / 8
+    assert plan.lines() == ["1 batches of 7 tokens, 1 shapes, 12.5% padding"]
+    assert plan_batches([], 8).padding == 0.0
+
+
+def test_impossible_budgets() -> None:
+    with pytest.raises(ConfigError, match="budget = 9: item 1 alone has 12 tokens; raise the budg"):
+        plan_batches([(3, 3), (7, 5)], 9)
+    with pytest.raises(ConfigError, match="budget = 0, multiple = 1, max_items = None: each must"):
+        plan_batches([1], 0)
+
+
+def splitmix64(state: int) -> int:
+    """https://prng.di.unimi.it/splitmix64.c, in Python's whole numbers."""
+    mask = 2**64 - 1
+    z = (state + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+@given(st.integers(0, 100), st.integers(-(2**66), 2**66), st.integers(0, 5), st.integers(0, 2))
+def test_the_order_is_written_down(n: int, seed: int, epoch: int, stream: int) -> None:
+    start = 0
+    for part in (seed, epoch, stream):
+        start = splitmix64((start + part) % 2**64)
+    keys = [splitmix64((start + i) % 2**64) for i in range(n)]
+    expected = sorted(range(n), key=lambda i: keys[i])
+    assert permutation(n, seed, epoch, stream).tolist() == expected
+
+
+def test_the_order_is_fair() -> None:
+    places = np.array([permutation(5, seed, 0) for seed in range(2000)])
+    counts = np.array([[np.sum(places[:, i] == j) for j in range(5)] for i in range(5)])
+    assert abs(counts - 400).max() < 100  # five standard deviations are 89
+
+
+# Items that are too long
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 12))
+def test_splitting_keeps_every_token(lengths: list[int], longest: int) -> None:
+    items = [[(i, j) for j in range(length)] for i, length in enumerate(lengths)]
+    fitted = fit(lengths, longest, "split")
+    slices = [items[p.item][p.start : p.stop] for p in fitted.pieces]
+    assert [t for s in slices for t in s] == [t for item in items for t in item]
+    assert all(len(s) <= longest for s in slices)
+    assert fitted.split == sum(length > longest for length in lengths)
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 12))
+def test_truncating_and_skipping_are_counted(lengths: list[int], longest: int) -> None:
+    over = sum(length > longest for length in lengths)
+    cut = fit(lengths, longest, "truncate")
+    assert [p.stop - p.start for p in cut.pieces] == [min(n, longest) for n in lengths]
+    assert (cut.truncated, cut.split, cut.skipped) == (over, 0, 0)
+    kept = fit(lengths, longest, "skip")
+    assert [p.item for p in kept.pieces] == [i for i, n in enumerate(lengths) if n <= longest]
+    assert (kept.truncated, kept.split, kept.skipped) == (0, 0, over)
+
+
+def test_pairs_that_are_too_long() -> None:
+    lengths = [(3, 9), (2, 2), (9, 1)]
+    assert fit(lengths, 4, "truncate").pieces == [Piece(0, 0, 4), Piece(1, 0, 2), Piece(2, 0, 4)]
+    skipped = fit(lengths, 4, "skip")
+    assert [p.item for p in skipped.pieces] == [1]
+    assert skipped.lines() == ["2 over-long items left out"]
+    with pytest.raises(ConfigError, match="pairs cannot be split; choose truncate or skip"):
+        fit(lengths, 4, "split")
+    with pytest.raises(InputError, match="item 0 has 9 tokens, above the limit of 4; choose trunc"):
+        fit(lengths, 4, "error")
+    with pytest.raises(ConfigError, match="longest = 0"):
+        fit(lengths, 0, "skip")
+
+
+# Tensors
+
+
+@given(st.lists(st.lists(st.integers(1, 99), max_size=9), max_size=9), st.sampled_from([1, 4]))
+def test_padding_adds_nothing_real(sequences: list[list[int]], multiple: int) -> None:
+    ids, real = pad(sequences, 0, multiple=multiple)
+    assert ids.dtype == torch.long
+    assert real.dtype == torch.bool
+    assert [row[mask].tolist() for row, mask in zip(ids, real, strict=True)] == sequences
+    assert (ids[~real] == 0).all()
+    longest = max(map(len, sequences), default=0)
+    assert ids.shape == real.shape == (len(sequences), -(-longest // multiple) * multiple)
+    assert all(mask.tolist() == sorted(mask.tolist(), reverse=True) for mask in real)
