@@ -22,7 +22,7 @@ LABELS = {"shape": "encoder", "head": "classify", "vocab": 10, "outputs": 3}
         ({"vocab": 0}, r"^vocab = 0: input should be greater than 0$"),
         ({"vocab": "10"}, r"^vocab = '10': input should be a valid integer$"),
         ({"norm": "layr"}, r"^norm = 'layr': input should be 'layer', 'rms', 'batch' or 'none'$"),
-        ({"activation": "rellu"}, r"^activation = 'rellu': input should be 'identity', 'sigmoid', "),
+        ({"activation": "rellu"}, r"^activation = 'rellu': input should be 'identity', "),
         ({"dropout": 1.0}, r"^dropout = 1.0: input should be less than 1$"),
         ({"dropout": float("nan")}, r"^dropout = nan: "),
         ({"outputs": 3}, r"^outputs must not be given for head language$"),

@@ -81,7 +81,7 @@ def perplexity(nats: float, tokens: int) -> float:
     return math.exp(mean) if mean < 700 else math.inf
 
 
-def bits_per_character(nats: float, characters: int) -> float:
+def bits_per_character(nats: float, characters: float) -> float:
     """The loss over all tokens in bits, spread over the characters of the text."""
     return nats / math.log(2) / max(characters, 1)
 
