@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import doctor, work
+from translucid.cli import data, doctor, train, use, work
 from translucid.errors import TranslucidError
 
 app = typer.Typer(
@@ -51,6 +51,14 @@ def options(
 
 # The commands, in the order in which help lists them.
 app.add_typer(work.app, name="work")
+app.add_typer(data.app, name="data")
+app.command()(train.train)
+app.command()(train.evaluate)
+app.command()(use.translate)
+app.command()(use.classify)
+app.command()(use.tag)
+app.command()(use.generate)
+app.command()(use.predict)
 app.command("doctor")(doctor.command)
 
 

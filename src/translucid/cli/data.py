@@ -1,0 +1,37 @@
+"""`translucid data ...`: files to train on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Make files to train on.",
+    epilog="Example: translucid data toyland --out data/toyland --pairs 20000",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def group() -> None:
+    pass
+
+
+@app.command()
+def toyland(
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Training sentences.")] = 20000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same files.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace older files.")] = False,
+) -> None:
+    """Write the embedded English-German world in the formats that users bring.
+
+    Example: translucid data toyland --out data/toyland --pairs 20000
+    """
+    from translucid.data.toyland import write_toyland
+
+    write_toyland(out, pairs, seed=seed, overwrite=overwrite)
+    typer.echo(f"{out}: {pairs:,} training sentences; {out / 'README.txt'} says what is where")
+    files = f"--train {out / 'train.en'} --train {out / 'train.de'}"
+    typer.echo(f"next: translucid train translate {files}")

@@ -1,0 +1,121 @@
+"""`translucid translate | classify | tag | generate | predict`: a trained model at work.
+
+Lines in, lines out, in order; `--json` writes one object a line.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
+File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+CHUNK = 256  # lines that are read before the first answer is written
+
+
+def _chunks(file: str) -> Iterator[list[str]]:
+    from translucid.data.readers import read_text
+
+    texts = (record.text for record in read_text(file, keep_empty=True))
+    while chunk := list(islice(texts, CHUNK)):
+        yield chunk
+
+
+def _write(values: dict[str, Any], as_json: bool, plain: str) -> None:
+    typer.echo(json.dumps(values, ensure_ascii=False) if as_json else plain)
+
+
+def translate(
+    model: Folder,
+    file: File = "-",
+    beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Translate each line.
+
+    Example: echo "The dog sleeps." | translucid translate runs/toy
+    """
+    from translucid.training.model import load
+
+    held = load(model)
+    for texts in _chunks(file):
+        for text, answer in zip(texts, held.translate(texts, beam=beam), strict=True):
+            _write({"source": text, "translation": answer}, as_json, answer)
+
+
+def classify(model: Folder, file: File = "-", as_json: Json = False) -> None:
+    """Give each line its label.
+
+    Example: echo "The food was not good." | translucid classify runs/sentiment
+    """
+    from translucid.training.model import load
+
+    held = load(model)
+    for texts in _chunks(file):
+        for text, found in zip(texts, held.classify(texts), strict=True):
+            values = {"text": text, "label": found.label, "probability": found.probability}
+            _write(values, as_json, f"{found.label}\t{found.probability:.3f}")
+
+
+def tag(model: Folder, file: File = "-", as_json: Json = False) -> None:
+    """Find the labelled spans of each line.
+
+    Example: echo "Peter lives in Berlin." | translucid tag runs/entities
+    """
+    from translucid.training.model import load
+
+    held = load(model)
+    for texts in _chunks(file):
+        for text, spans in zip(texts, held.tag(texts), strict=True):
+            values = [
+                {"start": s.start, "end": s.end, "label": s.label, "text": s.text} for s in spans
+            ]
+            plain = "\t".join(f"{s.label}: {s.text}" for s in spans)
+            _write({"text": text, "spans": values}, as_json, plain)
+
+
+def generate(
+    model: Folder,
+    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "",
+    tokens: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same text.")] = 0,
+) -> None:
+    """Continue a text.
+
+    Example: translucid generate runs/language "The dog" --temperature 0.8
+    """
+    from translucid.training.model import load
+
+    held = load(model)
+    typer.echo(
+        held.generate(prompt, tokens=tokens, temperature=temperature, top_k=top_k, seed=seed)
+    )
+
+
+def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
+    """Give each line of numbers its output.
+
+    Example: echo "0.5" | translucid predict runs/curve
+    """
+    from translucid.errors import InputError
+    from translucid.training.model import load
+
+    held = load(model)
+    line = 0
+    for texts in _chunks(file):
+        rows = []
+        for text in texts:
+            line += 1
+            try:
+                rows.append([float(number) for number in text.replace(",", " ").split()])
+            except ValueError:
+                raise InputError(f"{file}:{line}: {text!r} is not a row of numbers") from None
+        for row, answer in zip(rows, held.predict(rows), strict=True):
+            plain = " ".join(f"{number:.6g}" for number in answer)
+            _write({"inputs": row, "outputs": answer}, as_json, plain)

@@ -1,0 +1,130 @@
+"""Words under construction, and the finished sentence.
+
+A German word points to the English words it translates, a verb to its subject, a pronoun to its
+antecedent. They point to objects, not to positions: order is decided later, `finish` counts last.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Links = tuple[tuple[int, int], ...]
+
+
+@dataclass(eq=False, slots=True)
+class English:
+    text: str
+    tag: str = "O"
+    subject: "English | None" = None
+    antecedent: "English | None" = None
+
+
+@dataclass(eq=False, slots=True)
+class German:
+    text: str
+    links: tuple[English, ...] = ()
+
+
+class Pair(NamedTuple):
+    """A piece of a sentence in both languages, each in its own order."""
+
+    english: list[English]
+    german: list[German]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """An English sentence, its German translation, and everything that is true about them."""
+
+    english: tuple[str, ...]
+    german: tuple[str, ...]
+    alignment: Links  # (English index, German index)
+    sentiment: str  # positive, negative, neutral
+    entities: tuple[str, ...]  # a BIO tag for each English word
+    subjects: Links  # (verb, head of its subject), English indexes
+    antecedents: Links  # (pronoun, head of what it stands for), English indexes
+    structure: str = field(default="", compare=False)  # the family of sentences it comes from
+
+    @property
+    def length(self) -> int:
+        """English words, punctuation not counted."""
+        return sum(word not in (",", ".") for word in self.english)
+
+    @property
+    def source(self) -> str:
+        return join(self.english)
+
+    @property
+    def target(self) -> str:
+        return join(self.german)
+
+
+def join(words: Iterable[str]) -> str:
+    """Words as one writes them: no space before a comma or a full stop."""
+    return " ".join(words).replace(" ,", ",").replace(" .", ".")
+
+
+def comma() -> Pair:
+    word = English(",")
+    return Pair([word], [German(",", (word,))])
+
+
+def german_comma() -> German:
+    """A comma that English does without."""
+    return German(",")
+
+
+def finish(parts: Pair, sentiment: str, structure: str) -> Sentence:
+    """Add the full stop, write the first word large, and turn every pointer into indexes."""
+    stop = English(".")
+    english = [*_without_double_commas(parts.english), stop]
+    german = _merge_commas([*parts.german, German(".", (stop,))])
+    at = {id(word): index for index, word in enumerate(english)}
+    alignment = {
+        (at[id(link)], index)
+        for index, word in enumerate(german)
+        for link in word.links
+        if id(link) in at
+    }
+    return Sentence(
+        english=_capitalised([word.text for word in english]),
+        german=_capitalised([word.text for word in german]),
+        alignment=tuple(sorted(alignment)),
+        sentiment=sentiment,
+        entities=tuple(word.tag for word in english),
+        subjects=tuple(
+            (index, at[id(word.subject)])
+            for index, word in enumerate(english)
+            if word.subject is not None
+        ),
+        antecedents=tuple(
+            (index, at[id(word.antecedent)])
+            for index, word in enumerate(english)
+            if word.antecedent is not None
+        ),
+        structure=structure,
+    )
+
+
+def _capitalised(words: list[str]) -> tuple[str, ...]:
+    return (words[0][0].upper() + words[0][1:], *words[1:])
+
+
+def _without_double_commas(words: list[English]) -> list[English]:
+    kept: list[English] = []
+    for word in words:
+        if not (word.text == "," and kept and kept[-1].text == ","):
+            kept.append(word)
+    return kept
+
+
+def _merge_commas(words: list[German]) -> list[German]:
+    """One comma where two clauses end at once, none before the full stop."""
+    kept: list[German] = []
+    for word in words:
+        if kept and kept[-1].text == "," and word.text in (",", "."):
+            last = kept.pop()
+            links = (*last.links, *word.links) if word.text == "," else word.links
+            word = German(word.text, links)
+        kept.append(word)
+    return kept

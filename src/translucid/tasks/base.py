@@ -1,0 +1,116 @@
+"""The contract between a task and the loop that trains for it.
+
+A task turns records into items (token ids, once), items into batches (tensors), and a batch into a
+loss. The loss is a SUM over targets and `Batch.count` says over how many, so the loop can divide by
+the targets of a whole step: accumulation and several processes then train as one large batch does.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.data.batching import plan_batches
+
+TaskName = Literal["regress", "language", "classify", "tag", "translate"]
+
+IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
+
+Record = TypeVar("Record")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the model is called with, and what it should have said."""
+
+    inputs: dict[str, Tensor]
+    targets: Tensor
+    count: int  # targets that count
+    lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
+
+    def to(self, device: torch.device) -> "Batch":
+        inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
+        return replace(self, inputs=inputs, targets=self.targets.to(device))
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model does: named numbers, and notes such as a metric's signature."""
+
+    numbers: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+
+class Task(ABC, Generic[Record, Item]):
+    """One task, with the vocabulary and labels it was given."""
+
+    name: ClassVar[TaskName]
+    metric: ClassVar[str]  # the number in Score that chooses the best model
+    higher_is_better: ClassVar[bool]
+
+    @abstractmethod
+    def encode(self, record: Record) -> Item:
+        """Token ids of one record."""
+
+    @abstractmethod
+    def sizes(self, item: Item) -> tuple[int, ...]:
+        """How many tokens the item takes on each side, for batching."""
+
+    @abstractmethod
+    def collate(self, items: Sequence[Item]) -> Batch:
+        """The items as padded tensors."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The summed loss of a batch."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
+        """Scores on held-out items."""
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
+) -> Tensor:
+    """-Σ log p(target), over the targets that are not IGNORE.
+
+    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
+    word that no model may write, such as padding, gets none.
+    """
+    logits = logits.flatten(0, -2).float()  # (targets, classes)
+    targets = targets.flatten()
+    hard = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+    if smoothing == 0:
+        return hard
+    log_p = logits.log_softmax(dim=-1)
+    spread = log_p.sum(dim=-1) - log_p[:, list(never)].sum(dim=-1)
+    soft = -(spread / (logits.shape[-1] - len(never)))[targets != IGNORE].sum()
+    return (1 - smoothing) * hard + smoothing * soft
+
+
+@torch.no_grad()
+def in_batches(
+    model: nn.Module,
+    items: Sequence[Item],
+    task: Task[Any, Item],
+    act: Callable[[Batch], Sequence[Any]],
+    batch_tokens: int = 8192,
+) -> list[Any]:
+    """One result per item, in the order of the items, computed longest first in few batches."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    results: list[Any] = [None] * len(items)
+    sizes = [task.sizes(item) for item in items]
+    budget = max([batch_tokens, *(sum(size) for size in sizes)])  # one long item must fit alone
+    for places in plan_batches(sizes, budget, shuffle=False).batches if items else []:
+        batch = task.collate([items[i] for i in places]).to(device)
+        for place, result in zip(places, act(batch), strict=True):
+            results[place] = result
+    model.train(was_training)
+    return results

@@ -1,0 +1,85 @@
+"""Language modelling: say the next word at every position."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from translucid.data.batching import pad
+from translucid.data.packing import pack
+from translucid.data.records import Text
+from translucid.data.tokenizers import Tokenizer
+from translucid.tasks import metrics
+from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageItem:
+    """A row of text, and at each place the token that comes next."""
+
+    ids: list[int]
+    targets: list[int]
+    characters: float  # of the text that the targets spell, for bits per character
+    line: int
+
+
+class Language(Task[Text, LanguageItem]):
+    """Perplexity is the model's doubt among equally likely words; bits per character do not
+    depend on the tokenizer."""
+
+    name: ClassVar[TaskName] = "language"
+    metric = "perplexity"
+    higher_is_better = False
+
+    def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0) -> None:
+        self.tokenizer, self.smoothing = tokenizer, smoothing
+
+    def encode(self, record: Text) -> LanguageItem:
+        """One text by itself, between start and end."""
+        ids = self.tokenizer.encode(record.text)
+        begun, ended = [self.tokenizer.bos_id, *ids], [*ids, self.tokenizer.eos_id]
+        return LanguageItem(begun, ended, len(record.text) + 1, record.line)
+
+    def rows(self, records: Sequence[Text], length: int) -> list[LanguageItem]:
+        """All texts end to end, cut into rows of `length`; every token is a target once."""
+        t = self.tokenizer
+        documents = (t.encode_document(record.text) for record in records)
+        packed = pack(documents, length, bos=t.bos_id, eos=t.eos_id, pad_id=t.pad_id)
+        share = sum(len(record.text) + 1 for record in records) / max(int(packed.real.sum()), 1)
+        return [
+            LanguageItem(ids[real].tolist(), targets[real].tolist(), share * int(real.sum()), row)
+            for row, (ids, targets, real) in enumerate(zip(*packed, strict=True), start=1)
+        ]
+
+    def sizes(self, item: LanguageItem) -> tuple[int, ...]:
+        return (len(item.ids),)
+
+    def collate(self, items: Sequence[LanguageItem]) -> Batch:
+        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        targets, _ = pad([item.targets for item in items], IGNORE)
+        inputs = {"ids": ids} if bool(real.all()) else {"ids": ids, "real": real}
+        count = sum(len(item.ids) for item in items)
+        return Batch(inputs, targets, count, tuple(item.line for item in items))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        never = (self.tokenizer.pad_id, self.tokenizer.bos_id)
+        return cross_entropy(
+            model(**batch.inputs), batch.targets, smoothing=self.smoothing, never=never
+        )
+
+    def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
+        def nats_of(batch: Batch) -> list[float]:
+            total = float(cross_entropy(model(**batch.inputs), batch.targets))
+            return [total] + [0.0] * (len(batch.lines) - 1)
+
+        nats = sum(in_batches(model, items, self, nats_of))
+        tokens = sum(len(item.ids) for item in items)
+        characters = sum(item.characters for item in items)
+        return Score(
+            {
+                "perplexity": metrics.perplexity(nats, tokens),
+                "bits_per_character": metrics.bits_per_character(nats, characters),
+                "loss": nats / max(tokens, 1),
+            }
+        )

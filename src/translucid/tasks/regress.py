@@ -1,0 +1,59 @@
+"""Regression: numbers to numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from translucid.data.records import Numbers
+from translucid.tasks import metrics
+from translucid.tasks.base import Batch, Score, Task, TaskName, in_batches
+
+
+@dataclass(frozen=True, slots=True)
+class RegressItem:
+    inputs: tuple[float, ...]
+    targets: tuple[float, ...]
+    line: int
+
+
+class Regress(Task[Numbers, RegressItem]):
+    """Half the squared error, as the worked examples have it."""
+
+    name: ClassVar[TaskName] = "regress"
+    metric = "r_squared"
+    higher_is_better = True
+
+    def encode(self, record: Numbers) -> RegressItem:
+        return RegressItem(record.inputs, record.targets, record.line)
+
+    def sizes(self, item: RegressItem) -> tuple[int, ...]:
+        return (1,)
+
+    def collate(self, items: Sequence[RegressItem]) -> Batch:
+        x = torch.tensor([item.inputs for item in items], dtype=torch.float32)
+        y = torch.tensor([item.targets for item in items], dtype=torch.float32)
+        return Batch({"x": x}, y, y.numel(), tuple(item.line for item in items))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return 0.5 * (model(**batch.inputs) - batch.targets).square().sum()
+
+    def predict(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
+        def act(batch: Batch) -> list[list[float]]:
+            return model(**batch.inputs).tolist()
+
+        return in_batches(model, items, self, act)
+
+    def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
+        predicted = [y for row in self.predict(model, items) for y in row]
+        gold = [y for item in items for y in item.targets]
+        squared = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
+        return Score(
+            {
+                "r_squared": metrics.r_squared(predicted, gold),
+                "rmse": (squared / max(len(gold), 1)) ** 0.5,
+                "loss": squared / 2 / max(len(gold), 1),
+            }
+        )

@@ -1,0 +1,82 @@
+"""Tagging: one tag for each word, read off the word's first subword."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from translucid.data.batching import pad
+from translucid.data.records import Tagged
+from translucid.data.spans import first_subwords
+from translucid.data.tokenizers import Tokenizer
+from translucid.tasks import metrics
+from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+
+
+@dataclass(frozen=True, slots=True)
+class TagItem:
+    ids: list[int]
+    tags: list[int]  # one per id; IGNORE except at a word's first subword
+    firsts: list[int]  # where each word begins
+    line: int
+
+
+class Tag(Task[Tagged, TagItem]):
+    """Span F1 where the tags are BIO, and the accuracy over all words."""
+
+    name: ClassVar[TaskName] = "tag"
+    metric = "span_f1"
+    higher_is_better = True
+
+    def __init__(
+        self, tokenizer: Tokenizer, tags: Sequence[str], *, smoothing: float = 0.0
+    ) -> None:
+        self.tokenizer, self.tags, self.smoothing = tokenizer, list(tags), smoothing
+        self._number = {tag: i for i, tag in enumerate(self.tags)}
+        self.has_spans = any(tag.startswith("B-") for tag in self.tags)
+
+    def encode(self, record: Tagged) -> TagItem:
+        item = self.encode_words(record.words, record.line)
+        tags = [IGNORE] * len(item.ids)
+        for place, tag in zip(item.firsts, record.tags, strict=True):
+            tags[place] = self._number[tag]
+        return TagItem(item.ids, tags, item.firsts, record.line)
+
+    def encode_words(self, words: Sequence[str], line: int = 0) -> TagItem:
+        ids, word_of = self.tokenizer.encode_words(words)
+        return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line)
+
+    def sizes(self, item: TagItem) -> tuple[int, ...]:
+        return (len(item.ids),)
+
+    def collate(self, items: Sequence[TagItem]) -> Batch:
+        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        targets, _ = pad([item.tags for item in items], IGNORE)
+        count = sum(tag != IGNORE for item in items for tag in item.tags)
+        lines = tuple(item.line for item in items)
+        return Batch({"ids": ids, "real": real}, targets, count, lines)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
+
+    def predict(self, model: nn.Module, items: Sequence[TagItem]) -> list[list[str]]:
+        """One tag per word, for every item in its order."""
+
+        def act(batch: Batch) -> list[list[int]]:
+            return model(**batch.inputs).argmax(dim=-1).tolist()
+
+        rows = in_batches(model, items, self, act)
+        return [
+            [self.tags[row[place]] for place in item.firsts]
+            for item, row in zip(items, rows, strict=True)
+        ]
+
+    def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
+        predicted = self.predict(model, items)
+        gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
+        flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
+        accuracy = metrics.accuracy(*flat)
+        # Without spans (parts of speech, say) the accuracy stands in for the F1.
+        span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
+        return Score({"span_f1": span_f1, "accuracy": accuracy})

@@ -1,0 +1,108 @@
+"""Translation: read one sentence, write another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from translucid.data.batching import pad
+from translucid.data.records import Pair
+from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.generate import translate_batch
+from translucid.models.base import EncoderDecoderModel
+from translucid.tasks import metrics
+from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+
+
+@dataclass(frozen=True, slots=True)
+class TranslateItem:
+    source: list[int]  # with the end token
+    target: list[int]  # without start and end
+    line: int
+
+
+class Translate(Task[Pair, TranslateItem]):
+    """The decoder reads start + target and says target + end, one word ahead of what it reads."""
+
+    name: ClassVar[TaskName] = "translate"
+    metric = "bleu"
+    higher_is_better = True
+
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.1, beams: int = 4
+    ) -> None:
+        self.source, self.target = source, target
+        self.smoothing, self.beams = smoothing, beams
+
+    def encode(self, record: Pair) -> TranslateItem:
+        return TranslateItem(
+            [*self.source.encode(record.source), self.source.eos_id],
+            self.target.encode(record.target),
+            record.line,
+        )
+
+    def sizes(self, item: TranslateItem) -> tuple[int, ...]:
+        return len(item.source), len(item.target) + 1
+
+    def collate(self, items: Sequence[TranslateItem]) -> Batch:
+        source, source_real = pad([item.source for item in items], self.source.pad_id)
+        read, target_real = pad(
+            [[self.target.bos_id, *item.target] for item in items], self.target.pad_id
+        )
+        said, _ = pad([[*item.target, self.target.eos_id] for item in items], IGNORE)
+        inputs = {
+            "source": source, "target": read, "source_real": source_real, "target_real": target_real
+        }  # fmt: skip
+        count = sum(len(item.target) + 1 for item in items)
+        return Batch(inputs, said, count, tuple(item.line for item in items))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        never = (self.target.pad_id, self.target.bos_id)
+        return cross_entropy(
+            model(**batch.inputs), batch.targets, smoothing=self.smoothing, never=never
+        )
+
+    def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
+        nats = sum(in_batches(model, items, self, lambda batch: self._nats(model, batch)))
+        tokens = sum(len(item.target) + 1 for item in items)
+        written = self.predict(model, [item.source for item in items])
+        gold = [self.target.decode(item.target) for item in items]
+        score = metrics.translation(written, gold)
+        numbers = {
+            "bleu": score.bleu,
+            "chrf": score.chrf,
+            "exact_match": score.exact,
+            "loss": nats / max(tokens, 1),
+        }
+        return Score(numbers, (score.bleu_signature, score.chrf_signature))
+
+    def _nats(self, model: nn.Module, batch: Batch) -> list[float]:
+        """The loss without smoothing, put on the first item of the batch."""
+        total = float(cross_entropy(model(**batch.inputs), batch.targets))
+        return [total] + [0.0] * (len(batch.lines) - 1)
+
+    def predict(
+        self, model: nn.Module, sources: Sequence[list[int]], *, beams: int | None = None
+    ) -> list[str]:
+        """Translations of encoded sources, in their order. An empty source gives an empty text."""
+        assert isinstance(model, EncoderDecoderModel)
+        items = [TranslateItem(ids, [], 0) for ids in sources]
+        chosen = beams or self.beams
+
+        def act(batch: Batch) -> list[str]:
+            written = translate_batch(
+                model,
+                batch.inputs["source"],
+                batch.inputs["source_real"],
+                beams=chosen,
+                bos=self.target.bos_id,
+                eos=self.target.eos_id,
+                pad=self.target.pad_id,
+            )
+            return [self.target.decode(ids) for ids in written]
+
+        results = in_batches(model, items, self, act, batch_tokens=4096 // chosen)
+        return [
+            "" if len(item.source) <= 1 else text for item, text in zip(items, results, strict=True)
+        ]

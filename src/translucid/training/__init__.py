@@ -1,0 +1,1 @@
+"""From a recipe and files to a trained model in a folder."""

@@ -1,0 +1,205 @@
+"""From the data section of a recipe to records, tokenizers and a task."""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.data import readers
+from translucid.data.loading import Loading, check_labels
+from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.tokenizers import Tokenizer
+from translucid.data.toyland import Toyland
+from translucid.errors import ConfigError, InputError
+from translucid.tasks.base import Task, TaskName
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+from translucid.training.recipe import DataConfig, Recipe
+
+Record = Any  # Text, Labelled, Tagged, Pair or Numbers: one kind per task
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The three parts of the data; test may be empty."""
+
+    train: list[Record]
+    valid: list[Record]
+    test: list[Record]
+
+
+def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
+    """Read the files of a recipe, or make them up."""
+    data, task = recipe.data, recipe.task.kind
+    if data.toyland is not None:
+        if data.train:
+            raise ConfigError("data.toyland and data.train were both given; leave one out")
+        held_out = max(data.toyland // 20, 50)
+        parts = [
+            list(_toyland(task, split, count))
+            for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
+        ]
+        say(
+            f"toyland: {data.toyland:,} training sentences, {held_out:,} for each of valid and test"
+        )
+        return Examples(*parts)
+    if not data.train:
+        raise ConfigError("data.train: must be given, or data.toyland = 20000 for made-up examples")
+    train, valid, test = (
+        read_records(task, files, data, say) if files else []
+        for files in (data.train, data.valid, data.test)
+    )
+    if not valid:
+        train, valid = _hold_out(train)
+        say(f"data.valid was not given: {len(valid):,} training examples are held out for it")
+    return Examples(train, valid, test)
+
+
+def _toyland(task: TaskName, split: str, count: int) -> Iterator[Record]:
+    for line, made in enumerate(Toyland().sentences(split, count), start=1):
+        match task:
+            case "translate":
+                yield Pair(made.source, made.target, line)
+            case "classify":
+                yield Labelled(made.source, made.sentiment, line)
+            case "tag":
+                yield Tagged(made.english, made.entities, line)
+            case "language":
+                yield Text(made.source, line)
+            case "regress":
+                x = 2 * random.Random(f"{split} {line}").random() - 1
+                yield Numbers((x,), (math.sin(math.pi * x),), line)
+
+
+def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
+    """Every n-th record, so that an ordered file is held out evenly."""
+    every = max(len(records) // min(max(len(records) // 20, 1), 2000), 2)
+    return [r for i, r in enumerate(records) if i % every], records[::every]
+
+
+def read_records(
+    task: TaskName, files: Sequence[str], data: DataConfig, say: Callable[[str], None]
+) -> list[Record]:
+    """The records of a task from its file, or for translation its two files."""
+    loading = Loading()
+    found = list(_reader(task, files, data, loading))
+    for line in loading.lines():
+        say(line)
+    if not found:
+        raise InputError(f"{' + '.join(files)}: no usable record")
+    return found
+
+
+def _reader(
+    task: TaskName, files: Sequence[str], data: DataConfig, loading: Loading
+) -> Iterable[Record]:
+    wanted = 2 if task == "translate" else 1
+    if len(files) not in ({1, 2} if task == "translate" else {1}):
+        given = ", ".join(files)
+        raise ConfigError(f"task {task} reads {wanted} file{'s'[: wanted - 1]}, but got {given}")
+    match task:
+        case "translate" if len(files) == 2:
+            return readers.read_parallel(files[0], files[1], loading=loading)
+        case "translate":
+            return readers.read_pairs(files[0], loading=loading)
+        case "language":
+            return readers.read_text(files[0], unit=data.unit, loading=loading)
+        case "classify":
+            return readers.read_labelled(
+                files[0], text=data.text_column, label=data.label_column, loading=loading
+            )
+        case "tag":
+            return readers.read_tagged(files[0], loading=loading)
+        case "regress":
+            return readers.read_numbers(
+                files[0],
+                inputs=data.input_columns or None,
+                targets=data.target_columns or None,
+                loading=loading,
+            )
+
+
+def train_tokenizers(recipe: Recipe, train: Sequence[Record]) -> dict[str, Tokenizer]:
+    """One tokenizer, or one for each language."""
+    task, options = recipe.task.kind, recipe.tokenizer
+    if task == "regress":
+        return {}
+    size = options.vocab if options.kind in ("bpe", "unigram", "word") else None
+
+    def learn(texts: Iterable[str]) -> Tokenizer:
+        return Tokenizer.train(options.kind, texts, size)
+
+    if task == "translate" and not options.joint:
+        return {
+            "source": learn(pair.source for pair in train),
+            "target": learn(pair.target for pair in train),
+        }
+    return {"tokenizer": learn(text for record in train for text in _texts(record))}
+
+
+def _texts(record: Record) -> tuple[str, ...]:
+    match record:
+        case Text() | Labelled():
+            return (record.text,)
+        case Tagged():
+            return (" ".join(record.words),)
+        case Pair():
+            return (record.source, record.target)
+        case _:
+            return ()
+
+
+def labels_of(task: TaskName, train: Sequence[Record]) -> tuple[str, ...]:
+    """All labels or tags of the training data, sorted; O first, as taggers have it."""
+    match task:
+        case "classify":
+            return tuple(sorted({record.label for record in train}))
+        case "tag":
+            return tuple(
+                sorted({tag for record in train for tag in record.tags}, key=_outside_first)
+            )
+        case _:
+            return ()
+
+
+def _outside_first(tag: str) -> tuple[bool, str]:
+    return tag != "O", tag
+
+
+def make_task(
+    name: TaskName,
+    tokenizers: dict[str, Tokenizer],
+    labels: Sequence[str],
+    *,
+    smoothing: float = 0.0,
+    beams: int = 4,
+) -> Task[Any, Any]:
+    """The task with its vocabulary."""
+    match name:
+        case "regress":
+            return Regress()
+        case "translate":
+            source = tokenizers.get("source") or tokenizers["tokenizer"]
+            target = tokenizers.get("target") or tokenizers["tokenizer"]
+            return Translate(source, target, smoothing=smoothing, beams=beams)
+        case "language":
+            return Language(tokenizers["tokenizer"], smoothing=smoothing)
+        case "classify":
+            return Classify(tokenizers["tokenizer"], labels, smoothing=smoothing)
+        case "tag":
+            return Tag(tokenizers["tokenizer"], labels, smoothing=smoothing)
+
+
+def check_known_labels(
+    task: TaskName, records: Sequence[Record], labels: Sequence[str], file: str
+) -> None:
+    """Refuse held-out labels that training never saw."""
+    match task:
+        case "classify":
+            check_labels(((r.line, r.label) for r in records), labels, file)
+        case "tag":
+            check_labels(((r.line, tag) for r in records for tag in r.tags), labels, file, "tag")

@@ -1,0 +1,181 @@
+"""The object people hold: a trained model that translates, labels, writes, and can be seen into."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.data.batching import pad
+from translucid.data.spans import Span, split_words, tag_spans
+from translucid.decoding.generate import sample
+from translucid.errors import InputError
+from translucid.models.base import DecoderModel
+from translucid.tasks.base import Score, Task
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate, TranslateItem
+from translucid.trace import Edit, Trace
+from translucid.training import bundle, recipe
+from translucid.training.bundle import Bundle
+from translucid.training.examples import check_known_labels, make_task, read_records
+from translucid.training.recipe import DataConfig
+from translucid.training.run import train_recipe
+
+
+@dataclass(frozen=True)
+class Label:
+    """A class and how sure the model is of it."""
+
+    label: str
+    probability: float
+
+
+class Model:
+    """A bundle in use. Made by `tl.train` or `tl.load`."""
+
+    def __init__(self, held: Bundle) -> None:
+        self.network = held.network
+        self.facts = held.facts
+        self._bundle = held
+        self.task: Task[Any, Any] = make_task(held.task, held.tokenizers, held.labels)
+
+    def translate(self, texts: Sequence[str], *, beam: int = 4) -> list[str]:
+        """One translation per text, in order; an empty text stays empty."""
+        task = self._as(Translate)
+        sources = [[*task.source.encode(text), task.source.eos_id] for text in _several(texts)]
+        return task.predict(self.network, sources, beams=beam)
+
+    def classify(self, texts: Sequence[str]) -> list[Label]:
+        """The likeliest label of each text."""
+        task = self._as(Classify)
+        rows = task.probabilities(self.network, [task.encode_text(t) for t in _several(texts)])
+        best = [max(zip(row, task.labels, strict=True)) for row in rows]
+        return [Label(label, probability) for probability, label in best]
+
+    def tag(self, texts: Sequence[str]) -> list[list[Span]]:
+        """The labelled spans of each text, by character."""
+        task = self._as(Tag)
+        places = [split_words(text) for text in _several(texts)]
+        words = [[text[a:b] for a, b in where] for text, where in zip(texts, places, strict=True)]
+        found = task.predict(self.network, [task.encode_words(each) for each in words])
+        return [tag_spans(*each) for each in zip(texts, places, found, strict=True)]
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = 100,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        seed: int = 0,
+    ) -> str:
+        """The prompt and how it goes on; temperature 0 always takes the likeliest word."""
+        task = self._as(Language)
+        assert isinstance(self.network, DecoderModel)
+        ids = [task.tokenizer.bos_id, *task.tokenizer.encode(prompt)]
+        device = next(self.network.parameters()).device
+        written = sample(
+            self.network,
+            torch.tensor([ids], device=device),
+            tokens=tokens,
+            eos=task.tokenizer.eos_id,
+            temperature=temperature,
+            top_k=top_k,
+            seed=seed,
+        )
+        return task.tokenizer.decode([*ids[1:], *written])
+
+    def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
+        """The outputs for each row of input numbers."""
+        task = self._as(Regress)
+        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
+
+    def evaluate(self, *files: str, **columns: Any) -> Score:
+        """Scores on a file (for translation, two) in the format of the training data."""
+        records = read_records(self.task.name, files, DataConfig(**columns), lambda _: None)
+        check_known_labels(self.task.name, records, self._bundle.labels, files[0])
+        items = (
+            self.task.rows(records, 256)
+            if isinstance(self.task, Language)
+            else [self.task.encode(record) for record in records]
+        )
+        return self.task.evaluate(self.network, items)
+
+    def trace(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        keep: str | Sequence[str] = "*",
+        edit: Mapping[str, Edit] | None = None,
+        budget_bytes: int | None = 2**30,
+    ) -> Trace:
+        """Every intermediate of reading `text`; a translator also reads `target`, by default its
+        own translation."""
+        trace = Trace(keep, edit=edit, budget_bytes=budget_bytes)
+        device = next(self.network.parameters()).device
+        inputs = {name: value.to(device) for name, value in self._inputs(text, target).items()}
+        with torch.no_grad():
+            self.network(**inputs, trace=trace)
+        trace.check()
+        return trace
+
+    def _inputs(self, text: str, target: str | None) -> dict[str, torch.Tensor]:
+        match self.task:
+            case Translate() as task:
+                source = [*task.source.encode(text), task.source.eos_id]
+                written = target if target is not None else self.translate([text])[0]
+                item = TranslateItem(source, task.target.encode(written), 0)
+                inputs = task.collate([item]).inputs
+                return {"source": inputs["source"], "target": inputs["target"]}
+            case Classify() as task:
+                return {"ids": pad([task.encode_text(text)], 0)[0]}
+            case Tag() as task:
+                words = [text[a:b] for a, b in split_words(text)]
+                return {"ids": pad([task.encode_words(words).ids], 0)[0]}
+            case Language() as task:
+                return {"ids": pad([[task.tokenizer.bos_id, *task.tokenizer.encode(text)]], 0)[0]}
+            case _:
+                return {"x": torch.tensor([[float(number) for number in text.split()]])}
+
+    def summary(self, length: int = 128) -> str:
+        return self.network.summary(length)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder."""
+        bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
+
+    def _as(self, kind: type[Any]) -> Any:
+        if not isinstance(self.task, kind):
+            verbs = {"translate": "translate", "classify": "classify", "tag": "tag",
+                     "language": "generate", "regress": "predict"}  # fmt: skip
+            raise InputError(
+                f"this model is for task {self.task.name}; use model.{verbs[self.task.name]}"
+            )
+        return self.task
+
+    def __repr__(self) -> str:
+        size = self.network.parameters_count
+        return f"Model(task={self.task.name!r}, parameters={size:,})"
+
+
+def _several(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")
+    return texts
+
+
+def load(folder: str | Path, device: str = "cpu") -> Model:
+    """The model in a folder that training wrote."""
+    return Model(bundle.load(folder, device))
+
+
+def train_file(
+    path: str | Path, out: str | Path, overrides: Iterable[str] = (), *, quiet: bool = False
+) -> Model:
+    """Train as the recipe file says, with `section.key=value` overrides; returns the best model."""
+    return Model(train_recipe(recipe.read(path, overrides), Path(out), quiet=quiet))

@@ -1,0 +1,76 @@
+"""Optimizers by name, and schedules as plain functions of the step."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import nn
+
+OptimizerName = Literal["adamw", "adam", "sgd", "muon"]
+ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"]
+
+
+def make_optimizer(
+    model: nn.Module,
+    name: OptimizerName,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    momentum: float = 0.9,
+    betas: tuple[float, float] = (0.9, 0.98),
+) -> list[torch.optim.Optimizer]:
+    """One optimizer, or two: Muon moves matrices only, so AdamW moves the rest.
+
+    Vectors (biases, gains) and embeddings do not decay: they are few, and shrinking them shrinks
+    what the model says rather than how freely it says it.
+    """
+    matrices, rest = _split(model)
+    groups = [
+        {"params": matrices, "weight_decay": weight_decay},
+        {"params": rest, "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
+    match name:
+        case "adamw":
+            return [torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=fused)]
+        case "adam":
+            return [torch.optim.Adam(groups, lr=learning_rate, betas=betas, fused=fused)]
+        case "sgd":
+            return [torch.optim.SGD(groups, lr=learning_rate, momentum=momentum)]
+        case "muon":
+            muon = torch.optim.Muon(
+                matrices, lr=learning_rate, weight_decay=weight_decay,
+                adjust_lr_fn="match_rms_adamw",  # so that one learning rate serves both
+            )  # fmt: skip
+            return [muon, torch.optim.AdamW(rest, lr=learning_rate, betas=betas, weight_decay=0.0)]
+
+
+def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.dim() == 2 and id(p) not in tables]
+    chosen = {id(p) for p in matrices}
+    return matrices, [p for p in trained if id(p) not in chosen]
+
+
+def rate(step: int, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2) -> float:
+    """The share of the full learning rate at a step (from 0): up in a line, then as named.
+
+    constant: stays. linear, cosine: down to 0 at the last step. inverse_sqrt: as 1 / sqrt(step),
+    needing no last step. wsd: stays, then down in a line over the last `cooldown` share of steps.
+    """
+    if step < warmup:
+        return (step + 1) / warmup
+    left = (steps - step) / max(steps - warmup, 1)  # 1 after the warm-up, 0 at the end
+    match name:
+        case "constant":
+            return 1.0
+        case "linear":
+            return max(left, 0.0)
+        case "cosine":
+            return 0.5 * (1 - math.cos(math.pi * min(max(left, 0.0), 1.0)))
+        case "inverse_sqrt":
+            return math.sqrt(max(warmup, 1) / (step + 1))
+        case "wsd":
+            return min(1.0, max((steps - step) / max(cooldown * steps, 1), 0.0))

@@ -1,0 +1,185 @@
+"""The recipe: all that a run was told, as one file.
+
+Sections: task, data, tokenizer, model, training, decoding. Every key has a default or is named when
+missing; a key that does not exist is an error with the nearest one that does.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import tomlkit
+from pydantic import Field
+
+from translucid.data.pipelines import Kind
+from translucid.errors import ConfigError, InputError
+from translucid.models import ModelConfig
+from translucid.models.mlp import MLPConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.recipe import Config, unknown_key, with_overrides
+from translucid.tasks.base import TaskName
+from translucid.training.trainer import TrainingConfig
+
+Paths = tuple[str, ...]
+
+
+class TaskConfig(Config):
+    """What the model is for."""
+
+    kind: TaskName
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+
+
+class DataConfig(Config):
+    """Where the examples are: the embedded toyland, or files."""
+
+    toyland: int | None = Field(default=None, gt=0)  # this many generated sentences
+    train: Paths = Field(default=(), strict=False)
+    valid: Paths = Field(default=(), strict=False)
+    test: Paths = Field(default=(), strict=False)
+    text_column: int | str | None = None
+    label_column: int | str | None = None
+    input_columns: tuple[int | str, ...] = Field(default=(), strict=False)  # of regression
+    target_columns: tuple[int | str, ...] = Field(default=(), strict=False)
+    unit: Literal["line", "paragraph", "file"] = "line"  # of language modelling
+    max_length: int = Field(default=256, gt=1)  # tokens
+    too_long: Literal["truncate", "split", "skip"] = "truncate"
+
+
+class TokenizerConfig(Config):
+    """How text becomes ids."""
+
+    kind: Kind = "bpe"
+    vocab: int = Field(default=8000, gt=0)
+    joint: bool = True  # one vocabulary for both languages of a translation
+
+
+class DecodingConfig(Config):
+    """How text is written."""
+
+    beams: int = Field(default=4, gt=0)
+
+
+MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
+    "transformer": TransformerConfig,
+    "recurrent": RecurrentConfig,
+    "mlp": MLPConfig,
+}
+FITTING: dict[TaskName, tuple[str, ...]] = {
+    "regress": ("mlp",),
+    "language": ("transformer", "recurrent"),
+    "classify": ("transformer", "recurrent"),
+    "tag": ("transformer", "recurrent"),
+    "translate": ("transformer", "recurrent"),
+}
+# What the task and the data decide; a recipe does not say it.
+DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
+
+
+class Recipe(Config):
+    """A whole recipe."""
+
+    task: TaskConfig
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: dict[str, Any]  # the keys of the model's own config, less those the data decides
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    def model_config_for(self, *, sizes: Mapping[str, Any]) -> ModelConfig:
+        """The model's full config: the recipe's keys and the sizes of task and data."""
+        options = {key: value for key, value in self.model.items() if key != "kind"}
+        return MODELS[self.model["kind"]](**options, **sizes)
+
+
+def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
+    """A recipe from nested values; all mistakes are reported at once."""
+    values = with_overrides(values, overrides)
+    sections = {
+        "task": TaskConfig,
+        "data": DataConfig,
+        "tokenizer": TokenizerConfig,
+        "training": TrainingConfig,
+        "decoding": DecodingConfig,
+    }
+    mistakes = [
+        unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
+    ]
+    parsed: dict[str, Any] = {}
+    for name, config in sections.items():
+        try:
+            parsed[name] = config(**values.get(name, {}))
+        except ConfigError as error:
+            mistakes += [f"{name}.{mistake}" for mistake in error.mistakes]
+    model = dict(values.get("model", {}))
+    task = parsed["task"].kind if "task" in parsed else None
+    mistakes += [f"model.{mistake}" for mistake in _check_model(model, task)]
+    if mistakes:
+        raise ConfigError(*mistakes)
+    return Recipe(model=model, **parsed)
+
+
+def _check_model(model: dict[str, Any], task: TaskName | None) -> list[str]:
+    """Fill in the kind, and try the keys with sizes that any data could have."""
+    if task is None:
+        return []
+    kind = model.setdefault("kind", FITTING[task][0])
+    if kind not in FITTING[task]:
+        return [f"kind = {kind!r}: task {task} takes {' or '.join(FITTING[task])}"]
+    config = MODELS[kind]
+    decided = [key for key in model if key in DECIDED]
+    if decided:
+        return [f"{key}: comes from the task and the data; leave it out" for key in decided]
+    try:
+        config(
+            **{key: value for key, value in model.items() if key != "kind"}, **shape_of(task, kind)
+        )
+    except ConfigError as error:
+        return list(error.mistakes)
+    return []
+
+
+def shape_of(task: TaskName, kind: str) -> dict[str, Any]:
+    """The smallest sizes a model for this task can have, with its shape and head."""
+    if kind == "mlp":
+        return {"inputs": 1, "outputs": 1}
+    shapes: dict[TaskName, dict[str, Any]] = {
+        "language": {"shape": "decoder", "head": "language", "vocab": 8},
+        "classify": {"shape": "encoder", "head": "classify", "vocab": 8, "outputs": 2},
+        "tag": {"shape": "encoder", "head": "tag", "vocab": 8, "outputs": 2},
+        "translate": {"shape": "encoder-decoder", "head": "language", "vocab": 8},
+    }
+    return shapes[task]
+
+
+def read(
+    path: str | Path, overrides: Iterable[str] = (), data: Mapping[str, Any] | None = None
+) -> Recipe:
+    """A recipe from a TOML file; `data` stands in for keys of its data section."""
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no recipe {path}; give a TOML file, or one of the tasks {', '.join(FITTING)}"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    if data:
+        values["data"] = {**values.get("data", {}), **data}
+    return parse(values, overrides)
+
+
+def dump(recipe: Recipe) -> str:
+    """The recipe as TOML, every value spelled out."""
+    document = tomlkit.document()
+    for name in Recipe.model_fields:
+        section = getattr(recipe, name)
+        values = section if isinstance(section, dict) else section.model_dump()
+        table = tomlkit.table()
+        for key, value in values.items():
+            if value is not None:  # TOML has no null: a key left out has its default
+                table.add(key, list(value) if isinstance(value, tuple) else value)
+        document.add(name, table)
+    return tomlkit.dumps(document)

@@ -1,0 +1,115 @@
+"""From files to a trained model and its answers, through the real command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "translucid"]
+TINY = ["model.d_model=16", "model.heads=2", "model.layers=1", "tokenizer.kind=word"]
+QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"]
+
+
+def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("data") / "toyland"
+    made = run("data", "toyland", "--out", str(out), "--pairs", "300")
+    assert made.returncode == 0, made.stderr
+    assert f"next: translucid train translate --train {out / 'train.en'}" in made.stdout
+    return out
+
+
+@pytest.fixture(scope="module")
+def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "de"
+    words = [f"--{part}={files / f'{part}.{side}'}" for part in ("train", "valid")
+             for side in ("en", "de")]  # fmt: skip
+    done = run("train", "translate", *words, "--out", str(out), *TINY, *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert f"next: translucid translate {out}" in done.stdout
+    assert "300 records" in done.stderr
+    assert "step 3" in done.stderr
+    return out
+
+
+def test_lines_come_back_in_order_and_empty_lines_stay_empty(translator: Path) -> None:
+    done = run("translate", str(translator), "--json", stdin="The dog sleeps.\n\nI wait.\n")
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["source"] for answer in answers] == ["The dog sleeps.", "", "I wait."]
+    assert answers[1]["translation"] == ""
+    assert len(run("translate", str(translator), stdin="a\n\nb\n").stdout.splitlines()) == 3
+
+
+def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) -> None:
+    pair = [f"--data={files / f'test.{side}'}" for side in ("en", "de")]
+    done = run("evaluate", str(translator), *pair, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert set(answer["scores"]) == {"bleu", "chrf", "exact_match", "loss"}
+    assert any("tok:13a" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["train", "translat"],
+            "there is no recipe translat; give a TOML file, or one of the tasks",
+        ),
+        (["train", "tag", "--train", "no.conll"], "no.conll"),
+        (["train", "tag"], "data.train: must be given, or data.toyland = 20000 for made-up"),
+        (["train", "tag", "--toyland", "9", "model.hedas=3"], "model.hedas: no such key; did you"),
+        (["translate", "nowhere"], "nowhere is no model folder: it holds no config.json"),
+    ],
+)
+def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not any((tmp_path / "runs").glob("*")), "a run that never began left a folder"
+
+
+def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.de"
+    short.write_text("".join((files / "train.de").read_text().splitlines(keepends=True)[:-1]))
+    both = ["--train", str(files / "train.en"), "--train", str(short)]
+    done = run("train", "translate", *both, "--out", str(tmp_path / "x"))
+    assert done.returncode == 2
+    assert "short.de" in done.stderr
+    assert "299" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", "classify", "--toyland", "200", "--out", str(out), *TINY]
+    slow = ["training.steps=100000", "training.log_every=1", "training.batch_tokens=500"]
+    running = subprocess.Popen(
+        [*COMMAND, *words, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    log = out / "metrics.jsonl"
+    deadline = time.monotonic() + 100
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 0, stderr
+    assert "stopping after this step" in stderr
+    assert "next: translucid classify" in stdout
+    answer = run("classify", str(out), stdin="The food was good.\n")
+    assert answer.stdout.split("\t")[0] in ("negative", "neutral", "positive")

@@ -1,0 +1,66 @@
+"""Schedules at their corners; optimizers against each other."""
+
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+import torch
+
+from translucid.models import TransformerConfig, build
+from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
+
+
+@pytest.mark.parametrize("name", get_args(ScheduleName))
+def test_every_schedule_climbs_to_one_and_stays_between_zero_and_one(name: ScheduleName) -> None:
+    rates = [rate(step, name, steps=100, warmup=10) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == 1.0
+    assert max(rates) == 1.0
+    assert min(rates) > 0
+    assert all(after <= before for before, after in pairwise(rates[9:]))
+
+
+def test_where_the_schedules_end() -> None:
+    ends = {name: rate(99, name, steps=100, warmup=10) for name in get_args(ScheduleName)}
+    assert ends["constant"] == 1.0
+    assert ends["linear"] == pytest.approx(1 / 90)
+    assert ends["cosine"] < 0.001
+    assert ends["wsd"] == pytest.approx(1 / 20)
+    assert rate(39, "inverse_sqrt", steps=0, warmup=10) == pytest.approx(0.5)
+    assert rate(79, "wsd", steps=100, warmup=10) == 1.0
+
+
+# Muon works in bfloat16; torch says so where the processor has no instructions for it.
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS")
+@pytest.mark.parametrize("name", get_args(OptimizerName))
+def test_every_optimizer_moves_every_parameter_and_lowers_the_loss(name: OptimizerName) -> None:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        shape="decoder", head="language", vocab=11, d_model=16, layers=1, dropout=0.0
+    )
+    model = build(config)
+    optimizers = make_optimizer(model, name, learning_rate=1e-2, weight_decay=0.0)
+    ids = torch.randint(0, 11, (4, 8))
+    before = {n: p.clone() for n, p in model.named_parameters()}
+    losses = []
+    for _ in range(5):
+        logits = model(ids)[:, :-1].flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(logits, ids[:, 1:].flatten())
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    for n, p in model.named_parameters():
+        assert not torch.equal(p, before[n]), n
+
+
+def test_only_matrices_decay() -> None:
+    model = build(TransformerConfig(shape="decoder", head="language", vocab=11, d_model=16))
+    (optimizer,) = make_optimizer(model, "adamw", learning_rate=1e-3, weight_decay=0.1)
+    decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
+    for n, p in model.named_parameters():
+        assert (id(p) in decayed) == (p.dim() == 2 and "embedding" not in n), n
+    total = sum(len(group["params"]) for group in optimizer.param_groups)
+    assert total == len(list(model.parameters()))
