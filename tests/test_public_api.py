@@ -9,10 +9,13 @@ import translucid
 
 PUBLIC = [
     "NO_TRACE",
+    "Model",
     "Trace",
     "TranslucidError",
     "__version__",
     "build",
+    "load",
+    "train",
     "worked",
 ]
 
@@ -34,9 +37,13 @@ def test_each_name_can_be_used_and_seen(name: str) -> None:
 def test_each_name_is_what_its_module_holds() -> None:
     from translucid import errors, models, trace
     from translucid.glass import worked
+    from translucid.training import model
 
     assert translucid.NO_TRACE is trace.NO_TRACE
     assert translucid.Trace is trace.Trace
+    assert translucid.Model is model.Model
+    assert translucid.load is model.load
+    assert translucid.train is model.train
     assert translucid.TranslucidError is errors.TranslucidError
     assert translucid.build is models.build
     assert translucid.worked is worked

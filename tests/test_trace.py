@@ -5,20 +5,20 @@ import torch
 from torch import Tensor
 
 from translucid.errors import TraceBudgetError, TraceError, UnknownPointError
-from translucid.models import Model, RecurrentConfig, TransformerConfig, build
+from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.trace import NO_TRACE, Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
 
 
-def transformer(**changes: object) -> Model:
+def transformer(**changes: object) -> Network:
     torch.manual_seed(0)
     options = {"vocab": 8, "d_model": 8, "heads": 2, "layers": 2, "dropout": 0.0} | changes
     config = TransformerConfig(shape="decoder", head="language", **options)
     return build(config).double().eval()
 
 
-def lstm(**changes: object) -> Model:
+def lstm(**changes: object) -> Network:
     torch.manual_seed(0)
     options = {"vocab": 8, "d_model": 6, "hidden": 6, "dropout": 0.0} | changes
     return build(RecurrentConfig(shape="decoder", head="language", **options)).double().eval()

@@ -14,22 +14,29 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.glass import worked
     from translucid.models import build
     from translucid.trace import NO_TRACE, Trace
+    from translucid.training.model import Model, load, train
 
 __all__ = [
     "NO_TRACE",
+    "Model",
     "Trace",
     "TranslucidError",
     "__version__",
     "build",
+    "load",
+    "train",
     "worked",
 ]
 
 # Where each name lives: in a module, or it is the module.
 _HOMES = {
     "NO_TRACE": ("translucid.trace", "NO_TRACE"),
+    "Model": ("translucid.training.model", "Model"),
     "Trace": ("translucid.trace", "Trace"),
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
+    "load": ("translucid.training.model", "load"),
+    "train": ("translucid.training.model", "train"),
     "worked": ("translucid.glass.worked", None),
 }
 

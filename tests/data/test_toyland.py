@@ -208,6 +208,64 @@ def test_negation_and_contrast_flip_the_label(many: list[Sentence]) -> None:
     assert sum(len(labels) == 2 for labels in without.values()) >= 30
 
 
+PRAISE = ("good", "great", "wonderful", "excellent", "delicious", "exciting", "beautiful")
+PRAISE += ("friendly", "like", "love", "praise", "recommend")
+BLAME = ("bad", "terrible", "awful", "horrible", "disgusting", "boring", "ugly", "unfriendly")
+BLAME += ("hate", "despise", "criticize", "reject")
+
+
+def polarity(words: list[str]) -> int:
+    """A clause judged by hand: its one judging word, turned round by not and never."""
+    found = [1 for word in words if word in forms(PRAISE)]
+    found += [-1 for word in words if word in forms(BLAME)]
+    assert len(found) <= 1, words
+    return sum(found) * (-1) ** sum(word in ("not", "never") for word in words)
+
+
+def forms(words: tuple[str, ...]) -> set[str]:
+    return {word + ending for word in words for ending in ("", "s", "d", "ed")}
+
+
+def cut(words: list[str], at: str) -> tuple[list[str], list[str]]:
+    where = words.index(at)
+    return words[:where], words[where + 1 :]
+
+
+def read_label(sentence: Sentence) -> int:
+    """The label by the rules of docs/toyland.md, from the words alone."""
+    words = [word.lower() for word in sentence.english]
+    telling = {"say", "says", "think", "thinks", "believe", "believes"} & set(words)
+    if "but" in words or words[0] == "although":
+        side, main = cut(words, "but" if "but" in words else ",")
+        assert polarity(side) in (0, -polarity(main)), sentence  # a contrast contrasts
+        return polarity(main)
+    if "although" in words:
+        main, side = cut(words, "although")
+        assert polarity(side) == -polarity(main), sentence
+        return polarity(main)
+    if "because" in words:
+        one, other = cut(words, ",") if words[0] == "because" else cut(words, "because")
+        assert polarity(one) == polarity(other), sentence
+        return polarity(one)
+    if telling:
+        teller, content = cut(words, "that")
+        return polarity(content) * (-1 if "not" in teller else 1)
+    if "that" in words:  # a relative clause: judge what follows the last form of "be"
+        last = max(index for index, word in enumerate(words) if word in BE_FORMS)
+        return polarity(words[last:])
+    return polarity(words)
+
+
+BE_FORMS = ("is", "are", "was", "were")
+
+
+def test_labels_follow_the_rules_of_the_page(many: list[Sentence]) -> None:
+    value = {"positive": 1, "negative": -1}
+    for one in many:
+        if one.sentiment != "neutral":
+            assert read_label(one) == value[one.sentiment], one
+
+
 def bag_of_words_accuracy(
     train: list[Sentence], test: list[Sentence], names: tuple[str, ...]
 ) -> float:

@@ -262,6 +262,50 @@ def test_separable_prefixes_stand_alone_at_the_end_of_a_main_clause(
     assert apart > 250
 
 
+SEPARABLE = {  # the English verb, its particle, the German prefix
+    ("call", ""): "an", ("invite", ""): "ein", ("pick", "up"): "ab", ("turn", "on"): "ein",
+    ("put", "on"): "an", ("throw", "away"): "weg", ("hire", ""): "ein", ("produce", ""): "her",
+    ("listen", "to"): "zu", ("reject", ""): "ab", ("get", "up"): "auf", ("wake", "up"): "auf",
+    ("fall", "asleep"): "ein", ("come", "back"): "zurück",
+}  # fmt: skip
+
+
+def test_separable_verbs_always_have_their_prefix(sentences: list[Sentence]) -> None:
+    """ruft ... an, anruft, anrufen, angerufen; in a subordinate clause in one word."""
+    joined = apart = 0
+    for sentence in sentences:
+        inside = {
+            index
+            for start, end in pieces(sentence.german)
+            if _verb_last(sentence, start)
+            for index in range(start, end)
+        }
+        for verb, _ in sentence.subjects:
+            word, after = sentence.english[verb : verb + 2]
+            key = next((key for key in SEPARABLE if word in (key[0], key[0] + "s")), None)
+            if key is None or (key[1] and after != key[1]):
+                continue
+            own = {verb, verb + 1} if key[1] else {verb}
+            places = {german for english, german in sentence.alignment if english in own}
+            forms = {sentence.german[one] for one in places}
+            if {"legt", "legen"} & forms:  # puts on the table, not puts on a coat
+                continue
+            prefix = SEPARABLE[key]
+            assert any(form.startswith(prefix) for form in forms), sentence
+            if places & inside:
+                assert prefix not in forms, sentence
+                joined += 1
+            else:
+                apart += prefix in forms
+    assert joined > 100
+    assert apart > 250
+
+
+def _verb_last(sentence: Sentence, start: int) -> bool:
+    opens = sentence.german[start].lower() in OPENERS
+    return opens or (start > 0 and _opens_relative(sentence, start))
+
+
 def test_participles_and_infinitives_close_the_clause(sentences: list[Sentence]) -> None:
     checked = 0
     for sentence in sentences:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.models import Model, ModelConfig, RecurrentConfig, TransformerConfig, build
+from translucid.models import ModelConfig, Network, RecurrentConfig, TransformerConfig, build
 from translucid.parts.cache import DecoderState
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -142,12 +142,12 @@ some_writers = every("decoder", "encoder-decoder", quick=0.3)
 
 
 @cache
-def model_of(name: str) -> Model:
+def model_of(name: str) -> Network:
     """The model of this name, for looking only: nobody may change it."""
     return randomised(CONFIGS[name])
 
 
-def randomised(config: ModelConfig, seed: int = 0) -> Model:
+def randomised(config: ModelConfig, seed: int = 0) -> Network:
     """No weight at 0 or 1: a bias that is dropped and a gain that is skipped must show."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -186,12 +186,12 @@ class Text:
         return replace(self, ids=self.ids[:, :length], real=real)
 
 
-def random_ids(model: Model, rows: int, length: int, generator: torch.Generator) -> Tensor:
+def random_ids(model: Network, rows: int, length: int, generator: torch.Generator) -> Tensor:
     vocab = getattr(model.config, "target_vocab", None) or model.config.vocab
     return torch.randint(vocab, (rows, length), generator=generator)
 
 
-def random_text(model: Model, rows: int = 3, length: int = 6, seed: int = 1) -> Text:
+def random_text(model: Network, rows: int = 3, length: int = 6, seed: int = 1) -> Text:
     """Unpadded ids; a source, where the model reads one, is ragged: left, right and unpadded."""
     generator = torch.Generator().manual_seed(seed)
     ids = random_ids(model, rows, length, generator)
@@ -219,14 +219,14 @@ def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, 
     return padded.scatter(1, places, ids), real
 
 
-def whole(model: Model, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
+def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
     """All positions at once."""
     if text.source is None:
         return model(text.ids, text.real, trace)
     return model(text.source, text.ids, text.source_real, text.real, trace)
 
 
-def begin(model: Model, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
+def begin(model: Network, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
     """A fresh state, one row for each row of the text."""
     if text.source is None:
         return model.start(text.ids.shape[0], capacity=capacity, fixed=fixed)

@@ -20,13 +20,13 @@ from tests.invariants.cases import (
 from torch import Tensor
 
 from translucid.decoding.beam import Beams, beam_search, beam_step
-from translucid.models import Model, ModelConfig
+from translucid.models import ModelConfig, Network
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 EOS, PAD, BEAMS, STEPS = 1, 0, 3, 4
 
 
-def search(model: Model, text: Text, beams: int, alpha: float = 0.0, steps: int = STEPS) -> Beams:
+def search(model: Network, text: Text, beams: int, alpha: float = 0.0, steps: int = STEPS) -> Beams:
     state = begin(model, text)
     state.expand(beams)
     return beam_search(
@@ -34,7 +34,7 @@ def search(model: Model, text: Text, beams: int, alpha: float = 0.0, steps: int 
     )
 
 
-def slow_search(model: Model, text: Text, beams: int, alpha: float) -> Beams:
+def slow_search(model: Network, text: Text, beams: int, alpha: float) -> Beams:
     """Without a state: every prefix is read anew at every step."""
     rows = torch.arange(text.ids.shape[0]).repeat_interleave(beams)
     found = Beams.start(text.ids, beams, dtype=torch.float64)
@@ -47,7 +47,7 @@ def slow_search(model: Model, text: Text, beams: int, alpha: float) -> Beams:
     return found
 
 
-def score(model: Model, text: Text, tokens: Tensor, lengths: Tensor) -> Tensor:
+def score(model: Network, text: Text, tokens: Tensor, lengths: Tensor) -> Tensor:
     """The log-probability of each row's continuation, end included, by one reading of the whole."""
     start = text.ids.shape[1]
     log_probs = whole(model, replace(text, ids=tokens))[:, start - 1 : -1].log_softmax(dim=-1)

@@ -19,7 +19,7 @@ from tests.invariants.cases import (
 )
 from torch import Tensor
 
-from translucid.models import Model
+from translucid.models import Network
 from translucid.parts.cache import DecoderState
 
 pytestmark = [
@@ -33,7 +33,7 @@ LEFT_PADDED = torch.tensor([[True] * 3, [False, True, True]])
 class Decoding:
     """A state and, beside it, the prefixes that it should remember."""
 
-    def __init__(self, model: Model, text: Text) -> None:
+    def __init__(self, model: Network, text: Text) -> None:
         """Read prompts of unequal length."""
         self.model, self.dice = model, torch.Generator().manual_seed(7)
         self.text = replace(text, real=LEFT_PADDED)

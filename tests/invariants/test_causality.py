@@ -14,14 +14,14 @@ from tests.invariants.cases import (
     whole,
 )
 
-from translucid.models import Model
+from translucid.models import Network
 from translucid.trace import Trace
 
 pytestmark = [pytest.mark.usefixtures("no_grad"), pytest.mark.invariant("causality")]
 LENGTH = 5
 
 
-def changed_at(model: Model, ids: torch.Tensor, place: int) -> torch.Tensor:
+def changed_at(model: Network, ids: torch.Tensor, place: int) -> torch.Tensor:
     vocab = getattr(model.config, "target_vocab", None) or model.config.vocab
     other = ids.clone()
     other[:, place] = (other[:, place] + 1) % vocab

@@ -18,7 +18,7 @@ from tests.invariants.cases import (
 from tests.invariants.stripped import make_twin
 from torch import Tensor, fx, nn
 
-from translucid.models import Model, ModelConfig
+from translucid.models import ModelConfig, Network
 from translucid.trace import NO_TRACE, Trace
 
 pytestmark = [
@@ -86,7 +86,7 @@ def recorded(model: nn.Module, *args: object) -> tuple[Tensor, str]:
     return output, code
 
 
-def arguments(model: Model, padded: bool) -> tuple[object, ...]:
+def arguments(model: Network, padded: bool) -> tuple[object, ...]:
     text = random_text(model, rows=2, length=4)
     if padded:
         ids, real = spread(text.ids, 6, "left")
@@ -134,7 +134,7 @@ def test_a_traced_recurrent_run(name: str) -> None:
     seen_is_unseen(model_of(name), "*")
 
 
-def seen_is_unseen(model: Model, keep: str) -> None:
+def seen_is_unseen(model: Network, keep: str) -> None:
     text = random_text(model, rows=2, length=3)
     eager, compiled = Trace(keep), Trace(keep)
     expected = whole(model, text, eager)

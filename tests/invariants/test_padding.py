@@ -18,20 +18,20 @@ from tests.invariants.cases import (
 )
 from torch import Tensor
 
-from translucid.models import Model
+from translucid.models import Network
 from translucid.parts.norms import BatchNorm
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 
 
-def at_real(model: Model, logits: Tensor, real: Tensor | None = None) -> Tensor:
+def at_real(model: Network, logits: Tensor, real: Tensor | None = None) -> Tensor:
     """The logits that count, one row for each real token; a classifier has one for each text."""
     if model.config.head == "classify":
         return logits
     return logits.flatten(0, 1) if real is None else logits[real]
 
 
-def statistics(model: Model) -> list[Tensor]:
+def statistics(model: Network) -> list[Tensor]:
     norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
     return [t for norm in norms for t in (norm.running_mean, norm.running_variance)]
 
@@ -44,7 +44,7 @@ def padded(text: Text, side: str) -> Text:
     return Text(ids, real, source, source_real)
 
 
-def unpadded(model: Model) -> Text:
+def unpadded(model: Network) -> Text:
     return replace(random_text(model, length=5), source_real=None)
 
 

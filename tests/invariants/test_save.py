@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_model, save_model
 from tests.invariants.cases import CONFIGS, every, model_of, random_text, whole
 
-from translucid.models import Model, build
+from translucid.models import Network, build
 
 pytestmark = [
     pytest.mark.usefixtures("no_grad"),
@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-def tied(model: Model) -> list[set[str]]:
+def tied(model: Network) -> list[set[str]]:
     """The names that share one storage."""
     groups: dict[int, set[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):

@@ -20,13 +20,13 @@ from tests.invariants.cases import (
 )
 from torch import Tensor
 
-from translucid.models import Model
+from translucid.models import Network
 
 LENGTH = 6
 pytestmark = pytest.mark.usefixtures("no_grad")
 
 
-def read_in(model: Model, text: Text, chunks: list[int]) -> Tensor:
+def read_in(model: Network, text: Text, chunks: list[int]) -> Tensor:
     """Logits of a text read in chunks of these sizes."""
     assert sum(chunks) == text.ids.shape[1]
     state = begin(model, text)

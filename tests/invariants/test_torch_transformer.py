@@ -7,7 +7,7 @@ import torch
 from tests.invariants.cases import D_MODEL, close, randomised, transformer
 from torch import Tensor, nn
 
-from translucid.models import Model
+from translucid.models import Network
 from translucid.models.transformer import Layer
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
@@ -49,7 +49,7 @@ def copy_layer(ours: Layer, theirs: nn.Module) -> None:
         copy_norm(frame.norm, theirs.get_submodule(f"norm{i + 1}"))
 
 
-def torch_transformer(model: Model) -> nn.Transformer:
+def torch_transformer(model: Network) -> nn.Transformer:
     """torch.nn.Transformer with the weights of an encoder-decoder of ours."""
     config = model.config
     pre = config.placement == "pre"

@@ -8,7 +8,7 @@ import torch
 from translucid.data.records import Labelled
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import TrainingError
-from translucid.models import Model, TransformerConfig, build
+from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import IGNORE, Batch, Score, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.training.trainer import Average, Best, Progress, TrainingConfig, Watchers, train
@@ -17,7 +17,7 @@ TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "
 RECORDS = [Labelled(text, "yes" if "good" in text else "no", i) for i, text in enumerate(TEXTS)]
 
 
-def parts() -> tuple[Model, Classify, list[ClassifyItem]]:
+def parts() -> tuple[Network, Classify, list[ClassifyItem]]:
     torch.manual_seed(0)
     tokenizer = Tokenizer.train("word", TEXTS)
     task = Classify(tokenizer, ["no", "yes"])

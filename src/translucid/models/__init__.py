@@ -1,6 +1,6 @@
 """The models: perceptron, MLP, recurrent, Transformer. `build(config)` makes one."""
 
-from translucid.models.base import Model as Model
+from translucid.models.base import Network as Network
 from translucid.models.build import ModelConfig as ModelConfig
 from translucid.models.build import build as build
 from translucid.models.mlp import MLPConfig as MLPConfig

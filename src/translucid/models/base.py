@@ -122,7 +122,7 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
 
-class Model(nn.Module):
+class Network(nn.Module):
     """Any model of the house; `config` says which."""
 
     config: Config
@@ -140,7 +140,7 @@ class Model(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
-class EncoderModel(Model):
+class EncoderModel(Network):
     """Reads a text and labels it, or each of its tokens."""
 
     def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
@@ -153,7 +153,7 @@ class EncoderModel(Model):
         return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
 
 
-class DecoderModel(Model):
+class DecoderModel(Network):
     """Reads a text from left to right: a language model, or a causal classifier or tagger."""
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
@@ -188,7 +188,7 @@ class DecoderModel(Model):
         return self.head(outputs, trace.at("head"))
 
 
-class EncoderDecoderModel(Model):
+class EncoderDecoderModel(Network):
     """Reads one text and writes another."""
 
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:

@@ -6,7 +6,7 @@ from translucid.models.base import (
     Encoder,
     EncoderDecoderModel,
     EncoderModel,
-    Model,
+    Network,
 )
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
@@ -16,7 +16,7 @@ from translucid.models.transformer import TransformerConfig, TransformerDecoder,
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
 
-def build(config: ModelConfig) -> Model:
+def build(config: ModelConfig) -> Network:
     """A freshly initialised model; the random numbers are torch's, so seed torch first."""
     match config:
         case PerceptronConfig():

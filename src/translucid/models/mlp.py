@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from translucid.models import initialise
-from translucid.models.base import Model
+from translucid.models.base import Network
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
 from translucid.parts.norms import Standardise
@@ -30,7 +30,7 @@ class MLPConfig(Config):
     standardise: bool = False  # measure the inputs' mean and deviation with `model.standardise.fit`
 
 
-class MLP(Model):
+class MLP(Network):
     """h₀ = x; h = act(W h + b) for each hidden layer; ŷ = V h + c."""
 
     def __init__(self, config: MLPConfig) -> None:

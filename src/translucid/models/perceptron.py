@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from translucid.models.base import Model
+from translucid.models.base import Network
 from translucid.recipe import Config
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -21,7 +21,7 @@ class PerceptronConfig(Config):
     inputs: int = Field(gt=0)
 
 
-class Perceptron(Model):
+class Perceptron(Network):
     """y = 1 where w · x + b > 0, else 0. No gradient passes; it learns by its own rule.
 
     All weights start at 0: the rule's success does not depend on the start.

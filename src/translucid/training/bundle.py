@@ -22,7 +22,7 @@ from safetensors.torch import load_model, save_model
 
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
-from translucid.models import Model, ModelConfig, build
+from translucid.models import ModelConfig, Network, build
 from translucid.models.perceptron import PerceptronConfig
 from translucid.tasks.base import TaskName
 from translucid.training.recipe import MODELS
@@ -35,7 +35,7 @@ CONFIG, WEIGHTS, MANIFEST = "config.json", "model.safetensors", "manifest.json"
 class Bundle:
     """A trained network with all it needs to be used."""
 
-    network: Model
+    network: Network
     task: TaskName
     tokenizers: dict[str, Tokenizer] = field(
         default_factory=dict

@@ -174,8 +174,8 @@ def load(folder: str | Path, device: str = "cpu") -> Model:
     return Model(bundle.load(folder, device))
 
 
-def train_file(
+def train(
     path: str | Path, out: str | Path, overrides: Iterable[str] = (), *, quiet: bool = False
 ) -> Model:
-    """Train as the recipe file says, with `section.key=value` overrides; returns the best model."""
+    """Train as a recipe file says, with `section.key=value` overrides; returns the best model."""
     return Model(train_recipe(recipe.read(path, overrides), Path(out), quiet=quiet))

@@ -14,7 +14,7 @@ import torch
 
 from translucid.data.batching import fit, plan_batches
 from translucid.errors import InputError, TranslucidError
-from translucid.models import Model, build
+from translucid.models import Network, build
 from translucid.tasks.base import Batch, Score, Task
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
@@ -158,7 +158,7 @@ def _sizes(
     return sizes
 
 
-def _standardise(network: Model, task: Task[Any, Any], items: Sequence[Any]) -> None:
+def _standardise(network: Network, task: Task[Any, Any], items: Sequence[Any]) -> None:
     if isinstance(task, Regress) and (part := getattr(network, "standardise", None)) is not None:
         part.fit(task.collate(items).inputs["x"])
 

@@ -9,7 +9,7 @@ from translucid.glass.notation import count as written
 from translucid.glass.numbers import whole
 from translucid.glass.solution import Solution, Step
 from translucid.glass.worked.board import Board
-from translucid.models.base import Model
+from translucid.models.base import Network
 from translucid.models.build import build
 from translucid.models.transformer import Layer, Stack, TransformerConfig
 from translucid.parts.attention import MultiHead
@@ -66,7 +66,7 @@ class _Counter:
         )  # fmt: skip
 
 
-def _solution(config: TransformerConfig, model: Model, example: bool) -> Solution:
+def _solution(config: TransformerConfig, model: Network, example: bool) -> Solution:
     board = Board(0)
     d, h, d_ff = config.d_model, config.heads, config.d_ff or 4 * config.d_model
     names = {r"d_{\mathrm{model}}": d, "h": h, "N": config.layers}
@@ -209,7 +209,9 @@ def _feedforward(counter: _Counter, config: TransformerConfig, part: nn.Module) 
     )
 
 
-def _whole(counter: _Counter, config: TransformerConfig, model: Model, stacks: list[Stack]) -> None:
+def _whole(
+    counter: _Counter, config: TransformerConfig, model: Network, stacks: list[Stack]
+) -> None:
     d, vocab = config.d_model, config.vocab
     embedding = _size(stacks[0].embedding)
     shared = " (source and target share them)" if len(stacks) > 1 else ""
