@@ -8,13 +8,15 @@ import pytest
 import translucid
 
 PUBLIC = [
-    "NO_TRACE",
     "Model",
+    "NO_TRACE",
     "Trace",
     "TranslucidError",
     "__version__",
     "build",
+    "catalogue",
     "load",
+    "models",
     "train",
     "worked",
 ]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.errors import TraceBudgetError, TraceError, UnknownPointError
+from translucid.errors import InputError, TraceBudgetError, TraceError, UnknownPointError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.trace import NO_TRACE, Trace
 
@@ -168,7 +168,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         UnknownPointError, match=r"no point is called 'head.logit'. Did you mean head.logits"
     ):
         trace["head.logit"]
-    with pytest.raises(UnknownPointError, match=r"The trace is empty"):
+    with pytest.raises(UnknownPointError, match=r"the trace is empty, no model has run with it"):
         Trace()["head.logits"]
 
 
@@ -183,7 +183,8 @@ def test_a_misspelt_edit_is_found() -> None:
     trace = Trace(edit={"*.patern": 0.0})
     transformer()(IDS, trace=trace)
     with pytest.raises(
-        UnknownPointError, match=r"the pattern '\*\.patern' matches no point of this model"
+        UnknownPointError,
+        match=r"'\*\.patern' matches no point of .* Did you mean \*\.pattern",
     ):
         trace.check()
     right = Trace(edit={"*.pattern": lambda a: a})
@@ -211,3 +212,20 @@ def test_repr_says_how_much_is_held() -> None:
     transformer()(IDS, trace=trace)
     assert repr(trace) == "Trace(1 points, 640 bytes)"
     assert repr(NO_TRACE) == "NO_TRACE"
+
+
+def test_an_edit_may_be_a_value_and_must_be_one() -> None:
+    plain = Trace()
+    before = transformer()(IDS, trace=plain)
+    name = "decoder.layers.0.self_attention.pattern"
+    same(transformer()(IDS, trace=Trace([], edit={name: plain[name]})), before)
+    for wrong in (lambda value: None, "zero"):
+        with pytest.raises(TraceError, match=r"pattern gives .*; give a tensor, a number"):
+            transformer()(IDS, trace=Trace([], edit={name: wrong}))
+    with pytest.raises(TraceError, match=r"keep = 5: give one pattern or a list"):
+        Trace(5)
+
+
+def test_a_model_says_what_a_trace_is() -> None:
+    with pytest.raises(InputError, match=r"trace = True: give a Trace, such as trace=Trace\(\)"):
+        transformer()(IDS, trace=True)

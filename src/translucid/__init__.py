@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
+    from translucid import catalogue, models
     from translucid.errors import TranslucidError
     from translucid.glass import worked
     from translucid.models import build
@@ -17,25 +18,29 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.training.model import Model, load, train
 
 __all__ = [
-    "NO_TRACE",
     "Model",
+    "NO_TRACE",
     "Trace",
     "TranslucidError",
     "__version__",
     "build",
+    "catalogue",
     "load",
+    "models",
     "train",
     "worked",
 ]
 
 # Where each name lives: in a module, or it is the module.
 _HOMES = {
-    "NO_TRACE": ("translucid.trace", "NO_TRACE"),
     "Model": ("translucid.training.model", "Model"),
+    "NO_TRACE": ("translucid.trace", "NO_TRACE"),
     "Trace": ("translucid.trace", "Trace"),
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
+    "catalogue": ("translucid.catalogue", None),
     "load": ("translucid.training.model", "load"),
+    "models": ("translucid.models", None),
     "train": ("translucid.training.model", "train"),
     "worked": ("translucid.glass.worked", None),
 }

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from translucid.errors import TraceBudgetError, TraceError, UnknownPointError, nearest
 
-Edit = Callable[[Tensor], Tensor] | float
+Edit = Callable[[Tensor], Tensor] | Tensor | float
 
 DEFAULT_BUDGET = 2**30  # bytes: a small model is seen whole, a large one does not fill the machine
 
@@ -53,7 +53,8 @@ class Trace(NoTrace):
     """What one run of a model computed, by name; and what to change while it runs.
 
     keep: patterns of the points to keep.
-    edit: pattern -> a function of the value, or a number that fills it. Edits come before keeping.
+    edit: pattern -> a function of the value, another value, or a number that fills it. Edits come
+    before keeping.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
     device: where to keep the values, such as "cpu"; by default where they were made.
     """
@@ -66,7 +67,9 @@ class Trace(NoTrace):
         budget_bytes: int | None = DEFAULT_BUDGET,
         device: torch.device | str | None = None,
     ) -> None:
-        keep = [keep] if isinstance(keep, str) else list(keep)
+        keep = [keep] if isinstance(keep, str) else keep
+        if not isinstance(keep, Sequence) or not all(isinstance(glob, str) for glob in keep):
+            raise TraceError(f'keep = {keep!r}: give one pattern or a list, such as "*.pattern"')
         self._keep = [_Pattern(glob) for glob in keep]
         self._edit = [(_Pattern(glob), change) for glob, change in (edit or {}).items()]
         self._values: dict[str, Tensor | dict[int, Tensor]] = {}
@@ -174,7 +177,9 @@ class Trace(NoTrace):
     def _unknown(self, name: str) -> str:
         if name in self._met:
             return f"{name} was computed but not kept; add it to keep"
-        return f"no point is called {name!r}. " + _suggest(name, self._values)
+        if not self._met:
+            return f"there is no {name!r}: the trace is empty, no model has run with it yet"
+        return f"no point is called {name!r}. " + _suggest(name, self._met)
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} points, {self.bytes:,} bytes)"
@@ -219,9 +224,14 @@ class _Pattern:
 
 
 def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
-    if not callable(change):
+    if isinstance(change, int | float):
         return torch.full_like(value, change)
-    edited = change(value)
+    edited = change(value) if callable(change) else change
+    if not isinstance(edited, Tensor):
+        raise TraceError(
+            f"the edit of {name} gives {edited!r}; give a tensor, a number, or a function that "
+            f"returns a tensor"
+        )
     if edited.shape != value.shape:
         raise TraceError(
             f"the edit of {name} returned shape {tuple(edited.shape)}; "
@@ -230,8 +240,11 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
     return edited
 
 
-def _suggest(given: str, names: Mapping[str, object] | set[str]) -> str:
-    close = nearest(given, names)
-    if close:
-        return f"Did you mean {', '.join(close)}?"
-    return "trace.names() lists the names." if names else "The trace is empty."
+def _suggest(given: str, names: set[str]) -> str:
+    """The nearest names; a pattern such as `*.patern` is compared with the last words alone."""
+    if "*" in given:
+        ends = sorted({name.rpartition(".")[2] for name in names})
+        close = [f"*.{end}" for end in nearest(given.rpartition(".")[2], ends)]
+        return f"Did you mean {', '.join(close)}?" if close else f"Points end in {', '.join(ends)}."
+    close = nearest(given, sorted(names))
+    return f"Did you mean {', '.join(close)}?" if close else "Trace().names() lists all names."

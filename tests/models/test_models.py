@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.models import (
     MLPConfig,
     PerceptronConfig,
@@ -50,7 +50,7 @@ def test_flops_of_a_matrix_are_two_per_weight_and_attention_pays_per_key() -> No
     model = build(TransformerConfig(**LANGUAGE, vocab=50, d_model=16, heads=4, layers=1))
     found = {row.part: row.flops for row in rows(model, 100)}
     assert found["decoder.layers.0.feedforward.expand"] == 2 * 16 * 64
-    assert found["decoder.layers.0.self_attention"] == 4 * 100 * 16
+    assert found["decoder.layers.0.self_attention pattern"] == 4 * 100 * 16
     assert found["decoder.embedding.table"] == 0  # looked up
     assert found["head.linear"] == 2 * 16 * 50  # tied: stored once, multiplied all the same
 
@@ -141,3 +141,55 @@ def test_standardise_measures_and_keeps_constant_features_finite() -> None:
     torch.testing.assert_close(out[:, 0].std(correction=0), torch.tensor(1.0))
     with pytest.raises(InputError, match="hold NaN or infinity; remove those rows"):
         standardise.fit(torch.tensor([[float("nan"), 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([[1, 2]], r"ids: list was given; give a tensor of whole numbers"),
+        (torch.zeros(1, 2), r"ids: a tensor of torch.float32 was given; give a tensor of whole"),
+        (torch.tensor([1, 2]), r"ids has shape \(2,\); give \(batch, length\), for one text ids"),
+        (torch.tensor([[1, 60]]), r"ids holds 60, but the vocabulary has ids 0 to 8"),
+        (torch.tensor([[1, -1]]), r"ids holds -1, but the vocabulary has ids 0 to 8"),
+    ],
+)
+def test_wrong_ids_are_explained(given: object, message: str) -> None:
+    for shape, head, outputs in (("decoder", "language", None), ("encoder", "tag", 2)):
+        config = TransformerConfig(shape=shape, head=head, outputs=outputs, vocab=9, d_model=8)
+        with pytest.raises(InputError, match=message):
+            build(config)(given)
+
+
+def test_wrong_masks_and_targets_are_explained() -> None:
+    ids = torch.zeros(1, 3, dtype=torch.long)
+    model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
+    with pytest.raises(InputError, match=r"the mask of ids must be boolean, True at real tokens"):
+        model(ids, ids)
+    with pytest.raises(InputError, match=r"the mask of ids has shape \(1, 2\), but ids \(1, 3\)"):
+        model(ids, torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(InputError, match=r"tokens has shape \(3,\)"):
+        model.step(ids[0], model.start(1, capacity=4))
+    config = TransformerConfig(
+        shape="encoder-decoder", head="language", vocab=9, target_vocab=5, d_model=8
+    )
+    with pytest.raises(InputError, match=r"target holds 7, but the vocabulary has ids 0 to 4"):
+        build(config)(ids + 7, ids + 7)
+    with pytest.raises(InputError, match=r"source holds 9, but the vocabulary has ids 0 to 8"):
+        build(config).start(ids + 9, capacity=3)
+
+
+def test_wrong_numbers_are_explained() -> None:
+    with pytest.raises(InputError, match=r"x has shape \(5, 4\), but the model takes 3 inputs"):
+        build(MLPConfig(inputs=3))(torch.zeros(5, 4))
+    with pytest.raises(InputError, match=r"x: list was given; give a tensor of floating-point"):
+        build(PerceptronConfig(inputs=1))([1.0])
+
+
+def test_build_wants_a_config() -> None:
+    with pytest.raises(ConfigError, match=r"build\('gpt2'\): give a PerceptronConfig, MLPConfig"):
+        build("gpt2")
+
+
+def test_the_summary_of_a_perceptron_counts_its_weights() -> None:
+    (row,) = rows(build(PerceptronConfig(inputs=3)), 10)
+    assert (row.weights, row.vectors, row.flops) == (3, 1, 6)

@@ -128,7 +128,7 @@ def _extra(name: str) -> Check:
     missing = [package for package in EXTRAS[name] if not _installed(package)]
     if missing:
         found = f"not installed: {', '.join(missing)}"
-        return Check(f"[{name}]", False, found, f'pip install "translucid[{name}]"')
+        return Check(f"[{name}]", False, found, f'in the repository: pip install ".[{name}]"')
     return Check(f"[{name}]", True, "installed")
 
 

@@ -115,7 +115,7 @@ def beam_rounds(
         found = Beams(found.tokens, found.scores.to(log_probs), found.lengths, found.finished)
         after, parents = beam_step(found, log_probs, eos=eos, pad=pad, alpha=alpha)
         yield Round(found, log_probs, after, parents)
-        if after.finished.all():
+        if (after.finished | (after.scores == -torch.inf)).all():  # a dead beam cannot come back
             return
         state.follow(parents)
         found, newest = after, after.tokens[..., -1].flatten()[:, None]

@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from translucid.models import inputs
 from translucid.models.heads import Classifier, Pooling, Tagger
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
@@ -143,18 +144,24 @@ class Network(nn.Module):
 class EncoderModel(Network):
     """Reads a text and labels it, or each of its tokens."""
 
+    config: SequenceConfig
+
     def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.encoder = config, encoder
         self.head = make_head(config, encoder.d_output)
 
     def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_ids(ids, real, self.config.vocab)
         encoded = self.encoder(ids, real, trace.at("encoder"))
         return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
 
 
 class DecoderModel(Network):
     """Reads a text from left to right: a language model, or a causal classifier or tagger."""
+
+    config: SequenceConfig
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
         super().__init__()
@@ -168,12 +175,15 @@ class DecoderModel(Network):
         )
 
     def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_ids(ids, real, self.config.vocab)
         seen = self.decoder(ids, real, trace=trace.at("decoder"))
         if isinstance(self.head, LanguageHead):
             return self.head(seen.outputs, trace.at("head"))
         return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
 
     def start(self, rows: int, *, capacity: int, fixed: bool = False) -> DecoderState:
+        """A fresh state for `rows` texts of up to `capacity` tokens; hand it to `step`."""
         return self.decoder.start(rows, capacity, fixed=fixed)
 
     def step(
@@ -184,6 +194,8 @@ class DecoderModel(Network):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
+        inputs.check_trace(trace)
+        inputs.check_ids(tokens, real, self.config.vocab, "tokens")
         outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
 
@@ -191,14 +203,16 @@ class DecoderModel(Network):
 class EncoderDecoderModel(Network):
     """Reads one text and writes another."""
 
+    config: SequenceConfig
+
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()
         self.config, self.encoder, self.decoder = config, encoder, decoder
         if config.target_vocab is None:
             decoder.embedding = encoder.embedding
-        vocab = config.target_vocab or config.vocab
+        self.vocab = config.target_vocab or config.vocab
         self.head = LanguageHead(
-            decoder.d_output, vocab, tied=decoder.embedding if config.tied else None
+            decoder.d_output, self.vocab, tied=decoder.embedding if config.tied else None
         )
 
     def forward(
@@ -211,6 +225,7 @@ class EncoderDecoderModel(Network):
     ) -> Tensor:
         """Logits (batch, target length, vocab), each position having seen the target up to
         itself."""
+        inputs.check_ids(target, target_real, self.vocab, "target")
         memory = self._read(source, source_real, trace)
         seen = self.decoder(target, target_real, memory, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))
@@ -224,6 +239,7 @@ class EncoderDecoderModel(Network):
         fixed: bool = False,
         trace: NoTrace = NO_TRACE,
     ) -> DecoderState:
+        """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
         memory = self._read(source, source_real, trace)
         return self.decoder.start(source.shape[0], capacity, memory, fixed=fixed)
 
@@ -235,10 +251,14 @@ class EncoderDecoderModel(Network):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (rows, queries, vocab) for the newest target tokens."""
+        inputs.check_trace(trace)
+        inputs.check_ids(tokens, real, self.vocab, "tokens")
         outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
 
     def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
+        inputs.check_trace(trace)
+        inputs.check_ids(source, real, self.config.vocab, "source")
         encoded = self.encoder(source, real, trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))
 

@@ -1,5 +1,6 @@
 """From a configuration to a model."""
 
+from translucid.errors import ConfigError
 from translucid.models.base import (
     Decoder,
     DecoderModel,
@@ -18,6 +19,11 @@ ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
 def build(config: ModelConfig) -> Network:
     """A freshly initialised model; the random numbers are torch's, so seed torch first."""
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(
+            f"build({config!r}): give a PerceptronConfig, MLPConfig, RecurrentConfig or "
+            f"TransformerConfig, made with its sizes"
+        )
     match config:
         case PerceptronConfig():
             return Perceptron(config)

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from translucid.models import initialise
+from translucid.models import initialise, inputs
 from translucid.models.base import Network
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
@@ -33,6 +33,8 @@ class MLPConfig(Config):
 class MLP(Network):
     """h₀ = x; h = act(W h + b) for each hidden layer; ŷ = V h + c."""
 
+    config: MLPConfig
+
     def __init__(self, config: MLPConfig) -> None:
         super().__init__()
         self.config = config
@@ -45,6 +47,8 @@ class MLP(Network):
         initialise.mlp(self, config.activation)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_numbers(x, self.config.inputs)
         if self.standardise is not None:
             x = self.standardise(x, trace.at("standardise"))
         for i, layer in enumerate(self.layers):

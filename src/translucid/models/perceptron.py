@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from translucid.models import inputs
 from translucid.models.base import Network
 from translucid.recipe import Config
 from translucid.trace import NO_TRACE, NoTrace
@@ -27,6 +28,8 @@ class Perceptron(Network):
     All weights start at 0: the rule's success does not depend on the start.
     """
 
+    config: PerceptronConfig
+
     def __init__(self, config: PerceptronConfig) -> None:
         super().__init__()
         self.config = config
@@ -34,6 +37,8 @@ class Perceptron(Network):
         self.bias = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_numbers(x, self.config.inputs)
         scope = trace.at("perceptron")
         total = scope("sum", x @ self.weight + self.bias)  # (batch,)
         return scope("output", (total > 0).to(x.dtype))

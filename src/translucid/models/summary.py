@@ -21,14 +21,14 @@ class Row:
 
     part: str
     shape: str
-    weights: int = 0  # entries of matrices
-    biases: int = 0  # entries of vectors: biases, gains, shifts
+    weights: int = 0  # what inputs are multiplied with, or looked up in
+    vectors: int = 0  # biases, gains, shifts
     flops: int = 0  # per token
     copies: int = 1
 
     @property
     def parameters(self) -> int:
-        return self.copies * (self.weights + self.biases)
+        return self.copies * (self.weights + self.vectors)
 
 
 def rows(model: nn.Module, length: int) -> list[Row]:
@@ -38,7 +38,7 @@ def rows(model: nn.Module, length: int) -> list[Row]:
     for name, module in model.named_modules():
         if isinstance(module, MultiHead | Alignment):
             cost = 4 * length * module.output.in_features  # scores, then the weighted mean
-            found.append(Row(name, f"{length} keys", flops=cost))
+            found.append(Row(f"{name} pattern", f"with {length} keys", flops=cost))
         row = _row(name or "model", module, stored)
         if row is not None:
             found.append(_with_heads(model, row))
@@ -49,7 +49,7 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
     own = dict(module.named_parameters(recurse=False))
     if not own:
         return None
-    matrices = [p for p in own.values() if p.dim() > 1]
+    matrices = [p for key, p in own.items() if p.dim() > 1 or key == "weight"]
     shape = ", ".join(" x ".join(str(n) for n in p.shape) for p in matrices or own.values())
     if isinstance(module, nn.RNNBase):
         ways = ", both ways" if module.bidirectional else ""
@@ -97,11 +97,11 @@ def table(model: nn.Module, length: int) -> str:
     body = rows(model, length)
     total = sum(row.parameters for row in body)
     cells: list[tuple[str, ...]] = [
-        ("part", "shape", "copies", "weights", "biases", "total", "share", "FLOPs/token")
+        ("part", "shape", "copies", "weights", "vectors", "total", "share", "FLOPs/token")
     ]
     for row in body:
         share = f"{100 * row.parameters / max(total, 1):.1f} %"
-        numbers = (row.weights, row.biases, row.parameters)
+        numbers = (row.weights, row.vectors, row.parameters)
         counts = [f"{n:,}" if n else "" for n in numbers]
         counts += [share, f"{row.copies * row.flops:,}" if row.flops else ""]
         cells.append((row.part, row.shape, str(row.copies), *counts))

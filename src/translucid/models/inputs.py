@@ -1,0 +1,52 @@
+"""What a network is called with, checked at the border: a torch message would not help anyone."""
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.trace import NoTrace
+
+
+def check_ids(ids: Tensor, real: Tensor | None, vocab: int, what: str = "ids") -> None:
+    """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape."""
+    if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
+        given = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
+        raise InputError(f"{what}: {given} was given; give a tensor of whole numbers (torch.long)")
+    if ids.dim() != 2:
+        raise InputError(
+            f"{what} has shape {tuple(ids.shape)}; give (batch, length), for one text "
+            f"{what}[None] or {what}.view(1, -1)"
+        )
+    if real is not None:
+        if not isinstance(real, Tensor) or real.dtype != torch.bool:
+            raise InputError(
+                f"the mask of {what} must be boolean, True at real tokens, False at padding"
+            )
+        if real.shape != ids.shape:
+            raise InputError(
+                f"the mask of {what} has shape {tuple(real.shape)}, but {what} {tuple(ids.shape)}"
+            )
+    # Reading values makes a GPU wait and breaks a compiled graph, so there it is left to torch.
+    if ids.device.type == "cpu" and not torch.compiler.is_compiling() and ids.numel():
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= vocab:
+            wrong = low if low < 0 else high
+            raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
+
+
+def check_numbers(x: Tensor, inputs: int) -> None:
+    """Numbers come as (batch, inputs)."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        given = f"a tensor of {x.dtype}" if isinstance(x, Tensor) else f"{type(x).__name__}"
+        raise InputError(f"x: {given} was given; give a tensor of floating-point numbers")
+    if x.dim() < 1 or x.shape[-1] != inputs:
+        raise InputError(
+            f"x has shape {tuple(x.shape)}, but the model takes {inputs} "
+            f"input{'s' if inputs > 1 else ''}: (batch, {inputs})"
+        )
+
+
+def check_trace(trace: NoTrace) -> None:
+    """A trace is a Trace."""
+    if not isinstance(trace, NoTrace):
+        raise InputError(f"trace = {trace!r}: give a Trace, such as trace=Trace()")
