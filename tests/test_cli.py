@@ -238,7 +238,7 @@ def test_doctor_sees_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(doctor.EXTRAS, "web", ["starlette", "no-such-package"])
     check = doctor._extra("web")
     assert (check.works, check.found) == (False, "not installed: no-such-package")
-    assert check.remedy == 'pip install "translucid[web]"'
+    assert check.remedy == 'in the repository: pip install ".[web]"'
 
 
 def test_doctor_sees_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
