@@ -15,8 +15,8 @@ help:  ## show this list
 test: lint  ## install what is needed, then lint, check types and run the tests
 	$(BIN)/python -m pytest
 
-demo: $(READY)  ## work the 3x2 attention example step by step
-	$(BIN)/translucid work attention --x "1 0; 0 1; 1 1" --identity
+demo: $(READY)  ## train a translator while you watch, and look into it
+	$(BIN)/translucid demo
 
 lint: $(READY)  ## ruff (rules and format) and mypy
 	$(BIN)/ruff check

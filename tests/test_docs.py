@@ -13,10 +13,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin
 
 import pytest
 
 from translucid.catalogue import CATALOGUE, formula
+from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,9 +67,7 @@ def test_commands_print_what_the_page_shows(page: Path, command: str, output: st
 def test_the_table_of_trace_points_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "trace.md").read_text()
     shown = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
-    assert shown == list(CATALOGUE), (
-        "run: python -m tests.test_docs > table, and put it into the page"
-    )
+    assert shown == list(CATALOGUE), "python -m tests.test_docs trace writes the table anew"
     assert trace_table() in page
 
 
@@ -79,5 +80,36 @@ def trace_table() -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    print(trace_table())
+def test_the_tables_of_keys_are_the_configs() -> None:
+    assert (ROOT / "docs" / "models.md").read_text().endswith(key_tables())
+
+
+def key_tables() -> str:
+    lines: list[str] = []
+    for config in (TransformerConfig, RecurrentConfig, MLPConfig, PerceptronConfig):
+        lines += ["", f"### {config.__name__}", "", "| key | allowed | default |"]
+        lines += ["| --- | --- | --- |"]
+        for key, field in config.model_fields.items():
+            if key != "kind":
+                default = "must be given" if field.is_required() else f"`{field.default!r}`"
+                lines.append(f"| `{key}` | {allowed(field.annotation)} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+def allowed(annotation: object) -> str:
+    """A type in words: the choices of a Literal, or the name of the type."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    words = []
+    for part in parts:
+        if get_origin(part) is Literal:
+            words += [f"`{choice!r}`" for choice in get_args(part)]
+        elif get_origin(part) is tuple:
+            words.append("numbers in a tuple, such as `(64,)`")
+        elif part is not type(None):
+            names = {int: "whole number", float: "number", bool: "`True`, `False`"}
+            words.append(names[part])
+    return ", ".join(words)
+
+
+if __name__ == "__main__":  # the generated parts of the pages
+    print(trace_table() if sys.argv[1:] == ["trace"] else key_tables(), end="")

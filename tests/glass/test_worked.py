@@ -240,7 +240,7 @@ def test_the_network_of_the_sources() -> None:
     assert close(found["new c"], [0.08])
     losses = [step.value for step in solution.steps if step.name == "loss"]
     assert close(losses, [8.0, 0.28758528])
-    assert solution.closing == "The loss fell from 8 to 0.28758528."
+    assert solution.closing == "The loss fell from $8$ to $0.2876$."
 
 
 def test_steps_follow_what_was_asked() -> None:
@@ -252,7 +252,7 @@ def test_steps_follow_what_was_asked() -> None:
         ["Forward", "Backward", "One step of gradient descent",
          "Forward again, with the new parameters"],
     ]  # fmt: skip
-    assert worked.mlp("1 2", "1 1", v="2").closing == "The output is 6."
+    assert worked.mlp("1 2", "1 1", v="2").closing == "The output is $6$."
 
 
 # --- recurrent cells
@@ -380,7 +380,7 @@ def test_a_length_penalty_changes_the_ranking() -> None:
     assert values(worked.beam(table))["results"]["beam"]["sentence"] == "a b <eos>"
     lower = worked.beam({**table, "a": {"b": 0.51, "c": 0.49}}, alpha=2)
     assert values(lower)["results"]["beam"]["sentence"] == "a c d <eos>"
-    assert "at 0.865 times the probability" in lower.closing
+    assert "at $0.8647$ times the probability" in lower.closing
 
 
 def test_parameters_of_the_sources() -> None:
@@ -426,7 +426,7 @@ def test_a_solution_is_frozen_and_shows_itself() -> None:
 def test_digits() -> None:
     assert "0.66524096" in worked.softmax("2 1 0", digits=8).text()
     assert "0.7 0.2 0.1" in worked.softmax("2 1 0", digits=1).text()
-    with pytest.raises(InputError, match="digits = 99: must be from 0 to 12"):
+    with pytest.raises(InputError, match="digits = 99: must be from 1 to 12"):
         worked.softmax("2 1 0", digits=99)
 
 
@@ -497,7 +497,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("mlp", {"x": "1", "w": "1", "v": "1", "y": "1 2"}, "y has 2 numbers, but v gives 1"),
         ("mlp", {"x": "1", "w": "1", "v": "1", "rate": 1}, "rate needs y"),
         ("mlp", {"rate": 0}, "rate = 0: must be larger than 0"),
-        ("mlp", {"activation": "rellu"}, "activation = rellu: .* did you mean relu?"),
+        ("mlp", {"activation": "rellu"}, "activation = rellu: there are .*; did you mean relu?"),
         ("mlp", {"x": "1", "w": [[[1.0]]], "v": "1"}, "one hidden layer is worked out here"),
         ("rnn", {"x": "1", "weights": {"W": "1"}}, "U missing: give x, .* only the biases"),
         ("rnn", {"x": "1", "weights": {"W_f": 1}}, "no weight is called W_f; did you mean W?"),

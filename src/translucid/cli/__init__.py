@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import data, doctor, train, use, work
+from translucid.cli import data, demo, doctor, train, use, work
 from translucid.errors import TranslucidError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ def options(
 
 
 # The commands, in the order in which help lists them.
+app.command()(demo.demo)
 app.add_typer(work.app, name="work")
 app.add_typer(data.app, name="data")
 app.command()(train.train)

@@ -3,11 +3,17 @@
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from translucid.cli import work_cells as cells
+from translucid.cli.work_command import WorkCommand
 from translucid.cli.work_options import (
+    ACTIVATIONS,
+    GATED,
+    NORMS,
+    POSITIONS,
+    SHAPES,
     WK,
+    WO,
     WQ,
     WV,
     Causal,
@@ -19,8 +25,10 @@ from translucid.cli.work_options import (
     Rate,
     Unscaled,
     X,
+    collect,
     numbers,
-    show,
+    solve,
+    word,
 )
 
 app = typer.Typer(
@@ -31,38 +39,36 @@ app = typer.Typer(
 )
 
 
-class _TakesNegative(TyperCommand):
-    """`softmax "-2 1 0"`: a word that begins like a negative number is no option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for i, word in enumerate(args):
-            begins = word[:1] == "-" and word[1:2] in set("0123456789.")
-            if begins and not (i and args[i - 1].startswith("--")):
-                args = [*args[:i], *args[i + 1 :], "--", word]
-                break
-        return super().parse_args(ctx, args)
-
-
-@app.command(cls=_TakesNegative)
+@app.command(cls=WorkCommand)
 def softmax(
     x: Annotated[str | None, typer.Argument(metavar='"NUMBERS"', help="One row.")] = None,
+    row: Annotated[str | None, numbers("--x", help="The same row, as an option.")] = None,
     target: Annotated[
-        str | None, numbers("--target", metavar="N", help="The right entry, counted from 0.")
+        str | None,
+        numbers(
+            "--target",
+            metavar="N",
+            help="The right entry, counted from 0 as programs do (none); the solution counts "
+            "entries from 1.",
+        ),
     ] = None,
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """Softmax of one row, its loss and its gradient.
 
     With --target, the cross-entropy loss and the gradient follow.
 
     Example: translucid work softmax "2 1 0" --target 0
     """
-    show("softmax", {"x": x, "target": target}, file, format, digits)
+    if x is not None and row is not None:
+        raise typer.BadParameter("the row is given twice", param_hint="--x")
+    x = row if x is None else x
+    return solve("softmax", collect({"x": x, "target": target, "digits": digits}, file))
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def attention(
     q: Annotated[str | None, numbers("--q", help="Queries, one row each.")] = None,
     k: Annotated[str | None, numbers("--k", help="Keys, one row each.")] = None,
@@ -71,14 +77,17 @@ def attention(
     wq: WQ = None,
     wk: WK = None,
     wv: WV = None,
+    wo: WO = None,
     identity: Identity = False,
     causal: Causal = False,
     unscaled: Unscaled = False,
-    heads: Heads = None,
+    heads: Annotated[
+        str | None, numbers("--heads", metavar="N", help="Several heads, as `work multihead`.")
+    ] = None,
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """Attention by one head.
 
     From Q, K and V, or from X and its projections. With --heads it is `work multihead`.
@@ -86,52 +95,60 @@ def attention(
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
     """
     flags = {"identity": identity, "causal": causal, "unscaled": unscaled}
-    weights = {"x": x, "wq": wq, "wk": wk, "wv": wv}
-    if heads is not None and not (q or k or v):
-        given = {**weights, "wo": None, "heads": heads}
-        show("multihead", given, file, format, digits, flags=flags)
-        return
-    if heads is not None:
+    values = {"q": q, "k": k, "v": v, "x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo}
+    given = collect({**values, "heads": heads, "digits": digits}, file, flags=flags)
+    if "heads" not in given and "wo" not in given:
+        return solve("attention", given)
+    if "heads" not in given:
+        raise typer.BadParameter("W_O joins several heads; add --heads", param_hint="--wo")
+    if {"q", "k", "v"} & set(given):
         raise typer.BadParameter(
             "several heads need --x: they are cut from its projections", param_hint="--heads"
         )
-    show("attention", {"q": q, "k": k, "v": v, **weights}, file, format, digits, flags=flags)
+    return solve("multihead", given)
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def multihead(
     x: X = None,
     heads: Heads = None,
     wq: WQ = None,
     wk: WK = None,
     wv: WV = None,
-    wo: Annotated[str | None, numbers("--wo", "--W_O", help="W_O, which mixes the heads.")] = None,
+    wo: WO = None,
     identity: Identity = False,
     causal: Causal = False,
     unscaled: Unscaled = False,
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """Attention by several heads.
 
     Each head with its own numbers, then all joined and mixed.
 
     Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
     """
-    given = {"x": x, "heads": heads, "wq": wq, "wk": wk, "wv": wv, "wo": wo}
+    values = {"x": x, "heads": heads, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "digits": digits}
     flags = {"identity": identity, "causal": causal, "unscaled": unscaled}
-    show("multihead", given, file, format, digits, flags=flags)
+    return solve("multihead", collect(values, file, flags=flags))
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def positions(
-    d: Annotated[str | None, numbers("--d", metavar="N", help="How many numbers each.")] = None,
+    d: Annotated[str | None, numbers("--d", metavar="N", help="How many numbers each (4).")] = None,
     positions: Annotated[str | None, numbers("--positions", help='Which: "0 1 2".')] = None,
     count: Annotated[
-        str | None, numbers("--count", metavar="N", help="How many, from 0 on.")
+        str | None, numbers("--count", metavar="N", help="How many, from 0 on (3).")
     ] = None,
-    base: Annotated[str | None, numbers("--base", metavar="NUMBER", help="10000")] = None,
+    base: Annotated[
+        str | None,
+        numbers(
+            "--base",
+            metavar="NUMBER",
+            help="The slowest pair turns about so many times slower (10000).",
+        ),
+    ] = None,
     rotary: Annotated[bool, typer.Option("--rotary", help="Turn q and k instead.")] = False,
     q: Annotated[str | None, numbers("--q", help="The query to turn.")] = None,
     k: Annotated[str | None, numbers("--k", help="The key to turn.")] = None,
@@ -141,7 +158,7 @@ def positions(
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """Sinusoidal or rotary positions.
 
     Angles, sines and cosines, periods, dot products; or, turned by position, a query and a key.
@@ -150,12 +167,13 @@ def positions(
 
     Example: translucid work positions --rotary --q "1 2" --k "3 4" --pairs "5 2; 105 102"
     """
-    given = {"d": d, "positions": positions, "count": count, "base": base}
-    given |= {"q": q, "k": k, "pairs": pairs}
-    show("positions", given, file, format, digits, flags={"rotary": rotary})
+    values = {"d": d, "positions": positions, "count": count, "base": base}
+    values |= {"q": q, "k": k, "pairs": pairs}
+    flags = {"rotary": rotary}
+    return solve("positions", collect({**values, "digits": digits}, file, flags=flags))
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def mlp(
     x: Annotated[str | None, numbers("--x", help="The input.")] = None,
     w: Annotated[str | None, numbers("--w", "--W", help="W, one row for each unit.")] = None,
@@ -164,13 +182,11 @@ def mlp(
     c: Annotated[str | None, numbers("--c", help="c, the bias of the output (0).")] = None,
     y: Annotated[str | None, numbers("--y", help="The right answer: loss and gradients.")] = None,
     rate: Rate = None,
-    activation: Annotated[
-        str | None, typer.Option("--activation", help="relu, tanh, sigmoid, identity, gelu, silu.")
-    ] = None,
+    activation: Annotated[str | None, word("--activation", ACTIVATIONS)] = None,
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """A network with one hidden layer.
 
     Forward, loss, backward, one SGD step, forward again.
@@ -178,28 +194,33 @@ def mlp(
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02
     """
-    given = {"x": x, "w": w, "b": b, "v": v, "c": c, "y": y, "rate": rate}
-    show("mlp", given, file, format, digits, words={"activation": activation})
+    values = {"x": x, "w": w, "b": b, "v": v, "c": c, "y": y, "rate": rate}
+    words = {"activation": activation}
+    return solve("mlp", collect({**values, "digits": digits}, file, words=words))
 
 
 for _cell in (cells.rnn, cells.lstm, cells.gru):
-    app.command()(_cell)
+    app.command(cls=WorkCommand)(_cell)
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def beam(
     prefix: Annotated[
         str | None, typer.Option("--prefix", help="Where to begin (the table's first row).")
     ] = None,
-    beams: Annotated[str | None, numbers("--beams", metavar="N", help="How many to keep.")] = None,
-    steps: Annotated[str | None, numbers("--steps", metavar="N", help="At most so many.")] = None,
+    beams: Annotated[
+        str | None, numbers("--beams", metavar="N", help="How many to keep (2).")
+    ] = None,
+    steps: Annotated[
+        str | None, numbers("--steps", metavar="N", help="At most so many (20).")
+    ] = None,
     alpha: Annotated[
-        str | None, numbers("--alpha", metavar="NUMBER", help="Rank by score / length^alpha.")
+        str | None, numbers("--alpha", metavar="NUMBER", help="Rank by score / length^alpha (0).")
     ] = None,
     file: File = None,
     format: Format = "text",
     digits: Digits = None,
-) -> None:
+) -> Any:
     """Greedy and beam search, round by round.
 
     The file has a [table] of next-word probabilities, one row for each prefix:
@@ -207,48 +228,56 @@ def beam(
 
     Example: translucid work beam --beams 2
     """
-    given = {"beams": beams, "steps": steps, "alpha": alpha, "table": None}
-    show("beam", given, file, format, digits, words={"prefix": prefix})
+    values = {"beams": beams, "steps": steps, "alpha": alpha, "table": None}
+    words = {"prefix": prefix}
+    return solve("beam", collect({**values, "digits": digits}, file, words=words))
 
 
-@app.command()
+@app.command(cls=WorkCommand)
 def params(
-    d_model: Annotated[str | None, numbers("--d-model", metavar="N")] = None,
-    heads: Heads = None,
-    layers: Annotated[str | None, numbers("--layers", metavar="N")] = None,
-    d_ff: Annotated[
-        str | None, numbers("--d-ff", metavar="N", help="Four times d_model unless given.")
+    d_model: Annotated[
+        str | None, numbers("--d-model", metavar="N", help="Numbers for each position (768).")
     ] = None,
-    vocab: Annotated[str | None, numbers("--vocab", metavar="N")] = None,
+    heads: Annotated[str | None, numbers("--heads", metavar="N", help="Heads (12).")] = None,
+    layers: Annotated[
+        str | None, numbers("--layers", metavar="N", help="Layers of each stack (12).")
+    ] = None,
+    d_ff: Annotated[
+        str | None,
+        numbers("--d-ff", metavar="N", help="Width inside the feed-forward part (4 d_model)."),
+    ] = None,
+    vocab: Annotated[
+        str | None, numbers("--vocab", metavar="N", help="Words that it knows (50257).")
+    ] = None,
     kv_heads: Annotated[
-        str | None, numbers("--kv-heads", metavar="N", help="Key and value heads, if fewer.")
+        str | None,
+        numbers("--kv-heads", metavar="N", help="Key and value heads (as many as heads)."),
     ] = None,
     max_length: Annotated[
-        str | None, numbers("--max-length", metavar="N", help="Rows of learned positions.")
+        str | None, numbers("--max-length", metavar="N", help="Rows of learned positions (512).")
     ] = None,
-    shape: Annotated[
-        str | None, typer.Option("--shape", help="decoder, encoder or encoder-decoder.")
-    ] = None,
-    activation: Annotated[
-        str | None, typer.Option("--activation", help="relu, gelu, swiglu, ...")
-    ] = None,
-    norm: Annotated[str | None, typer.Option("--norm", help="layer, rms, batch, none.")] = None,
-    positions: Annotated[
-        str | None, typer.Option("--positions", help="sinusoidal, learned, rotary, alibi, none.")
-    ] = None,
-    no_bias: Annotated[bool, typer.Option("--no-bias", help="Matrices without biases.")] = False,
-    untied: Annotated[bool, typer.Option("--untied", help="The head has its own matrix.")] = False,
+    shape: Annotated[str | None, word("--shape", SHAPES)] = None,
+    activation: Annotated[str | None, word("--activation", GATED)] = None,
+    norm: Annotated[str | None, word("--norm", NORMS)] = None,
+    positions: Annotated[str | None, word("--positions", POSITIONS)] = None,
+    no_bias: Annotated[
+        bool, typer.Option("--no-bias", help="Matrices without biases (with).")
+    ] = False,
+    untied: Annotated[
+        bool,
+        typer.Option("--untied", help="The head has its own matrix (it shares the embeddings)."),
+    ] = False,
     file: File = None,
     format: Format = "text",
-) -> None:
+) -> Any:
     """The parameters of a Transformer, part by part.
 
     Each count as a formula, and as the number that the real model has.
 
     Example: translucid work params --d-model 768 --heads 12
     """
-    given = {"d_model": d_model, "heads": heads, "layers": layers, "d_ff": d_ff, "vocab": vocab}
-    given |= {"kv_heads": kv_heads, "max_length": max_length}
+    values = {"d_model": d_model, "heads": heads, "layers": layers, "d_ff": d_ff, "vocab": vocab}
+    values |= {"kv_heads": kv_heads, "max_length": max_length}
     words = {"shape": shape, "activation": activation, "norm": norm, "positions": positions}
     flags = {"no_bias": no_bias, "untied": untied}
-    show("params", given, file, format, None, words=words, flags=flags)
+    return solve("params", collect(values, file, words=words, flags=flags))

@@ -2,8 +2,8 @@
 
 import re
 
+from translucid.glass.content import Content, Given, Step, Table, dollars
 from translucid.glass.layout import words
-from translucid.glass.solution import Given, Solution, Step, Table, dollars
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[T1]{fontenc}
@@ -26,13 +26,13 @@ _SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}"}
 # ---- Markdown ----
 
 
-def markdown(solution: Solution) -> str:
+def markdown(solution: Content) -> str:
     """Headings, formulas between $$, tables with |."""
     out = [f"# {_md(solution.title)}"]
-    if solution.example:
-        out.append("*No numbers were given, so this is a built-in example.*")
+    if solution.opening:
+        out.append(f"*{_md(solution.opening)}*")
     if solution.given:
-        out += ["**Given**", _display(_md_given(solution.given))]
+        out += ["**Given**", *_md_given(solution.given)]
     section = ""
     for number, step in enumerate(solution.steps, 1):
         if step.section != section:
@@ -64,8 +64,13 @@ def _display(formula: str) -> str:
     return f"$$\n{formula}\n$$"
 
 
-def _md_given(given: tuple[Given, ...]) -> str:
-    return " \\qquad ".join(f"{item.symbol} = {item.text}" for item in given)
+def _md_given(given: tuple[Given, ...]) -> list[str]:
+    formulas = [f"{item.symbol} = {item.text}" for item in given if item.table is None]
+    out = [_display(" \\qquad ".join(formulas))] if formulas else []
+    for item in given:
+        if item.table is not None:
+            out += [_md(item.symbol), _md_table(item.table)]
+    return out
 
 
 def _md_table(table: Table) -> str:
@@ -89,7 +94,7 @@ def _aligned(step: Step) -> str:
 # ---- LaTeX ----
 
 
-def latex(solution: Solution) -> str:
+def latex(solution: Content) -> str:
     """A complete document."""
     title = dollars(f"\\begin{{center}}\\Large {_tex(solution.title)}\\end{{center}}", r"\$")
     body = f"{title}\n\n{latex_body(solution)}"
@@ -101,15 +106,13 @@ def latex(solution: Solution) -> str:
     return f"{head}\\begin{{document}}\n{body}\\end{{document}}\n"
 
 
-def latex_body(solution: Solution) -> str:
+def latex_body(solution: Content) -> str:
     """What stands between \\begin{document} and \\end{document}."""
     out = []
-    if solution.example:
-        out.append(r"\emph{No numbers were given, so this is a built-in example.}")
+    if solution.opening:
+        out.append(rf"\emph{{{_tex(solution.opening)}}}")
     if solution.given:
-        out.append(r"\textbf{Given}")
-        items = [_fit(f"{item.symbol} = {_grown(item.text)}") for item in solution.given]
-        out.append("\\begin{center}\n" + " \\qquad\n".join(items) + "\n\\end{center}")
+        out += [r"\textbf{Given}", *_tex_given(solution.given)]
     section = ""
     for number, step in enumerate(solution.steps, 1):
         if step.section != section:
@@ -121,6 +124,15 @@ def latex_body(solution: Solution) -> str:
     out += [f"\\medskip\\emph{{Note: {_tex(note)}}}" for note in solution.notes]
     out += [f"\\medskip\\textbf{{{_tex(solution.closing)}}}"] if solution.closing else []
     return dollars("\n\n".join(out) + "\n", r"\$")
+
+
+def _tex_given(given: tuple[Given, ...]) -> list[str]:
+    items = [_fit(f"{g.symbol} = {_grown(g.text)}") for g in given if g.table is None]
+    out = ["\\begin{center}\n" + " \\qquad\n".join(items) + "\n\\end{center}"] if items else []
+    for item in given:
+        if item.table is not None:
+            out.append(f"{_tex(item.symbol)}\\nopagebreak\n{_tex_table(item.table)}")
+    return out
 
 
 def _tex_step(number: int, step: Step, leads: bool = False) -> str:

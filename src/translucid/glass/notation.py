@@ -35,6 +35,14 @@ def number(value: float, digits: int, noise: float = NOISE) -> str:
     return rounded
 
 
+def is_rounded(value: float, digits: int, noise: float = NOISE) -> bool:
+    """Does `number` write less than the value has?"""
+    if not math.isfinite(value):
+        return False
+    written = number(value, digits, noise).replace(r"{\cdot}10^{", "e").replace("}", "")
+    return not math.isclose(float(written), value, rel_tol=1e-12, abs_tol=noise)
+
+
 def count(value: int) -> str:
     """A whole number with its thousands set apart: 1{,}769{,}472."""
     return f"{value:,}".replace(",", "{,}")
@@ -59,13 +67,20 @@ _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
 _NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_CLOSE}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Writer:
     """Writes formulas of one part, with symbols and with numbers."""
 
     digits: int
+    rounded: bool = False  # has any number been rounded so far?
+
+    def number(self, value: float, noise: float = NOISE) -> str:
+        self.rounded = self.rounded or is_rounded(value, self.digits, noise)
+        return number(value, self.digits, noise)
 
     def value(self, value: Tensor, noise: float = NOISE) -> str:
+        entries = value.flatten().tolist()
+        self.rounded = self.rounded or any(is_rounded(v, self.digits, noise) for v in entries)
         return write(value, self.digits, noise)
 
     def numbers(

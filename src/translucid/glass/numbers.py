@@ -6,6 +6,7 @@ commas. A fraction such as 1/3 is a number too. Every mistake names the argument
 
 import json
 import math
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.errors import InputError, nearest
+from translucid.glass.names import spelt
 
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
@@ -31,7 +33,7 @@ def matrix(given: Numbers, name: str) -> Tensor:
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise InputError(
-                f"{name}: row {number} has {_count(len(row))}, but row 1 has {len(rows[0])}; "
+                f"{name}: row {number} has {many(len(row))}, but row 1 has {len(rows[0])}; "
                 f"every row of a matrix must be as long as the first"
             )
     return torch.tensor(rows, dtype=torch.float64)
@@ -49,7 +51,12 @@ def vector(given: Numbers, name: str) -> Tensor:
 
 def scalar(given: Numbers, name: str) -> Tensor:
     """One number, as a tensor without axes."""
-    table = matrix(given, name)
+    try:
+        table = matrix(given, name)
+    except InputError:
+        if isinstance(given, str):
+            raise InputError(f"{name} = {given}: must be one number, such as 0.5") from None
+        raise
     if table.numel() != 1:
         raise InputError(f"{name} is {shape(table)}, but one number is needed")
     return table.reshape(())
@@ -134,18 +141,19 @@ def _number(entry: object, name: str, where: str) -> float:
     return value
 
 
-def _count(length: int) -> str:
-    return "1 number" if length == 1 else f"{length} numbers"
+def many(count: int, what: str = "number") -> str:
+    """`1 number`, `2 numbers`"""
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """The keys and values of a TOML or JSON file.
+    """The keys and values of a TOML or JSON file; `-` is standard input.
 
     `kinds` has the keys that may stand in it, each a "word", a "flag" or "numbers"; what numbers
-    may look like, whoever uses them decides.
+    may look like, whoever uses them decides. Keys may be spelt in any way: W_Q, w_q, wq.
     """
     try:
-        text = path.read_text("utf-8")
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
     except FileNotFoundError:
         raise InputError(f"file {path}: there is no such file") from None
     except UnicodeDecodeError:
@@ -155,20 +163,28 @@ def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     content = _parse(path, text)
     if not isinstance(content, Mapping):
         raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
-    for key, value in content.items():
+    found: dict[str, Any] = {}
+    for written, value in content.items():
+        key = spelt(written, kinds)
+        if key in found:
+            raise InputError(f"file {path}: {key} is given twice, once as {written}")
+        found[key] = value
         if key not in kinds:
-            close = nearest(key, kinds, 1)
+            close = nearest(key.lower(), kinds, 1)
             hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(kinds)}"
             raise InputError(f"file {path}: no such key {key!r}; {hint}")
         if kinds[key] == "flag" and not isinstance(value, bool):
             raise InputError(f"file {path}: {key} = {value!r}: must be true or false")
         if kinds[key] == "word" and not isinstance(value, str):
             raise InputError(f"file {path}: {key} = {value!r}: must be a word in quotes")
-    return dict(content)
+    return found
 
 
 def _parse(path: Path, text: str) -> Any:
-    if path.suffix.lower() == ".json":
+    kind = path.suffix.lower()
+    if kind not in ("", ".toml", ".json", ".txt"):
+        raise InputError(f"file {path}: give a .toml or a .json file, not {kind}")
+    if kind == ".json" or (str(path) == "-" and text.lstrip()[:1] in ("{", "[")):
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:

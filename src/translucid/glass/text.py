@@ -2,15 +2,16 @@
 
 import textwrap
 
+from translucid.glass.content import Content, Given, Step, Table, dollars
 from translucid.glass.layout import OPERATORS, Box, beside, columns, flow, inline, pad, words
-from translucid.glass.solution import Given, Solution, Step, Table, dollars
 
 _INDENT = 4
+_COLUMNS = 6  # a table with more than this may lose inner columns; words do not stand in it
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
 _CUT = "… stands for columns that do not fit here; --format json has all of them."
 
 
-def render(solution: Solution, width: int, color: bool) -> str:
+def render(solution: Content, width: int, color: bool) -> str:
     """The whole solution; with `color`, titles are bold and remarks are dim."""
     width = max(width, 40)
 
@@ -22,8 +23,8 @@ def render(solution: Solution, width: int, color: bool) -> str:
 
     title = inline(solution.title)
     out = [bold(title), dim("─" * columns(title))]
-    if solution.example:
-        out += _wrap("No numbers were given, so here is a built-in example.", width)
+    if solution.opening:
+        out += _wrap(solution.opening, width)
     if solution.given:
         out += ["", bold("Given"), *_given(solution.given, width)]
     section = ""
@@ -37,7 +38,7 @@ def render(solution: Solution, width: int, color: bool) -> str:
         out += [bold(line) for line in head]
         out += _body(step, width)
         out += [dim(line) for line in _wrap(inline(step.note), width, _INDENT, _INDENT)]
-    if any(" … " in line and line.endswith(("⎤", "⎥", "⎦", "]")) for line in out):
+    if any(_is_cut(line) for line in out):
         out += ["", *(dim(line) for line in _wrap(_CUT, width))]
     for note in solution.notes:
         out += ["", *(dim(line) for line in _wrap(inline(f"Note: {note}"), width))]
@@ -46,6 +47,11 @@ def render(solution: Solution, width: int, color: bool) -> str:
     if solution.next:
         out += ["", dim(f"next: {solution.next}")]
     return dollars("\n".join(line.rstrip() for line in out) + "\n", "$")
+
+
+def _is_cut(line: str) -> bool:
+    """Were columns left out of this line, of a matrix or of a table?"""
+    return "  …  " in line or (" … " in line and line.endswith(("⎤", "⎥", "⎦", "]")))
 
 
 def _wrap(text: str, width: int, hang: int = 0, first: int = 0) -> list[str]:
@@ -62,7 +68,8 @@ def _wrap(text: str, width: int, hang: int = 0, first: int = 0) -> list[str]:
 def _given(given: tuple[Given, ...], width: int) -> list[str]:
     """X = ..., as many on a line as fit."""
     room = width - _INDENT
-    items = [beside(_apart(words(f"{g.symbol} = {g.text}", room - 10))) for g in given]
+    formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
+    items = [beside(_apart(words(formula, room - 10))) for formula in formulas]
     lines: list[list[Box]] = [[]]
     for item in items:
         if lines[-1] and sum(b.width + 3 for b in [*lines[-1], item]) - 3 > room:
@@ -74,6 +81,10 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     for row in rows:
         out += [""] if out and tall else []
         out += _indented(row, _INDENT)
+    for each in given:
+        if each.table is not None:
+            out += ["", *_wrap(inline(each.symbol), width, _INDENT, _INDENT)]
+            out += _table(each.table, width)
     return out
 
 
@@ -128,7 +139,8 @@ def _indented(box: Box, indent: int) -> list[str]:
 def _table(table: Table, width: int) -> list[str]:
     """Cells under their header; numbers to the right, words to the left."""
     rows = [[inline(cell) for cell in row] for row in (table.header, *table.rows)]
-    widths = [max(columns(cell) for cell in column) for column in zip(*rows, strict=True)]
+    rows = _elided(rows, width - _INDENT)
+    widths = _widths(rows)
     over = sum(w + 2 for w in widths) - 2 - (width - _INDENT)
     if over > 0:  # the widest column gives way, at its beginning: the end of a sentence is newer
         widest = widths.index(max(widths))
@@ -148,8 +160,23 @@ def _table(table: Table, width: int) -> list[str]:
     return [line(rows[0]), rule, *(line(row) for row in rows[1:])]
 
 
+def _widths(rows: list[list[str]]) -> list[int]:
+    return [max(columns(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def _elided(rows: list[list[str]], room: int) -> list[list[str]]:
+    """A table of many columns keeps its first ones and its last; … stands for the others."""
+    widths = _widths(rows)
+    if len(widths) <= _COLUMNS or sum(w + 2 for w in widths) - 2 <= room:
+        return rows
+    kept = len(widths) - 2
+    while kept > 2 and sum(w + 2 for w in [*widths[:kept], 1, widths[-1]]) - 2 > room:
+        kept -= 1
+    return [[*row[:kept], "…", row[-1]] for row in rows]
+
+
 def _is_number(text: str) -> bool:
-    return not text or text[0] in "0123456789+-−"
+    return not text or text[0] in "0123456789+-−…"
 
 
 def _tail(text: str, width: int) -> str:

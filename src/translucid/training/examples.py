@@ -38,7 +38,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     if data.toyland is not None:
         if data.train:
             raise ConfigError("data.toyland and data.train were both given; leave one out")
-        held_out = max(data.toyland // 20, 50)
+        held_out = min(max(data.toyland // 20, 50), 500)
         parts = [
             list(_toyland(task, split, count))
             for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))

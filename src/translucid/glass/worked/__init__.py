@@ -4,7 +4,8 @@ Each function runs the real parts in float64 with a trace and writes the trace d
 catalogue. Called without numbers, it shows a built-in example.
 """
 
-from translucid.glass.solution import Solution, Step
+from translucid.glass.content import Step
+from translucid.glass.solution import Solution
 from translucid.glass.worked.attention import attention
 from translucid.glass.worked.beam import beam
 from translucid.glass.worked.mlp import mlp

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import InputError
+from translucid.glass.names import Missing
 from translucid.glass.numbers import Numbers, matrix, shape
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
@@ -42,6 +43,7 @@ def attention(
     """
     board = Board(digits)
     example = all(given is None for given in (q, k, v, x, wq, wk, wv))
+    asked = identity or causal or unscaled
     if example:
         x, identity = EXAMPLE, True
     weights = {"wq": wq, "wk": wk, "wv": wv}
@@ -76,25 +78,24 @@ def attention(
             board.point(f"attention.{name}", values, {"x": "X"})
     write_head(board, values, causal=causal, unscaled=unscaled, textbook=textbook)
     pattern = trace["attention.pattern"][0, 0]
-    return Solution(
+    return board.solution(
         title=title("Attention", causal, unscaled),
-        given=tuple(board.given),
-        steps=tuple(board.steps),
         notes=(STABLE if textbook else SHIFTED,),
-        closing=_shares(pattern, digits),
-        next='translucid work attention --x "1 0; 0 1; 1 1" --identity --causal'
-        if not causal
-        else "translucid work multihead",
+        closing=_shares(board, pattern),
+        next="translucid work multihead" if causal else "translucid work attention --causal",
+        more="--causal" if not causal and len(query) == len(key) else "",
         example=example,
+        asked=asked,
     )
 
 
-def _shares(pattern: Tensor, digits: int) -> str:
+def _shares(board: Board, pattern: Tensor) -> str:
     """The second row in words: what most sources compute by hand."""
     row = min(1, pattern.shape[0] - 1)
     if pattern.shape[1] > 6:
         return ""
-    shares = [f"{w:.{digits}f} of value {i}" for i, w in enumerate(pattern[row].tolist(), 1)]
+    weights = pattern[row].tolist()
+    shares = [f"{board.number(weight)} of value {i}" for i, weight in enumerate(weights, 1)]
     text = ", ".join(shares[:-1]) + " and " + shares[-1] if len(shares) > 1 else shares[0]
     return f"Query {row + 1} takes {text}."
 
@@ -114,12 +115,15 @@ def _three(
     stray = [name for name, table in weights.items() if table is not None]
     missing = [name for name, table in given.items() if table is None]
     if stray:
-        raise InputError(f"{stray[0]} needs x: it turns inputs into queries, keys or values")
+        raise Missing(
+            f"{stray[0]} needs x: it turns inputs into queries, keys or values", (stray[0], "x")
+        )
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise InputError(
+        raise Missing(
             f"{' and '.join(missing)} {are} missing: give q, k and v, or x with identity, "
-            f"or x with wq, wk and wv"
+            f"or x with wq, wk and wv",
+            (*given, "x", "identity", *weights),
         )
     return [matrix(table, name) for name, table in given.items() if table is not None]
 

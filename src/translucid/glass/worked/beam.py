@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from translucid.decoding.beam import Beams, Round, beam_rounds
 from translucid.decoding.table import END, PAD, TableModel
 from translucid.errors import InputError
-from translucid.glass.notation import number
+from translucid.glass.content import Given, Step, Table, Value, literal
 from translucid.glass.numbers import Numbers, scalar, whole
-from translucid.glass.solution import Solution, Table, Value, literal
+from translucid.glass.solution import Solution
 from translucid.glass.worked.board import Board
 
 EXAMPLE: dict[str, dict[str, float]] = {
@@ -20,15 +20,16 @@ EXAMPLE: dict[str, dict[str, float]] = {
     "I am finally feeling much better": {END: 0.95, "now": 0.05},
 }
 _SHOWN = 12  # candidates of a round
+_ROWS = 40  # lines of the table
 
 
 def beam(
     table: Mapping[str, Mapping[str, float]] | None = None,
     prefix: str | None = None,
     *,
-    beams: int | str = 2,
-    steps: int | str = 20,
-    alpha: Numbers = 0.0,
+    beams: int | str | None = None,
+    steps: int | str | None = None,
+    alpha: Numbers | None = None,
     digits: int = 4,
 ) -> Solution:
     """Every round of greedy search and of beam search, from the probabilities after each prefix.
@@ -41,19 +42,20 @@ def beam(
     start = next(iter(model.table)) if prefix is None else prefix
     if not start.split():
         raise InputError("prefix is empty; give the words with which the sentence begins")
-    width = whole(beams, "beams")
-    rounds = whole(steps, "steps")
-    power = scalar(alpha, "alpha").item()
+    width = 2 if beams is None else whole(beams, "beams")
+    rounds = 20 if steps is None else whole(steps, "steps")
+    power = 0.0 if alpha is None else scalar(alpha, "alpha").item()
     board = Board(digits)
     board.state("B", str(width), name="beams")
     if power:
-        board.state(r"\alpha", number(power, digits), name="alpha")
+        board.state(r"\alpha", board.writer.number(power), name="alpha")
     model.encode(start)  # unknown words are refused here, before anything is written
+    board.given.append(_given(board, model, example))
     greedy = _search(board, model, start, 1, rounds, 0.0, "Greedy search: a beam of 1")
     title = f"Beam search: the best {width} are kept"
     found = _search(board, model, start, width, rounds, power, title)
     board.section = "Side by side"
-    rows = [_answer("greedy", model, greedy, digits), _answer("beam", model, found, digits)]
+    rows = [_answer(board, "greedy", model, greedy), _answer(board, "beam", model, found)]
     board.table(
         "Results: the same table, two searches",
         Table(("search", "sentence", "log-probability", "probability"), tuple(rows)),
@@ -63,13 +65,14 @@ def beam(
             "beam": _value(model, found),
         },
     )
-    return Solution(
+    return board.solution(
         title=literal(f"Greedy search and beam search after “{start}”"),
-        given=tuple(board.given),
-        steps=tuple(board.steps),
-        closing=literal(_compare(model, greedy, found)),
+        notes=_missing(model, board.steps),
+        closing=_compare(board, model, greedy, found),
         next="translucid work beam --beams 3 --alpha 0.6" if width == 2 else "translucid work beam",
+        more="--beams 3 --alpha 0.6" if width == 2 else "",
         example=example,
+        asked=any(option is not None for option in (prefix, beams, steps, alpha)),
     )
 
 
@@ -86,6 +89,40 @@ def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
             if isinstance(p, bool) or not isinstance(p, int | float):
                 raise InputError(f"table, after {prefix!r}: P({word}) = {p!r} is not a number")
     return TableModel(table)
+
+
+def _given(board: Board, model: TableModel, example: bool) -> Given:
+    """The table, one line for each prefix and next word."""
+    lines: list[tuple[str, ...]] = []
+    for prefix, following in model.table.items():
+        for i, (word, p) in enumerate(following.items()):
+            lines.append(("" if i else literal(prefix), literal(word), board.number(p)))
+    shown = tuple(lines[:_ROWS])
+    heading = "The built-in table of next words" if example else "The table of next words"
+    if len(lines) > len(shown):
+        heading += f", its first {len(shown)} of {len(lines)} lines"
+    return Given(
+        name="table",
+        symbol=heading,
+        value={prefix: dict(following) for prefix, following in model.table.items()},
+        table=Table(("after", "next", "$P$"), shown),
+    )
+
+
+def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
+    """A note for the prefixes that were met and that the table does not have."""
+    met: dict[str, None] = {}
+    for step in steps:
+        for candidate in step.value if isinstance(step.value, list) else []:
+            assert isinstance(candidate, dict)
+            prefix = candidate["prefix"]
+            if candidate["word"] == END and prefix not in model.table:
+                met[f"“{prefix}”"] = None
+    if not met:
+        return ()
+    several = f" and {len(met) - 3} more" if len(met) > 3 else ""
+    listed = literal(", ".join([*met][:3]) + several)
+    return (f"the table has no row after {listed}, so the sentence ends there with $P = 1$.",)
 
 
 def _search(
@@ -151,20 +188,21 @@ def _candidate(
     whole_text = prefix if log_p is None else f"{prefix} {word}"
     stays = whole_text in kept
     rank = score / max(length, 1) ** alpha
-    chance = "" if log_p is None else f"${number(math.exp(log_p), board.digits)}$"
-    ranks = [f"${number(rank, board.digits)}$"] if alpha else []
-    cells = (literal(prefix), literal(word), chance, f"${number(score, board.digits)}$", *ranks)
+    chance = "" if log_p is None else board.number(math.exp(log_p))
+    ranks = [board.number(rank)] if alpha else []
+    cells = (literal(prefix), literal(word), chance, board.number(score), *ranks)
     value: dict[str, Value] = {
         "prefix": prefix, "word": word, "score": score, "rank": rank, "kept": stays,
     }  # fmt: skip
     return rank, (*cells, "kept" if stays else "pruned"), value
 
 
-def _answer(name: str, model: TableModel, found: Beams, digits: int) -> tuple[str, ...]:
+def _answer(board: Board, name: str, model: TableModel, found: Beams) -> tuple[str, ...]:
     score = found.scores[0, 0].item()
     sentence = model.decode(found.tokens[0, 0])
-    chance = number(math.exp(score), max(digits, 4))
-    return name, literal(sentence), f"${number(score, digits)}$", f"${chance}$"
+    if not found.finished[0, 0]:
+        sentence += " (unfinished)"
+    return name, literal(sentence), board.number(score), board.number(math.exp(score))
 
 
 def _value(model: TableModel, found: Beams) -> Value:
@@ -173,17 +211,26 @@ def _value(model: TableModel, found: Beams) -> Value:
         "sentence": model.decode(found.tokens[0, 0]),
         "score": score,
         "probability": math.exp(score),
+        "finished": bool(found.finished[0, 0]),
     }
 
 
-def _compare(model: TableModel, greedy: Beams, found: Beams) -> str:
+def _compare(board: Board, model: TableModel, greedy: Beams, found: Beams) -> str:
     one, other = (
-        "“" + model.decode(beams.tokens[0, 0]).removesuffix(END).strip() + "”"
+        literal("“" + model.decode(beams.tokens[0, 0]).removesuffix(END).strip() + "”")
         for beams in (greedy, found)
     )
+    ended = [bool(beams.finished[0, 0]) for beams in (greedy, found)]
+    if not all(ended):  # the probability of a beginning is not that of a sentence
+        first, second = ("ends with" if end else "is left unfinished at" for end in ended)
+        return (
+            f"Greedy search {first} {one} and beam search {second} {other}: more steps would be "
+            f"needed to compare them."
+        )
     if one == other:
         return f"Both searches find {one}."
     ratio = math.exp(found.scores[0, 0].item() - greedy.scores[0, 0].item())
+    times = board.number(ratio)
     if ratio < 1:
-        return f"Beam search prefers {other}, at {ratio:.3g} times the probability of {one}."
-    return f"Beam search finds {other}, {ratio:.3g} times as likely as {one}, which is greedy's."
+        return f"Beam search prefers {other}, at {times} times the probability of {one}."
+    return f"Beam search finds {other}, {times} times as likely as {one}, which is greedy's."

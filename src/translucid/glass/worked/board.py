@@ -3,14 +3,17 @@
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from translucid import catalogue
 from translucid.errors import InputError
+from translucid.glass.content import Given, Step, Table, Value, plain
 from translucid.glass.notation import NOISE, Writer
-from translucid.glass.solution import Given, Step, Table, Value, plain
+from translucid.glass.numbers import whole
+from translucid.glass.solution import Solution
 from translucid.trace import Trace
 
 STABLE = (
@@ -20,6 +23,9 @@ STABLE = (
 SHIFTED = (
     r"the largest entry is taken off first. Without that, these exponentials would leave the range "
     r"of the computer's numbers; the result is the same."
+)
+ROUNDED = (
+    "numbers are shown rounded and computed in full, so printed sums may differ in the last digit."
 )
 _SAFE = 700.0  # e^709 is the largest power of e that float64 holds
 
@@ -34,9 +40,20 @@ class Board:
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.digits <= 12:
-            raise InputError(f"digits = {self.digits}: must be from 0 to 12")
+        self.digits = whole(self.digits, "digits", least=-100)
+        if not 1 <= self.digits <= 12:
+            raise InputError(f"digits = {self.digits}: must be from 1 to 12")
         self.writer = Writer(self.digits)
+
+    def number(self, value: float, noise: float = NOISE) -> str:
+        """A number within a text or a table cell."""
+        return f"${self.writer.number(value, noise)}$"
+
+    def solution(self, *, notes: tuple[str, ...] = (), **fields: Any) -> Solution:
+        """All that was written, with a last note where numbers were rounded."""
+        if self.writer.rounded:
+            notes = (*notes, ROUNDED)
+        return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
         """Write down something that is given."""

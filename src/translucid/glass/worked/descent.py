@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.glass.names import Missing
 from translucid.glass.numbers import Numbers, scalar
 from translucid.glass.worked.board import Board
 
@@ -13,8 +14,9 @@ def check_rate(rate: Numbers | None, target_name: str, target: Tensor | None) ->
     if rate is None:
         return None
     if target is None:
-        raise InputError(
-            f"rate needs {target_name}: without the right answer there is no gradient to follow"
+        raise Missing(
+            f"rate needs {target_name}: without the right answer there is no gradient to follow",
+            ("rate", target_name),
         )
     speed = scalar(rate, "rate")
     if speed <= 0:
@@ -62,6 +64,11 @@ def write_update(
     )
 
 
-def compare(before: Tensor, after: Tensor) -> str:
+def compare(board: Board, before: Tensor, after: Tensor) -> str:
     verb = "fell" if after < before else "rose" if after > before else "stayed"
-    return f"The loss {verb} from {before.item():.8g} to {after.item():.8g}."
+    first, second = board.number(before.item(), 0.0), board.number(after.item(), 0.0)
+    return (
+        f"The loss {verb} at {first}."
+        if after == before
+        else (f"The loss {verb} from {first} to {second}.")
+    )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError, nearest
+from translucid.glass.names import Missing, spelt
 from translucid.glass.numbers import Numbers, matrix, shape, vector
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import CellName, Recurrent
@@ -89,6 +90,7 @@ def read_exercise(
     c0: Numbers | None,
 ) -> Exercise:
     names = weight_names(cell)
+    given = {spelt(name, names): weight for name, weight in given.items()}
     for name in given:
         if name not in names:
             close = nearest(name, names, 1)
@@ -98,9 +100,10 @@ def read_exercise(
     if x is None:
         missing = ["x", *missing]
     if missing or x is None:
-        raise InputError(
+        raise Missing(
             f"{', '.join(missing)} missing: give x, one row for each step, and all of "
-            f"{', '.join(names)}; only the biases may be left out"
+            f"{', '.join(names)}; only the biases may be left out",
+            ("x", *names),
         )
     first = names[0]
     size = matrix(given[first], first)

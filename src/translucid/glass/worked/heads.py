@@ -7,6 +7,7 @@ from torch import Tensor
 
 from translucid.catalogue import CATALOGUE
 from translucid.errors import InputError
+from translucid.glass.names import Missing
 from translucid.glass.numbers import Numbers, matrix, shape
 from translucid.glass.worked.board import Board
 from translucid.trace import Trace
@@ -36,8 +37,9 @@ def read_weights(
     missing = [name for name in given if name not in names]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise InputError(
-            f"{', '.join(missing)} {are} missing: x needs {', '.join(given)}, or identity"
+        raise Missing(
+            f"{', '.join(missing)} {are} missing: x needs {', '.join(given)}, or identity",
+            ("x", *given, "identity"),
         )
     found = [matrix(table, name) for name, table in given.items() if table is not None]
     for name, weight in zip(given, found, strict=True):

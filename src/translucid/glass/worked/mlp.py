@@ -3,12 +3,13 @@
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.glass.numbers import Numbers, vector
+from translucid.glass.names import quoted
+from translucid.glass.numbers import Numbers, many, vector
 from translucid.glass.solution import Solution
 from translucid.glass.worked.backprop import backward, descend
 from translucid.glass.worked.board import Board
 from translucid.glass.worked.descent import check_rate, compare, squared_loss
-from translucid.glass.worked.net import ACTS, Net, many, read_net
+from translucid.glass.worked.net import ACTS, Net, read_net
 from translucid.trace import Trace
 
 EXAMPLE: dict[str, Numbers] = {
@@ -25,7 +26,7 @@ def mlp(
     y: Numbers | None = None,
     rate: Numbers | None = None,
     *,
-    activation: str = "relu",
+    activation: str | None = None,
     digits: int = 4,
 ) -> Solution:
     """ŷ = vᵀ act(W x + b) + c; with y the loss (y - ŷ)²/2 and all gradients, with a rate one step.
@@ -33,29 +34,34 @@ def mlp(
     b and c are 0 unless given. v may be a matrix, one row for each output.
     """
     example = all(given is None for given in (x, w, b, v, c, y))
+    asked = rate is not None or activation is not None
     if example:
         x, w, b, v, c, y = (EXAMPLE[name] for name in ("x", "w", "b", "v", "c", "y"))
         rate = EXAMPLE["rate"] if rate is None else rate
-    net = read_net(x, w, b, v, c, activation)
+    net = read_net(x, w, b, v, c, activation or "relu")
     outputs = net.output.out_features
-    plural = "s" if outputs > 1 else ""
     target = None if y is None else vector(y, "y")
     if target is not None and len(target) != outputs:
-        raise InputError(f"y has {many(len(target))}, but v gives {outputs} output{plural}")
+        raise InputError(f"y has {many(len(target))}, but v gives {many(outputs, 'output')}")
     speed = check_rate(rate, "y", target)
 
     board = Board(digits)
     _given(board, net, target, speed)
     closing = _work(board, net, target, speed)
-    return Solution(
-        title=f"A network of {len(net.x)} inputs, {net.hidden.out_features} hidden units and "
-        f"{outputs} output{plural}",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
+    return board.solution(
+        title=f"A network of {many(len(net.x), 'input')}, "
+        f"{many(net.hidden.out_features, 'hidden unit')} and {many(outputs, 'output')}",
         closing=closing,
         next="translucid work rnn" if speed == 0.1 else "translucid work mlp --rate 0.1",
+        more="" if speed == 0.1 else _more(target, outputs),
         example=example,
+        asked=asked,
     )
+
+
+def _more(target: Tensor | None, outputs: int) -> str:
+    right = f"--y {quoted(' '.join(['1'] * outputs))} " if target is None else ""
+    return f"{right}--rate 0.1"
 
 
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
@@ -64,15 +70,15 @@ def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) ->
     trace, loss = _forward(board, net, target)
     if target is None or loss is None:
         output = trace["output.dense.preactivation"][0].tolist()
-        return f"The output is {', '.join(f'{value:.8g}' for value in output)}."
+        return f"The output is {', '.join(board.number(value) for value in output)}."
     backward(board, net, trace, loss, target)
     if rate is None:
-        return f"The loss is {loss.item():.8g}."
+        return f"The loss is {board.number(loss.item())}."
     descend(board, net, rate)
     board.section = "Forward again, with the new parameters"
     _, after = _forward(board, net, target)
     assert after is not None
-    return compare(loss, after)
+    return compare(board, loss, after)
 
 
 def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> None:

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from translucid.errors import ConfigError, InputError
-from translucid.glass.numbers import Numbers, matrix, whole
+from translucid.glass.names import Missing
+from translucid.glass.numbers import Numbers, many, matrix, whole
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.glass.worked.heads import (
@@ -36,10 +37,11 @@ def multihead(
     """Several heads, each with its own columns of Q, K and V, joined and mixed by W_O."""
     given = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
     example = x is None and all(table is None for table in given.values())
+    asked = identity or causal or unscaled or heads is not None
     if example:
         x, identity = EXAMPLE, True
     if x is None:
-        raise InputError("x is missing: give the inputs, one row for each position")
+        raise Missing("x is missing: give the inputs, one row for each position", ("x",))
     inputs = matrix(x, "x")
     d_model = inputs.shape[1]
     weights = read_weights(given, inputs, identity, square=True)
@@ -83,15 +85,14 @@ def multihead(
         {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
         absent=["b_O"],
     )
-    return Solution(
-        title=title(f"Multi-head attention with {count} heads", causal, unscaled),
-        given=tuple(board.given),
-        steps=tuple(board.steps),
+    return board.solution(
+        title=title(f"Multi-head attention with {many(count, 'head')}", causal, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
         closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
         rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
         next="translucid work params --d-model 768 --heads 12",
         example=example,
+        asked=asked,
     )
 
 

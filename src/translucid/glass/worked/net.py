@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import InputError, nearest
-from translucid.glass.numbers import Numbers, matrix, shape, vector
+from translucid.glass.names import Missing
+from translucid.glass.numbers import Numbers, many, matrix, shape, vector
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
@@ -78,7 +79,9 @@ def read_net(
     missing = [name for name, given in (("x", x), ("w", w), ("v", v)) if given is None]
     if x is None or w is None or v is None:
         are = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{' and '.join(missing)} {are} missing: a network needs x, w and v")
+        raise Missing(
+            f"{' and '.join(missing)} {are} missing: a network needs x, w and v", ("x", "w", "v")
+        )
     if _is_stack(w):
         raise InputError("w holds several matrices, but one hidden layer is worked out here")
     inputs, weight, out = vector(x, "x"), matrix(w, "w"), matrix(v, "v")
@@ -121,8 +124,8 @@ def _activation(name: str) -> ActivationName:
         if known == name:
             return known
     close = nearest(name, names, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-    raise InputError(f"activation = {name}: no such activation; {hint}")
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise InputError(f"activation = {name}: there are {', '.join(names)}{hint}")
 
 
 def _is_stack(w: Numbers) -> bool:
@@ -131,7 +134,3 @@ def _is_stack(w: Numbers) -> bool:
         return w.dim() > 2
     first = w[0] if isinstance(w, Sequence) and not isinstance(w, str) and len(w) else None
     return isinstance(first, Sequence) and bool(first) and isinstance(first[0], Sequence)
-
-
-def many(count: int) -> str:
-    return "1 number" if count == 1 else f"{count} numbers"

@@ -1,19 +1,26 @@
 """How many parameters a Transformer has, part by part, counted on the real model."""
 
+import re
 from typing import Any
 
 import torch
 from torch import nn
 
+from translucid.errors import ConfigError, InputError
+from translucid.glass.content import Step
 from translucid.glass.notation import count as written
 from translucid.glass.numbers import whole
-from translucid.glass.solution import Solution, Step
+from translucid.glass.solution import Solution
 from translucid.glass.worked.board import Board
 from translucid.models.base import Network
 from translucid.models.build import build
 from translucid.models.transformer import Layer, Stack, TransformerConfig
 from translucid.parts.attention import MultiHead
 from translucid.parts.feedforward import GATES
+
+_DEFAULTS = {
+    "shape": "decoder", "activation": "relu", "norm": "layer", "positions": "sinusoidal",
+}  # fmt: skip
 
 
 def params(
@@ -24,11 +31,11 @@ def params(
     d_ff: int | str | None = None,
     vocab: int | str | None = None,
     kv_heads: int | str | None = None,
-    shape: str = "decoder",
-    activation: str = "relu",
-    norm: str = "layer",
-    positions: str = "sinusoidal",
-    max_length: int | str = 512,
+    shape: str | None = None,
+    activation: str | None = None,
+    norm: str | None = None,
+    positions: str | None = None,
+    max_length: int | str | None = None,
     no_bias: bool = False,
     untied: bool = False,
 ) -> Solution:
@@ -40,15 +47,30 @@ def params(
         name: defaults[name] if size is None else whole(size, name) for name, size in sizes.items()
     }
     chosen["kv_heads"] = None if kv_heads is None else whole(kv_heads, "kv_heads")
-    chosen["max_length"] = whole(max_length, "max_length")
-    chosen |= {"shape": shape, "activation": activation, "norm": norm, "positions": positions}
+    words = {"shape": shape, "activation": activation, "norm": norm, "positions": positions}
+    asked = no_bias or untied or any(w is not None for w in (*words.values(), kv_heads, max_length))
+    chosen |= {name: _DEFAULTS[name] if word is None else word for name, word in words.items()}
+    chosen["max_length"] = 512 if max_length is None else whole(max_length, "max_length")
+    if max_length is not None and chosen["positions"] != "learned":
+        raise InputError(
+            f"max_length = {max_length}: only learned positions have a row for each; "
+            f"choose positions learned, or leave max_length out"
+        )
     chosen |= {"head": "language", "bias": not no_bias, "tied": not untied}
-    if shape == "encoder":  # it cannot write words; the smallest head there is
+    if chosen["shape"] == "encoder":  # it cannot write words; the smallest head there is
         chosen |= {"head": "tag", "outputs": 2}
-    config = TransformerConfig(**chosen)
+    try:
+        config = TransformerConfig(**chosen)
+    except ConfigError as error:
+        raise ConfigError(*(_own_words(mistake) for mistake in error.mistakes)) from None
     with torch.device("meta"):  # shapes without memory: the largest model is counted at once
         model = build(config)
-    return _solution(config, model, example)
+    return _solution(config, model, example, asked)
+
+
+def _own_words(mistake: str) -> str:
+    """A message without what pydantic puts before the words of a validator."""
+    return re.sub("value error, ", "", mistake, flags=re.IGNORECASE)
 
 
 class _Counter:
@@ -66,8 +88,8 @@ class _Counter:
         )  # fmt: skip
 
 
-def _solution(config: TransformerConfig, model: Network, example: bool) -> Solution:
-    board = Board(0)
+def _solution(config: TransformerConfig, model: Network, example: bool, asked: bool) -> Solution:
+    board = Board(1)  # all numbers are whole
     d, h, d_ff = config.d_model, config.heads, config.d_ff or 4 * config.d_model
     names = {r"d_{\mathrm{model}}": d, "h": h, "N": config.layers}
     names |= {r"d_{\mathrm{ff}}": d_ff, "|V|": config.vocab}
@@ -80,14 +102,16 @@ def _solution(config: TransformerConfig, model: Network, example: bool) -> Solut
         _layer(counter, config, stack, which if len(stacks) > 1 else "")
     board.section = "The whole model"
     _whole(counter, config, model, stacks)
-    return Solution(
+    return board.solution(
         title="Counting the parameters of a Transformer",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
         notes=("every result is counted on the model that would be trained, not on the formula.",),
         closing=f"{model.parameters_count:,} parameters in all.",
-        next="translucid work params --d-model 512 --heads 8 --layers 6 --shape encoder-decoder",
+        next="translucid work params --kv-heads 4 --activation swiglu --norm rms"
+        if config.shape == "encoder-decoder"
+        else "translucid work params --shape encoder-decoder",
+        more="" if config.shape == "encoder-decoder" else "--shape encoder-decoder",
         example=example,
+        asked=asked,
     )
 
 
@@ -180,7 +204,7 @@ def _attention(counter: _Counter, config: TransformerConfig, part: Any) -> None:
             biases,
         )
     counter.step(
-        "Self-attention: projections, output and biases",
+        f"Self-attention: projections{', output and biases' if biases else ' and output'}",
         r"P_{\mathrm{att}}",
         "P_{QKV} + P_O" + (" + P_b" if biases else ""),
         f"{written(qkv.weight.numel())} + {written(d * d)}"
@@ -244,9 +268,12 @@ def _whole(
     last = _size(*(stack.final_norm for stack in stacks))
     rest = model.parameters_count - sum(terms) - last
     if last:
-        each = last // d
+        two = len(stacks) > 1
+        each = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
         counter.step(
-            "Final norm: after the last layer",
+            "Final norms: two, after the last layer of the encoder and of the decoder"
+            if two
+            else "Final norm: after the last layer",
             r"P_{\mathrm{final}}",
             rf"{each} \cdot d_{{\mathrm{{model}}}}",
             rf"{each} \cdot {written(d)}",

@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.glass.notation import number
+from translucid.glass.content import Table, plain
+from translucid.glass.names import Missing
 from translucid.glass.numbers import Numbers, matrix, scalar, shape, vector, whole, wholes
-from translucid.glass.solution import Solution, Table, plain
+from translucid.glass.solution import Solution
 from translucid.glass.worked.board import Board
 from translucid.parts.attention import attend
 from translucid.parts.positions import Rotary, Sinusoidal, period, rotate
 from translucid.trace import Trace
 
 EXAMPLE_Q, EXAMPLE_K, EXAMPLE_PAIRS = "1 2 -1 0.5", "0.5 -1 2 1", "5 2; 105 102; 2 5"
+_SHOWN = 16  # rows or columns of a table; --format json has all
 
 
 def positions(
@@ -22,7 +24,7 @@ def positions(
     positions: str | list[int] | Tensor | None = None,
     *,
     count: int | str | None = None,
-    base: Numbers = 10000.0,
+    base: Numbers | None = None,
     rotary: bool = False,
     q: Numbers | None = None,
     k: Numbers | None = None,
@@ -34,11 +36,15 @@ def positions(
     With `rotary`, a query and a key are turned by their positions instead: `pairs` has one row
     (position of the query, position of the key) for each score.
     """
-    root = scalar(base, "base").item()
+    root = 10000.0 if base is None else scalar(base, "base").item()
+    asked = rotary or base is not None
     if root <= 1:
         raise InputError(f"base = {root:g}: must be larger than 1, such as 10000")
     if rotary:
-        return _rotary(root, q, k, pairs, digits, _unused(d, positions, count))
+        stray = _unused(d, positions, count)
+        if stray is not None:
+            raise InputError(f"{stray} is for sinusoidal positions; rotary takes q, k and pairs")
+        return _rotary(root, q, k, pairs, digits)
     for name, given in (("q", q), ("k", k), ("pairs", pairs)):
         if given is not None:
             raise InputError(f"{name} is for rotary positions; add rotary, or leave {name} out")
@@ -52,7 +58,7 @@ def positions(
         where = wholes(positions, "positions")
     else:
         where = list(range(3 if count is None else whole(count, "count")))
-    return _sinusoidal(width, where, root, digits, example)
+    return _sinusoidal(width, where, root, digits, example, asked)
 
 
 def _unused(d: object, positions: object, count: object) -> str | None:
@@ -60,7 +66,9 @@ def _unused(d: object, positions: object, count: object) -> str | None:
     return next((name for name, value in given.items() if value is not None), None)
 
 
-def _sinusoidal(d: int, where: list[int], base: float, digits: int, example: bool) -> Solution:
+def _sinusoidal(
+    d: int, where: list[int], base: float, digits: int, example: bool, asked: bool
+) -> Solution:
     places = torch.tensor([where])  # (1, length)
     trace, scope = Trace(), Trace()
     Rotary(d, base).angles(places, trace.at("positions"))  # the same angles, written down
@@ -70,36 +78,36 @@ def _sinusoidal(d: int, where: list[int], base: float, digits: int, example: boo
     angles, encoding = trace["positions.angles"][0], scope["positions.encoding"][0]
     board = Board(digits)
     board.state("d", str(d))
-    board.state("b", number(base, digits), name="base")
+    board.state("b", board.writer.number(base), name="base")
     board.state("p", ", ".join(str(p) for p in where), name="positions")
 
     pairs = range(d // 2)
     board.table(
         "",
-        _table([rf"$\theta_{{{i}}}$" for i in pairs], where, angles, digits),
+        _table(board, [rf"$\theta_{{{i}}}$" for i in pairs], where, angles),
         name="positions.angles",
         value=plain(angles),
         note="Pair by pair, $p$ is divided by "
-        + ", ".join(f"${number(base ** (2 * i / d), digits)}$" for i in pairs[:8])
-        + (" ..." if d > 16 else "")
+        + ", ".join(board.number(base ** (2 * i / d)) for i in pairs[:8])
+        + (" and so on" if d > 16 else "")
         + ".",
     )
     titles = [rf"$\{f} \theta_{{{i}}}$" for i in pairs for f in ("sin", "cos")]
     board.table(
         "Encoding: sine in the even columns, cosine in the odd ones",
-        _table(titles, where, encoding, digits),
+        _table(board, titles, where, encoding),
         name="positions.encoding",
         value=plain(encoding),
         note=r"$\mathrm{PE}(p, 2i) = \sin \theta_i$ and $\mathrm{PE}(p, 2i + 1) = \cos \theta_i$; "
         "every row has length "
-        rf"$\sqrt{{d/2}} = {number(math.sqrt(d / 2), digits)}$.",
+        rf"$\sqrt{{d/2}} = {board.writer.number(math.sqrt(d / 2))}$.",
     )
     periods = [period(i, d, base) for i in pairs]
     board.table(
         "Periods: how many positions one turn takes, $T_i = 2\\pi\\,b^{2i/d}$",
         Table(
             ("pair $i$", "period $T_i$"),
-            tuple((str(i), f"${number(t, digits)}$") for i, t in enumerate(periods)),
+            _inner([(str(i), board.number(t)) for i, t in enumerate(periods)]),
         ),
         name="periods",
         value=list(periods),
@@ -116,22 +124,33 @@ def _sinusoidal(d: int, where: list[int], base: float, digits: int, example: boo
         note=r"$G_{pq} = \sum_i \cos((p - q)\,b^{-2i/d})$: the same on every diagonal, "
         "so only the distance counts.",
     )
-    return Solution(
+    return board.solution(
         title=f"Sinusoidal positions of {d} numbers",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
         closing="The dot product of two positions depends on their distance alone.",
         next="translucid work positions --rotary",
         example=example,
+        asked=asked,
     )
 
 
-def _table(columns: list[str], where: list[int], values: Tensor, digits: int) -> Table:
-    rows = tuple(
-        (str(p), *(f"${number(v, digits)}$" for v in row))
-        for p, row in zip(where, values.tolist(), strict=True)
-    )
-    return Table(("$p$", *columns), rows)
+def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> Table:
+    """One row for each position; of very many columns, the first and the last."""
+    shown = [*range(len(columns))]
+    if len(shown) > _SHOWN:
+        shown = [*shown[: _SHOWN - 1], shown[-1]]
+    rows = [["$p$", *(columns[i] for i in shown)]]
+    for p, row in zip(where, values.tolist(), strict=True):
+        rows.append([str(p), *(board.number(row[i]) for i in shown)])
+    if len(columns) > _SHOWN:
+        rows = [[*row[:-1], "…", row[-1]] for row in rows]
+    return Table(tuple(rows[0]), _inner([tuple(row) for row in rows[1:]]))
+
+
+def _inner(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Of very many rows, the first and the last."""
+    if len(rows) <= _SHOWN:
+        return tuple(rows)
+    return (*rows[: _SHOWN - 1], tuple("…" for _ in rows[0]), rows[-1])
 
 
 def _rotary(
@@ -140,13 +159,10 @@ def _rotary(
     k: Numbers | None,
     pairs: Numbers | None,
     digits: int,
-    stray: str | None,
 ) -> Solution:
-    if stray is not None:
-        raise InputError(f"{stray} is for sinusoidal positions; rotary takes q, k and pairs")
-    example = q is None and k is None and pairs is None
     if (q is None) != (k is None):
-        raise InputError(f"{'q' if q is None else 'k'} is missing: rotary needs q and k together")
+        missing = "q" if q is None else "k"
+        raise Missing(f"{missing} is missing: rotary needs q and k together", ("q", "k"))
     query = vector(EXAMPLE_Q if q is None else q, "q")
     key = vector(EXAMPLE_K if k is None else k, "k")
     if len(query) != len(key):
@@ -168,11 +184,11 @@ def _rotary(
     board = Board(digits)
     board.state("q", query)
     board.state("k", key)
-    board.state("b", number(base, digits), name="base")
+    board.state("b", board.writer.number(base), name="base")
     scores = [_turn(board, query, key, m, n, base) for m, n in places]
     board.section = "All pairs"
     rows = tuple(
-        (str(m), str(n), str(m - n), f"${number(s, digits)}$")
+        (str(m), str(n), str(m - n), board.number(s))
         for (m, n), s in zip(places, scores, strict=True)
     )
     board.table(
@@ -181,13 +197,12 @@ def _rotary(
         name="scores",
         value=list(scores),
     )
-    return Solution(
+    return board.solution(
         title="Rotary positions",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
         closing="The score depends on the offset alone, sign included; turning keeps every length.",
         next="translucid work positions --d 8 --count 5",
-        example=example,
+        example=q is None or pairs is None,
+        asked=True,
     )
 
 
@@ -213,7 +228,7 @@ def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> fl
             trace[f"{name}.positions.angles"][0, 0],
             trace[f"attention.rotated_{name}"][0, 0, 0],
         )
-        written = ", ".join(number(a, board.digits) for a in angle.tolist())
+        written = ", ".join(board.writer.number(a) for a in angle.tolist())
         board.point(
             f"attention.rotated_{name}",
             {name: x, f"rotated_{name}": after, "angles": written},

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.glass.numbers import Numbers, vector
+from translucid.glass.names import quoted
+from translucid.glass.numbers import Numbers, many, vector
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import Board
 from translucid.glass.worked.descent import check_rate
@@ -26,6 +27,16 @@ EXAMPLES: dict[str, dict[str, Numbers]] = {
     },
 }  # fmt: skip
 EXAMPLE_X = "1; -0.5; 2"
+_FULL = {  # the examples, with a loss and one step
+    "rnn": 'translucid work rnn --target "1 1" --rate 0.1',
+    "lstm": "translucid work lstm --target 1 --rate 0.1",
+    "gru": "translucid work gru --target 1 --rate 0.1",
+}
+_NEXT = {
+    "rnn": "translucid work lstm",
+    "lstm": "translucid work gru",
+    "gru": "translucid work attention",
+}
 
 
 def rnn(
@@ -35,14 +46,15 @@ def rnn(
     h0: Numbers | None = None,
     target: Numbers | None = None,
     rate: Numbers | None = None,
-    activation: str = "tanh",
+    activation: str | None = None,
     digits: int = 4,
 ) -> Solution:
     """h_t = act(W x_t + U h_{t-1} + b); one row of x for each step; weights {"W", "U", "b"}."""
-    if activation not in ("tanh", "relu"):
+    if activation not in (None, "tanh", "relu"):
         raise InputError(f"activation = {activation}: an RNN here has tanh or relu")
-    cell: CellName = "rnn" if activation == "tanh" else "rnn_relu"
-    return _solve(cell, x, weights, h0, None, target, rate, digits)
+    cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
+    asked = activation is not None
+    return _solve(cell, x, weights, h0, None, target, rate, digits, asked)
 
 
 def lstm(
@@ -81,6 +93,7 @@ def _solve(
     target: Numbers | None,
     rate: Numbers | None,
     digits: int,
+    asked: bool = False,
 ) -> Solution:
     kind = "rnn" if cell == "rnn_relu" else cell
     example = x is None and not weights and h0 is None and c0 is None
@@ -94,22 +107,25 @@ def _solve(
     last = exercise.read(part, trace)
     for t in range(len(exercise.x)):
         _time_step(board, exercise, trace, t)
-    closing = f"The last state is {', '.join(f'{v:.8g}' for v in last.tolist())}."
+    closing = f"The last state is {', '.join(board.number(v) for v in last.tolist())}."
     if goal is not None:
         closing = backward(board, exercise, part, trace, goal, speed)
-    return Solution(
-        title=f"{kind.upper()} with {_units(len(exercise.h0))} over {len(exercise.x)} steps",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
+    return board.solution(
+        title=f"{kind.upper()} with {_units(len(exercise.h0))} "
+        f"over {many(len(exercise.x), 'step')}",
         notes=_notes(cell),
         closing=closing,
-        next=f"translucid work {kind} --target 1 --rate 0.1"
-        if goal is None and len(exercise.h0) == 1
-        else {"rnn": "translucid work lstm", "lstm": "translucid work gru"}.get(
-            kind, "translucid work attention"
-        ),
+        next=_NEXT[kind] if goal is not None and speed is not None else _FULL[kind],
+        more=_more(goal, speed, len(exercise.h0)),
         example=example,
+        asked=asked or target is not None,
     )
+
+
+def _more(goal: Tensor | None, rate: Tensor | None, hidden: int) -> str:
+    if goal is None:
+        return f"--target {quoted(' '.join(['1'] * hidden))} --rate 0.1"
+    return "--rate 0.1" if rate is None else ""
 
 
 def _units(hidden: int) -> str:

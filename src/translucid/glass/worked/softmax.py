@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.glass.numbers import Numbers, vector, whole
+from translucid.glass.numbers import Numbers, many, vector, whole
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.parts import activations
@@ -17,7 +17,10 @@ EXAMPLE = "2 1 0"
 def softmax(
     x: Numbers | None = None, target: int | str | None = None, *, digits: int = 3
 ) -> Solution:
-    """Softmax of one row of numbers; with the index of the right entry (from 0), its loss too."""
+    """Softmax of one row of numbers; with the index of the right entry, its loss too.
+
+    The index counts from 0, as programs do; what the solution says counts entries from 1.
+    """
     example = x is None
     logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()
     right = None if target is None else _index(target, len(logits))
@@ -35,30 +38,28 @@ def softmax(
         if not (textbook and name == "softmax.shift"):
             board.point(name, values, absent=["shift"] if textbook else [])
     probabilities = trace["softmax.probabilities"][0]
-    best = int(probabilities.argmax())
-    closing = f"Entry {best} is the most likely, with probability {probabilities[best]:.{digits}f}."
+    closing = _likeliest(board, probabilities.detach())
     if right is not None:
         board.state("k", str(right), name="target")
         closing = _loss(board, logits, probabilities.detach(), right)
-    return Solution(
+    return board.solution(
         title="Softmax",
-        given=tuple(board.given),
-        steps=tuple(board.steps),
         notes=(STABLE if textbook else SHIFTED,),
         closing=closing,
-        next='translucid work softmax "2 1 0" --target 0'
+        next="translucid work softmax --target 0"
         if right is None
         else 'translucid work attention --x "1 0; 0 1; 1 1" --identity',
+        more="--target 0" if right is None else "",
         example=example,
+        asked=right is not None,
     )
 
 
 def _index(target: int | str, size: int) -> int:
     index = whole(target, "target", least=0)
     if index >= size:
-        raise InputError(
-            f"target = {index}: x has {size} numbers, so the target is one of 0 to {size - 1}"
-        )
+        allowed = "must be 0" if size == 1 else f"is one of 0 to {size - 1}"
+        raise InputError(f"target = {index}: x has {many(size)}, so the target {allowed}")
     return index
 
 
@@ -72,7 +73,7 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
         loss.detach(),
         {"p_k": probabilities[right]},
         name="loss",
-        note=f"The right entry is number {right}, counted from 0.",
+        note=f"The target {right} counts from 0, as programs do: it is entry {right + 1} of $x$.",
     )
     onehot = F.one_hot(torch.tensor(right), len(logits))
     board.step(
@@ -85,4 +86,15 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
         name="gradient",
         note="Going against the gradient raises the right entry and lowers all others.",
     )
-    return f"The loss is {loss.item():.8g}."
+    return f"The loss is {board.number(loss.item())}."
+
+
+def _likeliest(board: Board, probabilities: Tensor) -> str:
+    """The entries with the largest probability, counted from 1."""
+    largest = probabilities.max()
+    best = [i for i, p in enumerate(probabilities, 1) if torch.isclose(p, largest, rtol=1e-12)]
+    chance = board.number(largest.item())
+    if len(best) == 1:
+        return f"Entry {best[0]} is the most likely, with probability {chance}."
+    *others, last = (str(i) for i in best)
+    return f"Entries {', '.join(others)} and {last} are equally likely, at {chance} each."

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from translucid.catalogue import CATALOGUE
-from translucid.glass.notation import number
-from translucid.glass.solution import Table, plain
+from translucid.glass.content import Table, plain
 from translucid.glass.worked.board import Board
 from translucid.glass.worked.descent import compare, gradient, squared_loss, write_update
 from translucid.glass.worked.exercise import Exercise, symbol
@@ -42,7 +41,7 @@ def backward(
     for name in exercise.written:
         _weight(board, exercise, trace, name, sums, slopes[name])
     if rate is None:
-        return f"The loss is {loss.item():.8g}. {said}"
+        return f"The loss is {board.number(loss.item())}. {said}".strip()
 
     board.section = "One step of gradient descent"
     after = {n: w.detach().clone().requires_grad_() for n, w in exercise.weights.items()}
@@ -56,7 +55,7 @@ def backward(
     again = Trace()
     exercise.read(exercise.build({n: w.detach() for n, w in after.items()}), again)
     lower = squared_loss(board, *_last(exercise, again), goal, "y")
-    return f"{compare(loss, lower)} {said}"
+    return f"{compare(board, loss, lower)} {said}".strip()
 
 
 def _last(exercise: Exercise, trace: Trace) -> tuple[str, Tensor]:
@@ -100,7 +99,8 @@ def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str
     factor = sizes[0] / sizes[-1]
     verb = "shrinks" if factor < 1 else "grows"
     return (
-        f"From step {len(sizes)} back to step 1 the gradient {verb} to {factor:.3g} times its size."
+        f"From step {len(sizes)} back to step 1 the gradient {verb} to "
+        f"{board.number(factor)} times its size."
     )
 
 
@@ -166,10 +166,10 @@ def _inline(letter: str) -> str:
 
 
 def _one(board: Board, value: float) -> str:
-    return f"${number(value, board.digits, 0.0)}$"
+    return board.number(value, 0.0)
 
 
 def _row(board: Board, values: Tensor) -> str:
     """A small vector within a line."""
-    texts = [number(value, board.digits, 0.0) for value in values.tolist()]
+    texts = [board.writer.number(value, 0.0) for value in values.tolist()]
     return f"${texts[0]}$" if len(texts) == 1 else f"$({', '.join(texts)})$"

@@ -1,0 +1,104 @@
+"""What a worked solution holds: what was given, the steps, what to remember.
+
+Formulas are LaTeX. Titles, notes and table cells are plain text in which `$...$` holds LaTeX.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import Tensor
+
+_DOLLAR = "\ue010"  # a dollar sign that is one: in texts, $ begins and ends a formula
+
+Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a header; for what is no formula."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """One thing that the exercise states: X = ..."""
+
+    name: str
+    symbol: str
+    text: str = ""  # LaTeX
+    value: Value = None
+    table: Table | None = None  # instead of a formula; then the symbol is its heading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One line of the solution: formula, the formula with the numbers put in, the result."""
+
+    title: str
+    section: str = ""  # a heading is printed where it changes
+    name: str = ""  # of the trace point, or of the quantity
+    symbol: str = ""
+    formula: str = ""
+    numbers: str = ""
+    result: str = ""
+    value: Value = None  # the result in full precision
+    table: Table | None = None
+    note: str = ""
+
+    def sides(self) -> list[str]:
+        """The right-hand sides, one after the other, without repetition."""
+        sides: list[str] = []
+        for side in (self.formula, self.numbers, self.result):
+            if side and side not in sides:
+                sides.append(side)
+        return sides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A solution without a way to show it."""
+
+    title: str
+    given: tuple[Given, ...]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+    closing: str = ""  # the answer in a sentence
+    next: str = ""  # a command to try, complete
+    more: str = ""  # options to try: added to a command with these numbers, they show more
+    example: bool = False  # built-in numbers, because none were given
+    asked: bool = False  # options were given all the same
+
+    @property
+    def opening(self) -> str:
+        """Whose numbers these are, if not the reader's."""
+        if not self.example:
+            return ""
+        if self.asked:
+            return "The rest is a built-in example."
+        return "No numbers were given, so here is a built-in example."
+
+
+def literal(text: str) -> str:
+    """A reader's own words, in which $ has no meaning."""
+    return text.replace("$", _DOLLAR)
+
+
+def dollars(text: str, written: str) -> str:
+    """A finished text, with the dollar signs of `literal` as this kind of document writes them."""
+    return text.replace(_DOLLAR, written)
+
+
+def plain(value: Tensor) -> Value:
+    """A tensor as nested lists that JSON can hold: minus infinity becomes the text "-inf"."""
+    return _finite(value.tolist())
+
+
+def _finite(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
