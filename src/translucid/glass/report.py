@@ -129,7 +129,7 @@ def _worked(row: WorkedRow) -> str:
         )
     )
     return (
-        f"<h2>One row of attention, worked out</h2><p>Head {row.head + 1} of the last layer, while it "
+        f"<h2>One row of attention, worked out</h2><p>Head {row.head + 1} of the last layer, as it "
         f"writes “{html.escape(row.writes)}”. A score is query times key over √d_k; the largest is "
         f"taken off before the exponential, and their sum is {row.total:.3f}.</p><table><tr>"
         f"<th>English word</th><th>score</th><th>exp</th><th>weight</th></tr>{lines}</table>"
