@@ -44,8 +44,7 @@ class DataConfig(Config):
     input_columns: tuple[int | str, ...] = Field(default=(), strict=False)  # of regression
     target_columns: tuple[int | str, ...] = Field(default=(), strict=False)
     unit: Literal["line", "paragraph", "file"] = "line"  # of language modelling
-    max_length: int = Field(default=256, gt=1)  # tokens
-    too_long: Literal["truncate", "split", "skip"] = "truncate"
+    max_length: int = Field(default=256, gt=1)  # tokens; longer examples are left out, and counted
 
 
 class TokenizerConfig(Config):

@@ -15,6 +15,7 @@ import torch
 from translucid.data.batching import fit, plan_batches
 from translucid.errors import InputError, TranslucidError
 from translucid.models import Network, build
+from translucid.models.mlp import MLP
 from translucid.tasks.base import Batch, Score, Task
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
@@ -159,12 +160,13 @@ def _sizes(
 
 
 def _standardise(network: Network, task: Task[Any, Any], items: Sequence[Any]) -> None:
-    if isinstance(task, Regress) and (part := getattr(network, "standardise", None)) is not None:
-        part.fit(task.collate(items).inputs["x"])
+    """Measure the inputs of a regression, where the model asks for it."""
+    if isinstance(network, MLP) and network.standardise is not None:
+        network.standardise.fit(task.collate(items).inputs["x"])
 
 
 def pick_device(wanted: str) -> torch.device:
-    """auto: the first of cuda, mps, cpu that is there."""
+    """auto: a CUDA GPU if there is one, else the CPU."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -31,13 +31,12 @@ class TrainingConfig(Config):
     momentum: float = Field(default=0.9, ge=0, lt=1)  # of sgd
     clip_norm: float = Field(default=1.0, gt=0)  # longer gradients are cut to this length
     precision: Literal["float32", "bfloat16"] = "float32"
-    compile: bool = False
     ema: float | None = Field(default=None, gt=0, lt=1)  # average the weights with this memory
     evaluate_every: int = Field(default=500, gt=0)
     patience: int | None = Field(default=None, gt=0)  # stop after this many evaluations not better
     log_every: int = Field(default=20, gt=0)
     seed: int = Field(default=0, ge=0)
-    device: str = "auto"  # auto, cpu, cuda, cuda:1, mps
+    device: str = "auto"  # auto, cpu, cuda, cuda:1
 
 
 @dataclass(frozen=True)
