@@ -185,6 +185,15 @@ def test_wrong_numbers_are_explained() -> None:
         build(PerceptronConfig(inputs=1))([1.0])
 
 
+def test_a_model_that_labels_does_not_write() -> None:
+    config = TransformerConfig(shape="decoder", head="tag", outputs=2, vocab=9, d_model=8)
+    model = build(config)
+    with pytest.raises(
+        InputError, match=r"a model with head tag writes nothing; call model\(ids\)"
+    ):
+        model.step(torch.zeros(1, 1, dtype=torch.long), model.start(1, capacity=2))
+
+
 def test_build_wants_a_config() -> None:
     with pytest.raises(ConfigError, match=r"build\('gpt2'\): give a PerceptronConfig, MLPConfig"):
         build("gpt2")

@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from translucid.errors import InputError
 from translucid.models import inputs
 from translucid.models.heads import Classifier, Pooling, Tagger
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
@@ -158,14 +159,38 @@ class EncoderModel(Network):
         return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
 
 
-class DecoderModel(Network):
-    """Reads a text from left to right: a language model, or a causal classifier or tagger."""
+class Writer(Network):
+    """A network that can go on with a text, token by token."""
 
     config: SequenceConfig
+    decoder: Decoder
+    head: nn.Module
+    vocab: int  # of what it reads from left to right
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
+        inputs.check_trace(trace)
+        inputs.check_ids(tokens, real, self.vocab, "tokens")
+        if not isinstance(self.head, LanguageHead):
+            raise InputError(
+                f"a model with head {self.config.head} writes nothing; call model(ids)"
+            )
+        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
+        return self.head(outputs, trace.at("head"))
+
+
+class DecoderModel(Writer):
+    """Reads a text from left to right: a language model, or a causal classifier or tagger."""
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
         super().__init__()
-        self.config, self.decoder = config, decoder
+        self.config, self.decoder, self.vocab = config, decoder, config.vocab
         self.head = (
             LanguageHead(
                 decoder.d_output, config.vocab, tied=decoder.embedding if config.tied else None
@@ -186,24 +211,9 @@ class DecoderModel(Network):
         """A fresh state for `rows` texts of up to `capacity` tokens; hand it to `step`."""
         return self.decoder.start(rows, capacity, fixed=fixed)
 
-    def step(
-        self,
-        tokens: Tensor,
-        state: DecoderState,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
-        inputs.check_trace(trace)
-        inputs.check_ids(tokens, real, self.config.vocab, "tokens")
-        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
-        return self.head(outputs, trace.at("head"))
 
-
-class EncoderDecoderModel(Network):
+class EncoderDecoderModel(Writer):
     """Reads one text and writes another."""
-
-    config: SequenceConfig
 
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()
@@ -242,19 +252,6 @@ class EncoderDecoderModel(Network):
         """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
         memory = self._read(source, source_real, trace)
         return self.decoder.start(source.shape[0], capacity, memory, fixed=fixed)
-
-    def step(
-        self,
-        tokens: Tensor,
-        state: DecoderState,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-    ) -> Tensor:
-        """Logits (rows, queries, vocab) for the newest target tokens."""
-        inputs.check_trace(trace)
-        inputs.check_ids(tokens, real, self.vocab, "tokens")
-        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
-        return self.head(outputs, trace.at("head"))
 
     def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)

@@ -133,7 +133,12 @@ class MultiHead(nn.Module):
         self.kv_heads = kv_heads or heads
         self.d_head = d_model // heads
         self.scaled, self.dropout = scaled, dropout
+        self._make_projections(d_model, bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def _make_projections(self, d_model: int, bias: bool) -> None:
+        """The matrices that make queries, keys and values."""
+        raise NotImplementedError
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, self.d_head)).transpose(
@@ -150,17 +155,7 @@ class MultiHead(nn.Module):
 class SelfAttention(MultiHead):
     """Queries, keys and values from the same positions, by one fused projection."""
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        kv_heads: int | None = None,
-        *,
-        bias: bool = True,
-        scaled: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(d_model, heads, kv_heads, bias=bias, scaled=scaled, dropout=dropout)
+    def _make_projections(self, d_model: int, bias: bool) -> None:
         self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)
 
     def forward(
@@ -191,17 +186,7 @@ class CrossAttention(MultiHead):
     """Queries from the decoder, keys and values from a memory that does not change while
     decoding."""
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        kv_heads: int | None = None,
-        *,
-        bias: bool = True,
-        scaled: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(d_model, heads, kv_heads, bias=bias, scaled=scaled, dropout=dropout)
+    def _make_projections(self, d_model: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, d_model, bias=bias)
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
 
