@@ -112,6 +112,20 @@ def test_a_run_folder_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
 
 
+def test_a_label_that_training_never_saw_is_named_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("good\ta fine day\nbad\ta poor day\n" * 5)
+    (tmp_path / "valid.tsv").write_text("good\ta fine day\ngoood\tfine\n")
+    values = {
+        "task": {"kind": "classify"},
+        "data": {name: [str(tmp_path / f"{name}.tsv")] for name in ("train", "valid")},
+        "tokenizer": {"kind": "word"},
+        "model": SMALL["gru"],
+    }
+    with pytest.raises(InputError, match=r"valid.tsv:2: the model knows no label 'goood'; did you"):
+        train_recipe(recipe.parse(values), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     train_recipe(small("regress", "mlp"), tmp_path / "run", quiet=True)
     weights = tmp_path / "run/best/model.safetensors"

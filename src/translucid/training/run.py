@@ -61,8 +61,10 @@ def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[]
     examples = load_examples(recipe, journal.say)
     tokenizers = train_tokenizers(recipe, examples.train)
     labels = labels_of(recipe.task.kind, examples.train)
-    for part in (examples.valid, examples.test):
-        check_known_labels(recipe.task.kind, part, labels, "held-out data")
+    data = recipe.data
+    for part, files in ((examples.valid, data.valid), (examples.test, data.test)):
+        file = files[0] if files else "held-out examples"
+        check_known_labels(recipe.task.kind, part, labels, file)
     task = make_task(
         recipe.task.kind,
         tokenizers,
