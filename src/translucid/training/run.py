@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from translucid.data.batching import fit, plan_batches
-from translucid.errors import InputError, TranslucidError
+from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Batch, Score, Task
@@ -57,6 +57,11 @@ def train_recipe(
 
 def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[], bool]) -> Bundle:
     device = pick_device(recipe.training.device)
+    if recipe.training.optimizer == "muon" and device.type == "cpu":
+        raise ConfigError(
+            "training.optimizer = 'muon': torch's Muon works in bfloat16, which takes many seconds a "
+            "step on a CPU; use adamw, or a GPU"
+        )
     torch.manual_seed(recipe.training.seed)
     examples = load_examples(recipe, journal.say)
     tokenizers = train_tokenizers(recipe, examples.train)
