@@ -59,7 +59,7 @@ def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[]
     device = pick_device(recipe.training.device)
     if recipe.training.optimizer == "muon" and device.type == "cpu":
         raise ConfigError(
-            "training.optimizer = 'muon': torch's Muon works in bfloat16, which takes many seconds a "
+            "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
             "step on a CPU; use adamw, or a GPU"
         )
     torch.manual_seed(recipe.training.seed)
