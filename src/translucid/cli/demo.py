@@ -43,20 +43,20 @@ def demo(
 
     Example: translucid demo "The dog sees a cat."
     """
+    import json
     import shutil
 
     from translucid.data.toyland import Toyland
     from translucid.glass import report
     from translucid.tasks.translate import Translate
     from translucid.training import recipe
-    from translucid.training.examples import load_examples
     from translucid.training.model import Model, load
     from translucid.training.run import train_recipe
 
     if again:
         shutil.rmtree(out, ignore_errors=True)
     chosen = recipe.parse(RECIPE, overrides or ())
-    if (out / "best").exists():
+    if (out / "test.json").exists():
         typer.echo(f"{out} holds a trained model already; --again trains a new one")
         model = load(out)
     else:
@@ -64,11 +64,11 @@ def demo(
 
     task = model.task
     assert isinstance(task, Translate)
-    test = load_examples(chosen, lambda line: None).test[:500]
-    score = task.evaluate(model.network, [task.encode(record) for record in test])
+    result = json.loads((out / "test.json").read_text("utf-8"))  # training ended with this
+    score, signature = result["test"], result["notes"][0]
     typer.echo(
-        f"exact match on {len(test)} unseen sentences: {score.numbers['exact_match']:.1%}   "
-        f"BLEU {score.numbers['bleu']:.1f}   ({score.notes[0]})"
+        f"exact match on {result['examples']} unseen sentences: {score['exact_match']:.1%}   "
+        f"BLEU {score['bleu']:.1f}   ({signature})"
     )
     given = sentences or list(SENTENCES)
     unknown = [w for text in given for w in text.split() if task.source.unknown_rate([w])]
@@ -77,6 +77,6 @@ def demo(
     for text, answer in zip(given, model.translate(given), strict=True):
         typer.echo(f"  {text}\n  -> {answer}")
     shown = list(islice(Toyland().sentences("test"), 3))
-    page = report.write(out, model, shown, score.numbers, score.notes[0])
+    page = report.write(out, model, shown, score, signature)
     typer.echo(f"{out}: the model is in {out / 'best'}, the report in {page}")
     typer.echo(f'next: echo "The dog sees a cat." | translucid translate {out}')

@@ -61,9 +61,13 @@ def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     return " ".join(words), places
 
 
-def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """(first word, last word + 1, label) of each chunk in BIO or BIOES tags, as conlleval reads
-    them: an I- that continues nothing opens a chunk."""
+def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
+    """(first word, last word + 1, label) of each chunk in BIO or BIOES tags.
+
+    An I- that continues nothing of its own label opens a chunk, as conlleval reads it; with
+    `strict` it is no chunk.
+    """
+    opening = ("B", "S") if strict else ("B", "S", "I", "E")
     found: list[tuple[int, int, str]] = []
     start, open_label = 0, ""
     for i, tag in enumerate([*tags, "O"]):
@@ -71,7 +75,7 @@ def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
         if open_label and (mark not in ("I", "E") or label != open_label):
             found.append((start, i, open_label))
             open_label = ""
-        if mark in ("B", "S", "I", "E") and label and not open_label:
+        if mark in opening and label and not open_label:
             start, open_label = i, label
         if mark in ("S", "E") and open_label:
             found.append((start, i + 1, open_label))

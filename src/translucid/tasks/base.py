@@ -114,3 +114,13 @@ def in_batches(
             results[place] = result
     model.train(was_training)
     return results
+
+
+def summed_loss(model: nn.Module, items: Sequence[Item], task: Task[Any, Item]) -> float:
+    """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
+
+    def act(batch: Batch) -> list[float]:
+        total = float(cross_entropy(model(**batch.inputs), batch.targets))
+        return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
+
+    return float(sum(in_batches(model, items, task, act)))

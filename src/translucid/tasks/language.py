@@ -11,7 +11,7 @@ from translucid.data.packing import pack
 from translucid.data.records import Text
 from translucid.data.tokenizers import Tokenizer
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, summed_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,7 @@ class Language(Task[Text, LanguageItem]):
         )
 
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
-        def nats_of(batch: Batch) -> list[float]:
-            total = float(cross_entropy(model(**batch.inputs), batch.targets))
-            return [total] + [0.0] * (len(batch.lines) - 1)
-
-        nats = sum(in_batches(model, items, self, nats_of))
+        nats = summed_loss(model, items, self)
         tokens = sum(len(item.ids) for item in items)
         characters = sum(item.characters for item in items)
         return Score(

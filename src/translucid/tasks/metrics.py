@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from translucid.data.spans import chunks
+
 SpanMode = Literal["strict", "lenient"]
 
 
@@ -50,18 +52,7 @@ def spans(tags: Sequence[str], mode: SpanMode = "strict") -> list[Span]:
     strict: an entity begins with B-. An I- that continues nothing of its own label is no entity.
     lenient: such an I- begins an entity, as the CoNLL-2000 script has it.
     """
-    found: list[Span] = []
-    start, label = 0, ""  # the open entity; no label: none is open
-    for place, tag in enumerate([*tags, "O"]):
-        kind, _, name = tag.partition("-")
-        if kind == "I" and label and name == label:
-            continue
-        if label:
-            found.append(Span(start, place, label))
-            label = ""
-        if kind == "B" or (kind == "I" and mode == "lenient"):
-            start, label = place, name
-    return found
+    return [Span(*chunk) for chunk in chunks(tags, strict=mode == "strict")]
 
 
 def span_f1(

@@ -12,7 +12,16 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.generate import translate_batch
 from translucid.models.base import EncoderDecoderModel
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+from translucid.tasks.base import (
+    IGNORE,
+    Batch,
+    Score,
+    Task,
+    TaskName,
+    cross_entropy,
+    in_batches,
+    summed_loss,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class Translate(Task[Pair, TranslateItem]):
         )
 
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
-        nats = sum(in_batches(model, items, self, lambda batch: self._nats(model, batch)))
+        nats = summed_loss(model, items, self)
         tokens = sum(len(item.target) + 1 for item in items)
         written = self.predict(model, [item.source for item in items])
         gold = [self.target.decode(item.target) for item in items]
@@ -76,11 +85,6 @@ class Translate(Task[Pair, TranslateItem]):
             "loss": nats / max(tokens, 1),
         }
         return Score(numbers, (score.bleu_signature, score.chrf_signature))
-
-    def _nats(self, model: nn.Module, batch: Batch) -> list[float]:
-        """The loss without smoothing, put on the first item of the batch."""
-        total = float(cross_entropy(model(**batch.inputs), batch.targets))
-        return [total] + [0.0] * (len(batch.lines) - 1)
 
     def predict(
         self, model: nn.Module, sources: Sequence[list[int]], *, beams: int | None = None

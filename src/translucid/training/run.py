@@ -106,7 +106,11 @@ def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[]
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in score.numbers.items())
         journal.say("test: " + "  ".join([numbers, *score.notes]))
         (out / "test.json").write_text(
-            json.dumps({"test": score.numbers, "notes": score.notes}, indent=2) + "\n", "utf-8"
+            json.dumps(
+                {"test": score.numbers, "notes": score.notes, "examples": len(items[2])}, indent=2
+            )
+            + "\n",
+            "utf-8",
         )
     return best
 
