@@ -63,10 +63,7 @@ def attend(
 
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    mask = layout.mask
-    if layout.causal:
-        slots = torch.arange(q.shape[2], device=q.device)
-        mask = masks.causal(slots, slots)[None, None]
+    mask = _mask(layout, q)
     if mask is None:
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=q.device)
 
@@ -79,6 +76,14 @@ def attend(
     masked = trace("masked", rescaled.masked_fill(~mask, -torch.inf))
     pattern = trace("pattern", softmax(masked, trace))
     return F.dropout(pattern, dropout) @ v
+
+
+def _mask(layout: Layout, q: Tensor) -> Tensor | None:
+    """The layout's mask, built where `causal` only names it."""
+    if not layout.causal:
+        return layout.mask
+    slots = torch.arange(q.shape[2], device=q.device)
+    return masks.causal(slots, slots)[None, None]
 
 
 def _attend_fused(
@@ -107,10 +112,7 @@ def _as_bias(layout: Layout, q: Tensor) -> Tensor:
     """Mask and bias as one tensor to add to the scores."""
     assert layout.bias is not None
     bias = layout.bias.to(q.dtype)
-    mask = layout.mask
-    if layout.causal:
-        slots = torch.arange(q.shape[2], device=q.device)
-        mask = masks.causal(slots, slots)
+    mask = _mask(layout, q)
     return bias if mask is None else bias.masked_fill(~mask, -torch.inf)
 
 
