@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.errors import ConfigError, nearest
 
@@ -24,6 +24,15 @@ class Config(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(*(_explain(d, type(self)) for d in error.errors())) from None
+
+
+def key(default: Any, meaning: str, **limits: Any) -> Any:
+    """A key of a configuration: its default, what it means, and the limits of its value.
+
+    The meaning is read by people who have not seen the code: it stands beside the key in every
+    recipe, in the tables of the documentation and in the JSON schema.
+    """
+    return Field(default=default, description=meaning, **limits)
 
 
 def _explain(detail: Any, config: type[BaseModel]) -> str:

@@ -12,7 +12,7 @@ padding. A family supplies an Encoder and a Decoder; the rest is here.
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from translucid.errors import InputError
@@ -20,7 +20,7 @@ from translucid.models import inputs
 from translucid.models.heads import Classifier, Pooling, Tagger
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
-from translucid.recipe import Config
+from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
@@ -35,17 +35,22 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
 class SequenceConfig(Config):
     """What every sequence model is told."""
 
-    shape: Shape
-    head: HeadName
-    vocab: int = Field(gt=0)  # of the source, or the only one
-    target_vocab: int | None = Field(
-        default=None, gt=0
-    )  # None: the source's vocabulary, embeddings shared
-    outputs: int | None = Field(default=None, gt=0)  # classes or tags
-    d_model: int = Field(default=256, gt=0)
-    dropout: float = Field(default=0.1, ge=0, lt=1)
-    tied: bool = True  # the output head uses the embedding table
-    pooling: Pooling = "mean"  # how a classifier makes one vector of many
+    shape: Shape = key(..., "what reads and what writes")
+    head: HeadName = key(..., "what is made of the outputs")
+    vocab: int = key(..., "words of the source, or of the only language", gt=0)
+    target_vocab: int | None = key(
+        None, "words of the target; not set: the source's, with one table for both", gt=0
+    )
+    outputs: int | None = key(None, "classes or tags", gt=0)
+    d_model: int = key(256, "numbers that stand for a word", gt=0)
+    dropout: float = key(0.1, "share of numbers set to 0 while training", ge=0, lt=1)
+    tied: bool = key(True, "the output head uses the embedding table")
+    pooling: Pooling = key("mean", "how a classifier makes one vector of many")
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens the model can read or write; None: as many as memory holds."""
+        return None
 
     @model_validator(mode="after")
     def _head_fits_shape(self) -> "SequenceConfig":

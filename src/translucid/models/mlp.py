@@ -6,7 +6,7 @@ Shapes: x (batch, inputs); outputs (batch, outputs).
 from itertools import pairwise
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from translucid.models import initialise, inputs
@@ -14,7 +14,7 @@ from translucid.models.base import Network
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
 from translucid.parts.norms import Standardise
-from translucid.recipe import Config
+from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -22,12 +22,12 @@ class MLPConfig(Config):
     """An MLP, in words and sizes; `hidden = ()` is one affine layer."""
 
     kind: Literal["mlp"] = "mlp"
-    inputs: int = Field(gt=0)
-    hidden: tuple[PositiveInt, ...] = Field(default=(64,), strict=False)
-    outputs: int = Field(default=1, gt=0)
-    activation: ActivationName = "relu"
-    residual: bool = False  # add the input of a hidden layer to its output where the sizes agree
-    standardise: bool = False  # measure the inputs' mean and deviation with `model.standardise.fit`
+    inputs: int = key(..., "numbers that come in", gt=0)
+    hidden: tuple[PositiveInt, ...] = key((64,), "width of each hidden layer", strict=False)
+    outputs: int = key(1, "numbers that come out", gt=0)
+    activation: ActivationName = key("relu", "of the hidden layers")
+    residual: bool = key(False, "add a hidden layer's input where the sizes agree")
+    standardise: bool = key(False, "measure the inputs' mean and deviation, and take them off")
 
 
 class MLP(Network):

@@ -6,12 +6,11 @@ Shapes: x (batch, inputs); outputs (batch,), 0 or 1.
 from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from translucid.models import inputs
 from translucid.models.base import Network
-from translucid.recipe import Config
+from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -19,7 +18,7 @@ class PerceptronConfig(Config):
     """A threshold unit with this many inputs."""
 
     kind: Literal["perceptron"] = "perceptron"
-    inputs: int = Field(gt=0)
+    inputs: int = key(..., "numbers that come in", gt=0)
 
 
 class Perceptron(Network):

@@ -7,7 +7,7 @@ after it.
 from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from translucid.models import initialise
@@ -16,6 +16,7 @@ from translucid.parts.alignment import AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding
 from translucid.parts.recurrent import CellName, Recurrent
+from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -23,12 +24,12 @@ class RecurrentConfig(SequenceConfig):
     """A recurrent model, in words and sizes."""
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: CellName = "lstm"
-    hidden: int = Field(default=256, gt=0)
-    layers: int = Field(default=1, gt=0)
-    bidirectional: bool = False  # of the encoder; a decoder reads from left to right
-    attention: Literal["none", AlignmentName] = "additive"  # of an encoder-decoder
-    forget_bias: float = 1.0  # of an LSTM, at the start of training
+    cell: CellName = key("lstm", "what happens at each word")
+    hidden: int = key(256, "numbers in the state", gt=0)
+    layers: int = key(1, "cells above one another", gt=0)
+    bidirectional: bool = key(False, "the encoder also reads from right to left")
+    attention: Literal["none", AlignmentName] = key("additive", "of an encoder-decoder")
+    forget_bias: float = key(1.0, "of an LSTM, at the start of training")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "RecurrentConfig":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from translucid.models import initialise
@@ -21,6 +21,7 @@ from translucid.parts.feedforward import GatedName, make_feedforward
 from translucid.parts.norms import NormName, make_norm
 from translucid.parts.positions import PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
+from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -28,22 +29,26 @@ class TransformerConfig(SequenceConfig):
     """A Transformer, in words and sizes."""
 
     kind: Literal["transformer"] = "transformer"
-    heads: int = Field(default=4, gt=0)
-    kv_heads: int | None = Field(default=None, gt=0)  # None: as many as heads
-    layers: int = Field(default=4, gt=0)
-    decoder_layers: int | None = Field(default=None, gt=0)  # None: as many as layers
-    d_ff: int | None = Field(default=None, gt=0)  # None: four times d_model
-    activation: Literal[ActivationName, GatedName] = "relu"
-    norm: NormName = "layer"
-    placement: Placement = "pre"
-    positions: PositionName = "sinusoidal"
-    max_length: int = Field(default=512, gt=0)  # the rows of a table of learned positions
-    rotary_base: float = Field(default=10000.0, gt=1)
-    rotary_scaling: float = Field(default=1.0, gt=0)
-    window: int | None = Field(default=None, gt=0)  # see only tokens nearer than this
-    scaled: bool = True  # divide the scores by sqrt(d_head)
-    bias: bool = True
-    count_padding: bool = False  # let padding into batch norm's statistics
+    heads: int = key(4, "attention heads; they share d_model", gt=0)
+    kv_heads: int | None = key(None, "heads of keys and values; not set: as heads", gt=0)
+    layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
+    decoder_layers: int | None = key(None, "layers of the decoder; not set: as layers", gt=0)
+    d_ff: int | None = key(None, "width of the feed-forward; not set: 4 d_model", gt=0)
+    activation: Literal[ActivationName, GatedName] = key("relu", "of the feed-forward")
+    norm: NormName = key("layer", "what keeps the numbers in scale")
+    placement: Placement = key("pre", "norm before or after each part")
+    positions: PositionName = key("sinusoidal", "how the order of words is told")
+    max_length: int = key(512, "rows of a table of learned positions", gt=0)
+    rotary_base: float = key(10000.0, "slowest turn of rotary positions", gt=1)
+    rotary_scaling: float = key(1.0, "divides the positions, for longer texts", gt=0)
+    window: int | None = key(None, "see only tokens nearer than this; not set: all", gt=0)
+    scaled: bool = key(True, "divide the scores by sqrt(d_head)")
+    bias: bool = key(True, "affine maps add a constant")
+    count_padding: bool = key(False, "let padding into batch norm's statistics")
+
+    @property
+    def longest(self) -> int | None:
+        return self.max_length if self.positions == "learned" else None
 
     @model_validator(mode="after")
     def _sizes_divide(self) -> "TransformerConfig":
