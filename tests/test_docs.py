@@ -20,6 +20,7 @@ import pytest
 
 from translucid.catalogue import CATALOGUE, formula
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
+from translucid.training.recipe import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -81,18 +82,25 @@ def trace_table() -> str:
 
 
 def test_the_tables_of_keys_are_the_configs() -> None:
-    assert (ROOT / "docs" / "models.md").read_text().endswith(key_tables())
+    for page in ("models", "training"):
+        tables = key_tables(page)
+        assert (ROOT / "docs" / f"{page}.md").read_text().endswith(tables), (
+            f"python -m tests.test_docs {page} writes the tables anew"
+        )
 
 
-def key_tables() -> str:
+def key_tables(page: str) -> str:
+    models = (TransformerConfig, RecurrentConfig, MLPConfig, PerceptronConfig)
+    titled = {config.__name__: config for config in models} if page == "models" else SECTIONS
     lines: list[str] = []
-    for config in (TransformerConfig, RecurrentConfig, MLPConfig, PerceptronConfig):
-        lines += ["", f"### {config.__name__}", "", "| key | allowed | default |"]
-        lines += ["| --- | --- | --- |"]
+    for title, config in titled.items():
+        lines += ["", f"### {title}", "", "| key | allowed | default | meaning |"]
+        lines += ["| --- | --- | --- | --- |"]
         for key, field in config.model_fields.items():
-            if key != "kind":
+            if key != "kind" or page == "training":
                 default = "must be given" if field.is_required() else f"`{field.default!r}`"
-                lines.append(f"| `{key}` | {allowed(field.annotation)} | {default} |")
+                words = (f"`{key}`", allowed(field.annotation), default, str(field.description))
+                lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -104,12 +112,15 @@ def allowed(annotation: object) -> str:
         if get_origin(part) is Literal:
             words += [f"`{choice!r}`" for choice in get_args(part)]
         elif get_origin(part) is tuple:
-            words.append("numbers in a tuple, such as `(64,)`")
+            several = "texts" if get_args(part)[0] is str else "numbers"
+            words.append(
+                f"{several} in a list, such as `{['a', 'b'] if several == 'texts' else [64]}`"
+            )
         elif part is not type(None):
-            names = {int: "whole number", float: "number", bool: "`True`, `False`"}
+            names = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
             words.append(names[part])
     return ", ".join(words)
 
 
 if __name__ == "__main__":  # the generated parts of the pages
-    print(trace_table() if sys.argv[1:] == ["trace"] else key_tables(), end="")
+    print(trace_table() if sys.argv[1] == "trace" else key_tables(sys.argv[1]), end="")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data import batching
-from translucid.data.batching import Piece, fit, pad, permutation, plan_batches
-from translucid.errors import ConfigError, InputError
+from translucid.data.batching import pad, permutation, plan_batches
+from translucid.errors import ConfigError
 
 one_side = st.lists(st.integers(0, 40), max_size=200)
 two_sides = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=200)
@@ -125,44 +125,6 @@ def test_the_order_is_fair() -> None:
     places = np.array([permutation(5, seed, 0) for seed in range(2000)])
     counts = np.array([[np.sum(places[:, i] == j) for j in range(5)] for i in range(5)])
     assert abs(counts - 400).max() < 100  # five standard deviations are 89
-
-
-# Items that are too long
-
-
-@given(st.lists(st.integers(0, 30)), st.integers(1, 12))
-def test_splitting_keeps_every_token(lengths: list[int], longest: int) -> None:
-    items = [[(i, j) for j in range(length)] for i, length in enumerate(lengths)]
-    fitted = fit(lengths, longest, "split")
-    slices = [items[p.item][p.start : p.stop] for p in fitted.pieces]
-    assert [t for s in slices for t in s] == [t for item in items for t in item]
-    assert all(len(s) <= longest for s in slices)
-    assert fitted.split == sum(length > longest for length in lengths)
-
-
-@given(st.lists(st.integers(0, 30)), st.integers(1, 12))
-def test_truncating_and_skipping_are_counted(lengths: list[int], longest: int) -> None:
-    over = sum(length > longest for length in lengths)
-    cut = fit(lengths, longest, "truncate")
-    assert [p.stop - p.start for p in cut.pieces] == [min(n, longest) for n in lengths]
-    assert (cut.truncated, cut.split, cut.skipped) == (over, 0, 0)
-    kept = fit(lengths, longest, "skip")
-    assert [p.item for p in kept.pieces] == [i for i, n in enumerate(lengths) if n <= longest]
-    assert (kept.truncated, kept.split, kept.skipped) == (0, 0, over)
-
-
-def test_pairs_that_are_too_long() -> None:
-    lengths = [(3, 9), (2, 2), (9, 1)]
-    assert fit(lengths, 4, "truncate").pieces == [Piece(0, 0, 4), Piece(1, 0, 2), Piece(2, 0, 4)]
-    skipped = fit(lengths, 4, "skip")
-    assert [p.item for p in skipped.pieces] == [1]
-    assert skipped.lines() == ["2 over-long items left out"]
-    with pytest.raises(ConfigError, match="pairs cannot be split; choose truncate or skip"):
-        fit(lengths, 4, "split")
-    with pytest.raises(InputError, match="item 0 has 9 tokens, above the limit of 4; choose trunc"):
-        fit(lengths, 4, "error")
-    with pytest.raises(ConfigError, match="longest = 0"):
-        fit(lengths, 0, "skip")
 
 
 # Tensors

@@ -14,6 +14,7 @@ from translucid.training.run import train_recipe
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "d_model": 16, "heads": 2, "layers": 1},
+    "still": {"kind": "transformer", "d_model": 16, "heads": 2, "layers": 1, "dropout": 0.0},
     "wide": {"kind": "transformer", "d_model": 64, "heads": 4, "layers": 1, "dropout": 0.0},
     "lstm": {"kind": "recurrent", "cell": "lstm", "d_model": 16, "hidden": 16},
     "gru": {"kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16},

@@ -16,7 +16,8 @@ import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import data, demo, doctor, train, use, work
+from translucid.cli import data, demo, doctor, info, recipe, tokenizer, train, use, work
+from translucid.cli.files import CommandWithFiles
 from translucid.errors import TranslucidError
 
 app = typer.Typer(
@@ -53,8 +54,12 @@ def options(
 app.command()(demo.demo)
 app.add_typer(work.app, name="work")
 app.add_typer(data.app, name="data")
-app.command()(train.train)
-app.command()(train.evaluate)
+app.add_typer(tokenizer.app, name="tokenizer")
+app.add_typer(recipe.app, name="recipe")
+app.command()(recipe.new)
+app.command(cls=CommandWithFiles)(train.train)
+app.command(cls=CommandWithFiles)(train.evaluate)
+app.command()(info.info)
 app.command()(use.translate)
 app.command()(use.classify)
 app.command()(use.tag)

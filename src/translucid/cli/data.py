@@ -33,5 +33,5 @@ def toyland(
 
     write_toyland(out, pairs, seed=seed, overwrite=overwrite)
     typer.echo(f"{out}: {pairs:,} training sentences; {out / 'README.txt'} says what is where")
-    files = f"--train {out / 'train.en'} --train {out / 'train.de'}"
+    files = f"--train {out / 'train.en'} {out / 'train.de'}"
     typer.echo(f"next: translucid train translate {files}")

@@ -20,7 +20,8 @@ EXTRAS = {
     "web": ["starlette", "uvicorn"],
     "notebook": ["anywidget"],
     "bench": ["transformers", "ctranslate2"],
-    "dev": ["pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "hatchling"],
+    "tensorboard": ["tensorboard"],
+    "dev": ["tensorboard", "pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "hatchling"],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]

@@ -8,14 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.errors import ConfigError, InputError
+from translucid.errors import ConfigError
 
 Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
 _MASK = (1 << 64) - 1
@@ -100,7 +99,7 @@ def _check_fits(padded: NDArray[np.int64], budget: int) -> None:
     if totals[worst] > budget:
         raise ConfigError(
             f"budget = {budget}: item {worst} alone has {totals[worst]:,} tokens; raise the budget "
-            "or shorten long items (see fit)"
+            "or leave out long items (data.max_length)"
         )
 
 
@@ -188,62 +187,6 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-class Piece(NamedTuple):
-    """A slice of an item: `sequence[start:stop]` for each of its sequences."""
-
-    item: int
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
-class Fitted:
-    pieces: list[Piece]
-    truncated: int = 0
-    split: int = 0
-    skipped: int = 0
-
-    def lines(self) -> list[str]:
-        counts = {"truncated": self.truncated, "split": self.split, "left out": self.skipped}
-        return [f"{n:,} over-long items {what}" for what, n in counts.items() if n]
-
-
-def fit(
-    lengths: Lengths, longest: int, rule: Literal["error", "truncate", "split", "skip"]
-) -> Fitted:
-    """What to do with items that have a side above `longest`. Only items with one length can be
-    split: the halves of a source and of a target need not belong together."""
-    if longest < 1:
-        raise ConfigError(f"longest = {longest}: must be at least 1")
-    pieces: list[Piece] = []
-    over = 0
-    for item, length in enumerate(lengths):
-        sides = (length,) if isinstance(length, int | np.integer) else tuple(length)
-        most = max(sides)
-        if most <= longest:
-            pieces.append(Piece(item, 0, int(most)))
-            continue
-        over += 1
-        if rule == "error":
-            raise InputError(
-                f"item {item} has {most:,} tokens, above the limit of {longest:,}; "
-                "choose truncate, split or skip, or raise the limit"
-            )
-        if rule == "split" and len(sides) > 1:
-            raise ConfigError("split: pairs cannot be split; choose truncate or skip")
-        if rule == "truncate":
-            pieces.append(Piece(item, 0, longest))
-        elif rule == "split":
-            starts = range(0, int(most), longest)
-            pieces += [Piece(item, s, min(s + longest, int(most))) for s in starts]
-    return Fitted(
-        pieces,
-        truncated=over if rule == "truncate" else 0,
-        split=over if rule == "split" else 0,
-        skipped=over if rule == "skip" else 0,
-    )
 
 
 def pad(

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
+from translucid.errors import ConfigError, InputError
 
 TaskName = Literal["regress", "language", "classify", "tag", "translate"]
 
@@ -45,6 +46,9 @@ class Score:
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
 
+    def line(self) -> str:
+        return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
+
 
 class Task(ABC, Generic[Record, Item]):
     """One task, with the vocabulary and labels it was given."""
@@ -60,6 +64,17 @@ class Task(ABC, Generic[Record, Item]):
     @abstractmethod
     def sizes(self, item: Item) -> tuple[int, ...]:
         """How many tokens the item takes on each side, for batching."""
+
+    @abstractmethod
+    def shorten(self, item: Item, longest: int) -> Item:
+        """The beginning of an item, no side above `longest` tokens, ended as items end."""
+
+    def split(self, item: Item, longest: int) -> list[Item]:
+        """The parts of a long item, where each can be learnt from by itself."""
+        raise ConfigError(
+            f"data.long = 'split': half an example of task {self.name} has no target of its own; "
+            "choose truncate or skip"
+        )
 
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> Batch:
@@ -91,6 +106,16 @@ def cross_entropy(
     spread = log_p.sum(dim=-1) - log_p[:, list(never)].sum(dim=-1)
     soft = -(spread / (logits.shape[-1] - len(never)))[targets != IGNORE].sum()
     return (1 - smoothing) * hard + smoothing * soft
+
+
+def check_length(tokens: int, longest: int | None, where: str) -> None:
+    """Refuse what is longer than the positions that a model has learned."""
+    if longest is not None and tokens > longest:
+        raise InputError(
+            f"{where}: {tokens:,} tokens, but this model has learned {longest:,} positions; "
+            "shorten the text, or train a model with a larger model.max_length or with "
+            "model.positions = rotary, sinusoidal or alibi"
+        )
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Classification: one label for a text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -43,6 +43,9 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def sizes(self, item: ClassifyItem) -> tuple[int, ...]:
         return (len(item.ids),)
+
+    def shorten(self, item: ClassifyItem, longest: int) -> ClassifyItem:
+        return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)

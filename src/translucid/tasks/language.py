@@ -35,17 +35,23 @@ class Language(Task[Text, LanguageItem]):
     def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0) -> None:
         self.tokenizer, self.smoothing = tokenizer, smoothing
 
+    @property
+    def start_id(self) -> int:
+        """What stands before a text: the end of the text before it, as in the rows of training.
+        A start of its own would be seen once in all rows, and never be learnt."""
+        return self.tokenizer.eos_id
+
     def encode(self, record: Text) -> LanguageItem:
         """One text by itself, between start and end."""
         ids = self.tokenizer.encode(record.text)
-        begun, ended = [self.tokenizer.bos_id, *ids], [*ids, self.tokenizer.eos_id]
+        begun, ended = [self.start_id, *ids], [*ids, self.tokenizer.eos_id]
         return LanguageItem(begun, ended, len(record.text) + 1, record.line)
 
     def rows(self, records: Sequence[Text], length: int) -> list[LanguageItem]:
         """All texts end to end, cut into rows of `length`; every token is a target once."""
         t = self.tokenizer
         documents = (t.encode_document(record.text) for record in records)
-        packed = pack(documents, length, bos=t.bos_id, eos=t.eos_id, pad_id=t.pad_id)
+        packed = pack(documents, length, bos=self.start_id, eos=t.eos_id, pad_id=t.pad_id)
         share = sum(len(record.text) + 1 for record in records) / max(int(packed.real.sum()), 1)
         return [
             LanguageItem(ids[real].tolist(), targets[real].tolist(), share * int(real.sum()), row)
@@ -54,6 +60,11 @@ class Language(Task[Text, LanguageItem]):
 
     def sizes(self, item: LanguageItem) -> tuple[int, ...]:
         return (len(item.ids),)
+
+    def shorten(self, item: LanguageItem, longest: int) -> LanguageItem:
+        share = min(longest / len(item.ids), 1.0)
+        ids, targets = item.ids[:longest], item.targets[:longest]
+        return LanguageItem(ids, targets, share * item.characters, item.line)
 
     def collate(self, items: Sequence[LanguageItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)

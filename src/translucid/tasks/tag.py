@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -49,6 +50,22 @@ class Tag(Task[Tagged, TagItem]):
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:
         return (len(item.ids),)
+
+    def shorten(self, item: TagItem, longest: int) -> TagItem:
+        return self._part(item, 0, longest)
+
+    def split(self, item: TagItem, longest: int) -> list[TagItem]:
+        """Cut before words, never inside one; of a word above the limit the beginning is kept."""
+        starts = [0]
+        for begin, end in pairwise([*item.firsts, len(item.ids)]):
+            if end - starts[-1] > longest and begin > starts[-1]:
+                starts.append(begin)
+        ends = [*starts[1:], len(item.ids)]
+        return [self._part(item, a, min(b, a + longest)) for a, b in zip(starts, ends, strict=True)]
+
+    def _part(self, item: TagItem, start: int, stop: int) -> TagItem:
+        firsts = [place - start for place in item.firsts if start <= place < stop]
+        return TagItem(item.ids[start:stop], item.tags[start:stop], firsts, item.line)
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)

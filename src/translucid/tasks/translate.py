@@ -1,7 +1,7 @@
 """Translation: read one sentence, write another."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -53,6 +53,12 @@ class Translate(Task[Pair, TranslateItem]):
 
     def sizes(self, item: TranslateItem) -> tuple[int, ...]:
         return len(item.source), len(item.target) + 1
+
+    def shorten(self, item: TranslateItem, longest: int) -> TranslateItem:
+        source = item.source[:-1][: longest - 1]
+        return replace(
+            item, source=[*source, self.source.eos_id], target=item.target[: longest - 1]
+        )
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_real = pad([item.source for item in items], self.source.pad_id)

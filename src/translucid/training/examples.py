@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from translucid.data import readers
@@ -50,7 +51,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     if not data.train:
         raise ConfigError("data.train: must be given, or data.toyland = 20000 for made-up examples")
     train, valid, test = (
-        read_records(task, files, data, say) if files else []
+        read_records(task, data.paths(files), data, say) if files else []
         for files in (data.train, data.valid, data.test)
     )
     if not valid:
@@ -105,20 +106,26 @@ def _reader(
         case "translate" if len(files) == 2:
             return readers.read_parallel(files[0], files[1], loading=loading)
         case "translate":
-            return readers.read_pairs(files[0], loading=loading)
+            return readers.read_pairs(
+                files[0], source=data.source_column, target=data.target_column, loading=loading
+            )
         case "language":
-            return readers.read_text(files[0], unit=data.unit, loading=loading)
+            return readers.read_text(
+                files[0], column=data.text_column, unit=data.unit, loading=loading
+            )
         case "classify":
             return readers.read_labelled(
                 files[0], text=data.text_column, label=data.label_column, loading=loading
             )
         case "tag":
-            return readers.read_tagged(files[0], loading=loading)
+            return readers.read_tagged(
+                files[0], words=data.words_column, tags=data.tags_column, loading=loading
+            )
         case "regress":
             return readers.read_numbers(
                 files[0],
                 inputs=data.input_columns or None,
-                targets=data.target_columns or None,
+                targets=data.output_columns or None,
                 loading=loading,
             )
 
@@ -128,6 +135,8 @@ def train_tokenizers(recipe: Recipe, train: Sequence[Record]) -> dict[str, Token
     task, options = recipe.task.kind, recipe.tokenizer
     if task == "regress":
         return {}
+    if options.folder is not None:
+        return _tokenizers_in(Path(options.folder))
     size = options.vocab if options.kind in ("bpe", "unigram", "word") else None
 
     def learn(texts: Iterable[str]) -> Tokenizer:
@@ -138,10 +147,19 @@ def train_tokenizers(recipe: Recipe, train: Sequence[Record]) -> dict[str, Token
             "source": learn(pair.source for pair in train),
             "target": learn(pair.target for pair in train),
         }
-    return {"tokenizer": learn(text for record in train for text in _texts(record))}
+    return {"tokenizer": learn(text for record in train for text in texts_of(record))}
 
 
-def _texts(record: Record) -> tuple[str, ...]:
+def _tokenizers_in(folder: Path) -> dict[str, Tokenizer]:
+    """A folder with one tokenizer, or with a folder for each language."""
+    sides = ("source", "target")
+    if all((folder / side).is_dir() for side in sides):
+        return {side: Tokenizer.load(folder / side) for side in sides}
+    return {"tokenizer": Tokenizer.load(folder)}
+
+
+def texts_of(record: Record) -> tuple[str, ...]:
+    """The texts of a record, source before target."""
     match record:
         case Text() | Labelled():
             return (record.text,)

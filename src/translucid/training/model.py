@@ -1,6 +1,6 @@
 """The object people hold: a trained model that translates, labels, writes, and can be seen into."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,18 +8,20 @@ from typing import Any
 import torch
 
 from translucid.data.batching import pad
+from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.generate import sample
 from translucid.errors import InputError
-from translucid.models.base import DecoderModel
-from translucid.tasks.base import Score, Task
+from translucid.models.base import DecoderModel, SequenceConfig
+from translucid.models.mlp import MLP
+from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate, TranslateItem
 from translucid.trace import Edit, Trace
-from translucid.training import bundle, recipe
+from translucid.training import bundle, recipe, shelf
 from translucid.training.bundle import Bundle
 from translucid.training.examples import check_known_labels, make_task, read_records
 from translucid.training.recipe import DataConfig
@@ -76,7 +78,7 @@ class Model:
         """The prompt and how it goes on; temperature 0 always takes the likeliest word."""
         task = self._as(Language)
         assert isinstance(self.network, DecoderModel)
-        ids = [task.tokenizer.bos_id, *task.tokenizer.encode(prompt)]
+        ids = [task.start_id, *task.tokenizer.encode(prompt)]
         device = next(self.network.parameters()).device
         written = sample(
             self.network,
@@ -89,21 +91,61 @@ class Model:
         )
         return task.tokenizer.decode([*ids[1:], *written])
 
+    def read_row(self, text: str, where: str) -> list[float]:
+        """The numbers of a line, separated by commas or spaces; `where` begins a message."""
+        self._as(Regress)
+        assert isinstance(self.network, MLP)
+        wanted, cells = self.network.config.inputs, text.replace(",", " ").split()
+        if len(cells) != wanted:
+            count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
+            raise InputError(
+                f"{where}: {count} in {text!r:.60}, but the model takes {wanted}; give that many, "
+                "separated by commas or spaces"
+            )
+        return [as_number(c, f"{where}: number {i}") for i, c in enumerate(cells, start=1)]
+
     def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
         """The outputs for each row of input numbers."""
         task = self._as(Regress)
         return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
 
-    def evaluate(self, *files: str, **columns: Any) -> Score:
-        """Scores on a file (for translation, two) in the format of the training data."""
-        records = read_records(self.task.name, files, DataConfig(**columns), lambda _: None)
+    def evaluate(
+        self, *files: str, say: Callable[[str], None] = lambda line: None, **columns: Any
+    ) -> Score:
+        """Scores on a file (for translation, two) in the format of the training data.
+
+        `say` is told, line by line, what was read and what was left out.
+        """
+        records = read_records(self.task.name, files, DataConfig(**columns), say)
         check_known_labels(self.task.name, records, self._bundle.labels, files[0])
-        items = (
-            self.task.rows(records, 256)
-            if isinstance(self.task, Language)
-            else [self.task.encode(record) for record in records]
-        )
+        if isinstance(self.task, Language):
+            rows = self.task.rows(records, min(self.longest or 256, 256))
+            return self.task.evaluate(self.network, rows)
+        items = [self.task.encode(record) for record in records]
+        for item in items:
+            check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
         return self.task.evaluate(self.network, items)
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens the model can read; None: as many as memory holds."""
+        config = self.network.config
+        return config.longest if isinstance(config, SequenceConfig) else None
+
+    def check_text(self, text: str, where: str) -> None:
+        """Refuse a text that is too long for the model; `where` begins the message."""
+        if self.longest is None:
+            return
+        match self.task:
+            case Translate() as task:
+                tokens = len(task.source.encode(text)) + 1
+            case Classify() as task:
+                tokens = len(task.encode_text(text))
+            case Tag() as task:
+                tokens = len(task.encode_words([text[a:b] for a, b in split_words(text)]).ids)
+            case _:
+                return
+        check_length(tokens, self.longest, where)
 
     def trace(
         self,
@@ -138,7 +180,7 @@ class Model:
                 words = [text[a:b] for a, b in split_words(text)]
                 return {"ids": pad([task.encode_words(words).ids], 0)[0]}
             case Language() as task:
-                return {"ids": pad([[task.tokenizer.bos_id, *task.tokenizer.encode(text)]], 0)[0]}
+                return {"ids": pad([[task.start_id, *task.tokenizer.encode(text)]], 0)[0]}
             case _:
                 return {"x": torch.tensor([[float(number) for number in text.split()]])}
 
@@ -177,5 +219,7 @@ def load(folder: str | Path, device: str = "cpu") -> Model:
 def train(
     path: str | Path, out: str | Path, overrides: Iterable[str] = (), *, quiet: bool = False
 ) -> Model:
-    """Train as a recipe file says, with `section.key=value` overrides; returns the best model."""
-    return Model(train_recipe(recipe.read(path, overrides), Path(out), quiet=quiet))
+    """Train as a recipe says: a TOML file or the name of a shipped one, with `section.key=value`
+    overrides. Returns the best model."""
+    chosen = recipe.read(shelf.find(path), overrides)
+    return Model(train_recipe(chosen, Path(out), quiet=quiet))

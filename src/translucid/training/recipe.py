@@ -9,56 +9,71 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import tomlkit
-from pydantic import Field
-
 from translucid.data.pipelines import Kind
 from translucid.errors import ConfigError, InputError
 from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.recipe import Config, unknown_key, with_overrides
+from translucid.recipe import Config, key, unknown_key, with_overrides
 from translucid.tasks.base import TaskName
 from translucid.training.trainer import TrainingConfig
 
 Paths = tuple[str, ...]
+Column = int | str | None
 
 
 class TaskConfig(Config):
     """What the model is for."""
 
-    kind: TaskName
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    kind: TaskName = key(..., "what the model is for")
+    label_smoothing: float = key(
+        0.0, "share of a target's mass that goes to all other classes", ge=0, lt=1
+    )
 
 
 class DataConfig(Config):
     """Where the examples are: the embedded toyland, or files."""
 
-    toyland: int | None = Field(default=None, gt=0)  # this many generated sentences
-    train: Paths = Field(default=(), strict=False)
-    valid: Paths = Field(default=(), strict=False)
-    test: Paths = Field(default=(), strict=False)
-    text_column: int | str | None = None
-    label_column: int | str | None = None
-    input_columns: tuple[int | str, ...] = Field(default=(), strict=False)  # of regression
-    target_columns: tuple[int | str, ...] = Field(default=(), strict=False)
-    unit: Literal["line", "paragraph", "file"] = "line"  # of language modelling
-    max_length: int = Field(default=256, gt=1)  # tokens; longer examples are left out, and counted
+    toyland: int | None = key(None, "make up this many sentences instead of reading files", gt=0)
+    folder: str = key("", "where the files are, unless their names begin with /")
+    train: Paths = key((), "one file; for translation two, or one table", strict=False)
+    valid: Paths = key((), "held out to choose the best model; not set: 5 % of train", strict=False)
+    test: Paths = key((), "for one score at the end", strict=False)
+    text_column: Column = key(None, "name or number (from 1) in a table")
+    label_column: Column = key(None, "of classification")
+    source_column: Column = key(None, "of translation from one table")
+    target_column: Column = key(None, "of translation from one table")
+    words_column: Column = key(None, "of tagging; not set: 1 in CoNLL files")
+    tags_column: Column = key(None, "of tagging; not set: 2 in CoNLL files")
+    input_columns: tuple[int | str, ...] = key(
+        (), "of regression; not set: all others", strict=False
+    )
+    output_columns: tuple[int | str, ...] = key(
+        (), "of regression; not set: the last", strict=False
+    )
+    unit: Literal["line", "paragraph", "file"] = key("line", "a text of language modelling")
+    max_length: int = key(256, "longest training example, in tokens; row of a language model", gt=1)
+    long: Literal["skip", "truncate", "split"] = key("skip", "what happens to longer ones; counted")
+
+    def paths(self, files: Paths) -> Paths:
+        """Where the files are."""
+        return tuple(str(Path(self.folder, file)) for file in files)
 
 
 class TokenizerConfig(Config):
     """How text becomes ids."""
 
-    kind: Kind = "bpe"
-    vocab: int = Field(default=8000, gt=0)
-    joint: bool = True  # one vocabulary for both languages of a translation
+    folder: str | None = key(None, "a tokenizer made before; not set: train one")
+    kind: Kind = key("bpe", "what a token is")
+    vocab: int = key(8000, "most tokens to tell apart; of bpe, unigram and word", gt=0)
+    joint: bool = key(True, "one vocabulary for both languages of a translation")
 
 
 class DecodingConfig(Config):
     """How text is written."""
 
-    beams: int = Field(default=4, gt=0)
+    beams: int = key(4, "drafts kept while a translation is written; 1 is greedy", gt=0)
 
 
 MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
@@ -75,6 +90,15 @@ FITTING: dict[TaskName, tuple[str, ...]] = {
 }
 # What the task and the data decide; a recipe does not say it.
 DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
+
+
+SECTIONS: dict[str, type[Config]] = {
+    "task": TaskConfig,
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}  # and "model", whose keys depend on its kind
 
 
 class Recipe(Config):
@@ -96,18 +120,11 @@ class Recipe(Config):
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
     values = with_overrides(values, overrides)
-    sections = {
-        "task": TaskConfig,
-        "data": DataConfig,
-        "tokenizer": TokenizerConfig,
-        "training": TrainingConfig,
-        "decoding": DecodingConfig,
-    }
     mistakes = [
         unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
     ]
     parsed: dict[str, Any] = {}
-    for name, config in sections.items():
+    for name, config in SECTIONS.items():
         try:
             parsed[name] = config(**values.get(name, {}))
         except ConfigError as error:
@@ -160,25 +177,11 @@ def read(
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(
-            f"there is no recipe {path}; give a TOML file, or one of the tasks {', '.join(FITTING)}"
-        ) from None
+        raise InputError(f"there is no recipe {path}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from None
     if data:
         values["data"] = {**values.get("data", {}), **data}
     return parse(values, overrides)
-
-
-def dump(recipe: Recipe) -> str:
-    """The recipe as TOML, every value spelled out."""
-    document = tomlkit.document()
-    for name in Recipe.model_fields:
-        section = getattr(recipe, name)
-        values = section if isinstance(section, dict) else section.model_dump()
-        table = tomlkit.table()
-        for key, value in values.items():
-            if value is not None:  # TOML has no null: a key left out has its default
-                table.add(key, list(value) if isinstance(value, tuple) else value)
-        document.add(name, table)
-    return tomlkit.dumps(document)

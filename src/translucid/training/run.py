@@ -1,25 +1,26 @@
 """A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder.
 
-recipe.toml    the resolved recipe        metrics.jsonl, log.txt    what happened
+recipe.toml    the resolved recipe, every key explained
+metrics.jsonl, log.txt    what happened        test.json    the score at the end
 best/          the model with the best validation score        last/    the newest
+checkpoints/   further good ones, on request        tensorboard/    curves, on request
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from translucid.data.batching import fit, plan_batches
 from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
-from translucid.tasks.base import Batch, Score, Task
-from translucid.tasks.language import Language
+from translucid.tasks.base import Score, Task
 from translucid.tasks.regress import Regress
-from translucid.training import bundle
+from translucid.training import bundle, sizing
+from translucid.training.annotate import dump
 from translucid.training.bundle import Bundle
 from translucid.training.examples import (
     Examples,
@@ -27,10 +28,13 @@ from translucid.training.examples import (
     labels_of,
     load_examples,
     make_task,
+    texts_of,
     train_tokenizers,
 )
+from translucid.training.items import endless, epoch_plan, held_out_items, training_items
 from translucid.training.journal import Journal
-from translucid.training.recipe import Recipe, dump, shape_of
+from translucid.training.keeper import Keeper
+from translucid.training.recipe import Recipe, shape_of
 from translucid.training.trainer import Watchers, train
 
 
@@ -38,15 +42,22 @@ def train_recipe(
     recipe: Recipe,
     out: Path,
     *,
+    pick: bool = False,
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Bundle:
-    """Train as the recipe says, into a new folder, and return the best model."""
+    """Train as the recipe says, into a new folder, and return the best model.
+
+    With `pick`, keys that the recipe does not set are chosen to fit the data, and said.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; choose a folder with --out")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
-    journal = Journal(out, recipe.training.steps, quiet)
+    training = recipe.training
+    journal = Journal(out, training.steps, quiet=quiet, tensorboard=training.tensorboard)
     try:
-        return _train(recipe, out, journal, interrupted)
+        return _train(recipe, out, journal, pick, interrupted)
     except TranslucidError:
         if not (out / "last").exists():  # nothing was trained: leave no folder in the way
             shutil.rmtree(out)
@@ -55,7 +66,9 @@ def train_recipe(
         journal.close()
 
 
-def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[], bool]) -> Bundle:
+def _train(
+    recipe: Recipe, out: Path, journal: Journal, pick: bool, interrupted: Callable[[], bool]
+) -> Bundle:
     device = pick_device(recipe.training.device)
     if recipe.training.optimizer == "muon" and device.type == "cpu":
         raise ConfigError(
@@ -64,12 +77,16 @@ def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[]
         )
     torch.manual_seed(recipe.training.seed)
     examples = load_examples(recipe, journal.say)
+    if pick:
+        recipe = _pick_sizes(recipe, examples, device, journal)
     tokenizers = train_tokenizers(recipe, examples.train)
-    labels = labels_of(recipe.task.kind, examples.train)
     data = recipe.data
-    for part, files in ((examples.valid, data.valid), (examples.test, data.test)):
-        file = files[0] if files else "held-out examples"
-        check_known_labels(recipe.task.kind, part, labels, file)
+    others = ((examples.valid, data.valid), (examples.test, data.test))
+    ours = [record for part, files in others if not files for record in part]
+    labels = labels_of(recipe.task.kind, [*examples.train, *ours])  # all that is not a test
+    for part, files in others:
+        if files:
+            check_known_labels(recipe.task.kind, part, labels, data.paths(files)[0])
     task = make_task(
         recipe.task.kind,
         tokenizers,
@@ -77,76 +94,72 @@ def _train(recipe: Recipe, out: Path, journal: Journal, interrupted: Callable[[]
         smoothing=recipe.task.label_smoothing,
         beams=recipe.decoding.beams,
     )
-    items = [encode(task, records, recipe, journal.say) for records in _parts(examples)]
+    items = training_items(task, examples.train, data, journal.say)
+    valid, test = (held_out_items(task, part, data) for part in (examples.valid, examples.test))
+    _say_about(task, tokenizers, items, examples, recipe, journal)
     network = build(
         recipe.model_config_for(sizes=_sizes(recipe, task, examples, tokenizers, labels))
     )
     network.to(device)
-    _standardise(network, task, items[0])
+    _standardise(network, task, items)
     (out / "recipe.toml").write_text(dump(recipe), "utf-8")
     journal.say(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
         f"seed {recipe.training.seed}"
     )
+    keeper = Keeper(out, task, recipe.training.keep_best)
 
     def keep(step: int, score: Score, best: bool) -> None:
         journal.evaluated(step, score, best)
         facts = {"step": step, "valid": score.numbers}
-        now = Bundle(network, recipe.task.kind, tokenizers, labels, facts)
-        for folder in ("best", "last") if best else ("last",):
-            bundle.save(now, out / folder, card(now, score))
+        keeper.keep(Bundle(network, recipe.task.kind, tokenizers, labels, facts), score, best)
 
-    watchers = Watchers(journal.progress, keep, interrupted)
-    batches = endless(task, items[0], recipe)
-    train(network, task, batches, items[1], recipe.training, watchers)
+    watchers = Watchers(journal.progress, keep, interrupted, journal.say)
+    train(network, task, endless(task, items, recipe), valid, recipe.training, watchers)
+    if recipe.training.average_best:
+        keeper.try_average(valid, device, journal.say)
 
     best = bundle.load(out / "best", str(device))
-    if items[2]:
-        score = task.evaluate(best.network, items[2])
-        numbers = "  ".join(f"{name} {value:.4g}" for name, value in score.numbers.items())
-        journal.say("test: " + "  ".join([numbers, *score.notes]))
-        (out / "test.json").write_text(
-            json.dumps(
-                {"test": score.numbers, "notes": score.notes, "examples": len(items[2])}, indent=2
-            )
-            + "\n",
-            "utf-8",
-        )
+    if test:
+        score = task.evaluate(best.network, test)
+        journal.say("test: " + "  ".join([score.line(), *score.notes]))
+        result = {"test": score.numbers, "notes": score.notes, "examples": len(test)}
+        (out / "test.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     return best
 
 
-def _parts(examples: Examples) -> tuple[list[Any], list[Any], list[Any]]:
-    return examples.train, examples.valid, examples.test
+def _pick_sizes(
+    recipe: Recipe, examples: Examples, device: torch.device, journal: Journal
+) -> Recipe:
+    amount = sizing.measure(examples.train)
+    chosen, said = sizing.with_picks(recipe, sizing.pick(recipe, amount, device.type))
+    journal.expect(chosen.training.steps)
+    if said:
+        journal.say(f"picked for {amount.examples:,} examples with {amount.words:,} words:")
+        journal.say("  " + " ".join(said))
+        journal.say("  change any of them by writing it at the end of the command")
+    return chosen
 
 
-def encode(
-    task: Task[Any, Any], records: Sequence[Any], recipe: Recipe, say: Callable[[str], None]
-) -> list[Any]:
-    """Items no longer than the recipe allows; what was done to longer ones is said."""
-    longest = recipe.data.max_length
-    if not records:
-        return []
-    if isinstance(task, Language):
-        return list(task.rows(records, longest))
-    items = [task.encode(record) for record in records]
-    fitting = fit([task.sizes(item) for item in items], longest, "skip")
-    kept = sorted({piece.item for piece in fitting.pieces})
-    if len(kept) < len(items):
-        say(f"{len(items) - len(kept):,} of {len(items):,} have over {longest} tokens, left out")
-    return [items[i] for i in kept]
-
-
-def endless(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Iterator[Batch]:
-    """Epoch after epoch, each in its own order: a function of seed and epoch alone."""
-    sizes = [task.sizes(item) for item in items]
-    epoch = 0
-    while True:
-        plan = plan_batches(
-            sizes, recipe.training.batch_tokens, seed=recipe.training.seed, epoch=epoch
+def _say_about(
+    task: Task[Any, Any],
+    tokenizers: dict[str, Any],
+    items: Sequence[Any],
+    examples: Examples,
+    recipe: Recipe,
+    journal: Journal,
+) -> None:
+    """What people want to know before they wait: vocabulary, unknown words, padding."""
+    for name, tokenizer in tokenizers.items():
+        texts = [text for record in examples.valid for text in texts_of(record)]
+        if name in ("source", "target"):
+            texts = texts[name == "target" :: 2]
+        journal.say(
+            f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
+            f"{tokenizer.unknown_rate(texts):.2%}"
         )
-        for batch in plan.batches:
-            yield task.collate([items[i] for i in batch])
-        epoch += 1
+    for line in epoch_plan(task, items, recipe, 0).lines():
+        journal.say(f"an epoch: {line}")
 
 
 def _sizes(
@@ -184,13 +197,3 @@ def pick_device(wanted: str) -> torch.device:
         return torch.zeros((), device=wanted).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"training.device = {wanted!r}: {error}; try auto or cpu") from None
-
-
-def card(now: Bundle, score: Score) -> str:
-    """The model card."""
-    numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
-    return (
-        f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
-        f"{now.network.parameters_count:,} parameters.\n\nOn the validation data:\n\n{numbers}\n\n"
-        f"```\n{now.network.summary()}\n```\n"
-    )

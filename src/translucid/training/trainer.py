@@ -1,5 +1,6 @@
 """The training loop: one function, top to bottom, no callbacks that change what it computes."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -7,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import nn
 
 from translucid.errors import TrainingError
-from translucid.recipe import Config
+from translucid.recipe import Config, key
 from translucid.tasks.base import Batch, Score, Task
 from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
 
@@ -19,24 +19,30 @@ from translucid.training.optim import OptimizerName, ScheduleName, make_optimize
 class TrainingConfig(Config):
     """How to train: what the loop and the optimizer need to know."""
 
-    steps: int = Field(default=2000, gt=0)  # updates of the weights
-    minutes: float | None = Field(default=None, gt=0)  # stop after this time even if steps are left
-    batch_tokens: int = Field(default=4096, gt=0)  # tokens in a batch, padding counted
-    accumulate: int = Field(default=1, gt=0)  # batches per update
-    optimizer: OptimizerName = "adamw"
-    learning_rate: float = Field(default=1e-3, gt=0)
-    schedule: ScheduleName = "cosine"
-    warmup: int = Field(default=100, ge=0)  # steps
-    weight_decay: float = Field(default=0.01, ge=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)  # of sgd
-    clip_norm: float = Field(default=1.0, gt=0)  # longer gradients are cut to this length
-    precision: Literal["float32", "bfloat16"] = "float32"
-    ema: float | None = Field(default=None, gt=0, lt=1)  # average the weights with this memory
-    evaluate_every: int = Field(default=500, gt=0)
-    patience: int | None = Field(default=None, gt=0)  # stop after this many evaluations not better
-    log_every: int = Field(default=20, gt=0)
-    seed: int = Field(default=0, ge=0)
-    device: str = "auto"  # auto, cpu, cuda, cuda:1
+    steps: int = key(2000, "updates of the weights", gt=0)
+    minutes: float | None = key(None, "stop after this time even if steps are left", gt=0)
+    batch_tokens: int = key(4096, "tokens in a batch, padding counted", gt=0)
+    accumulate: int = key(1, "batches per update", gt=0)
+    optimizer: OptimizerName = key("adamw", "how a gradient becomes a step")
+    learning_rate: float = key(1e-3, "length of the longest steps", gt=0)
+    schedule: ScheduleName = key("cosine", "how the learning rate goes down")
+    warmup: int = key(100, "steps in which the learning rate goes up", ge=0)
+    weight_decay: float = key(0.01, "share of learning_rate by which weights shrink", ge=0)
+    momentum: float = key(0.9, "of sgd", ge=0, lt=1)
+    clip_norm: float = key(1.0, "longer gradients are cut to this length", gt=0)
+    precision: Literal["float32", "bfloat16"] = key(
+        "float32", "of the products; weights stay float32"
+    )
+    compile: bool = key(False, "fuse the model's kernels with torch.compile before training")
+    ema: float | None = key(None, "average the weights with this memory, such as 0.999", gt=0, lt=1)
+    evaluate_every: int = key(500, "steps between two looks at the validation data", gt=0)
+    patience: int | None = key(None, "stop after this many evaluations without a better one", gt=0)
+    keep_best: int = key(1, "models to keep; above 1, as checkpoints/step-N", gt=0)
+    average_best: bool = key(False, "try the mean of the kept models' weights as best model")
+    log_every: int = key(20, "steps between two lines of progress", gt=0)
+    tensorboard: bool = key(False, "also write the curves for TensorBoard")
+    seed: int = key(0, "of weights, order and dropout", ge=0)
+    device: str = key("auto", "auto, cpu, cuda, cuda:1")
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Progress:
     learning_rate: float
     targets_per_second: float
     seconds: float  # since the start
+    memory: int | None  # bytes at the highest point so far, of the GPU or else of the process
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Watchers:
     progress: Callable[[Progress], None]
     evaluated: Callable[[int, Score, bool], None]  # step, score, whether it is the best so far
     interrupted: Callable[[], bool] = lambda: False
+    say: Callable[[str], None] = lambda line: None
 
 
 def train(
@@ -81,6 +89,7 @@ def train(
     best = Best(task.higher_is_better, config.patience)
     began = marked = time.monotonic()
     loss_sum, target_sum = torch.zeros((), device=device), 0
+    called = Compiled(model, watchers.say) if config.compile else model
     model.train()
 
     for step in range(config.steps):
@@ -94,7 +103,7 @@ def train(
         targets = sum(batch.count for batch in micro)
         for batch in micro:
             with _precision(config, device):
-                loss = task.loss(model, batch)
+                loss = task.loss(called, batch)
             (loss / max(targets, 1)).backward()
             loss_sum += loss.detach()
         target_sum += targets
@@ -114,9 +123,8 @@ def train(
         if done % config.log_every == 0 or last:
             speed = target_sum / max(now - marked, 1e-9)
             mean = float(loss_sum) / max(target_sum, 1)
-            watchers.progress(
-                Progress(done, mean, float(norm), config.learning_rate * share, speed, now - began)
-            )
+            lr, memory = config.learning_rate * share, peak_memory(device)
+            watchers.progress(Progress(done, mean, float(norm), lr, speed, now - began, memory))
             loss_sum.zero_()
             marked, target_sum = now, 0
         if done % config.evaluate_every == 0 or last:
@@ -146,6 +154,43 @@ class Best:
     @property
     def stalled(self) -> bool:
         return self.patience is not None and self.waited >= self.patience
+
+
+class Compiled(nn.Module):
+    """The same model through torch.compile. Where that cannot work (no compiler, say) the first
+    call finds out, says so, and the plain model goes on."""
+
+    def __init__(self, model: nn.Module, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._call: Callable[..., torch.Tensor] = self._first_call
+        self._plain, self._say = [model], say  # in a list: its weights belong to one module only
+
+    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
+        return self._call(**inputs)
+
+    def _first_call(self, **inputs: torch.Tensor) -> torch.Tensor:
+        fast = torch.compile(self._plain[0].forward, dynamic=True)
+        try:
+            outputs = fast(**inputs)
+            self._call = fast
+        except Exception as error:
+            outputs = self._plain[0](**inputs)  # a fault of the model itself shows here
+            self._call = self._plain[0].__call__
+            reason = str(error).strip().splitlines()[0][:200]
+            self._say(f"torch.compile does not work here, going on without ({reason})")
+        return outputs
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes at the highest point so far, where the system tells."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 class Average:

@@ -1,0 +1,43 @@
+"""`translucid info`: what a model folder holds."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="A run or model folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Show a model's task, size, parts, vocabulary and scores.
+
+    Example: translucid info runs/toy
+    """
+    from translucid.training import bundle
+
+    held = bundle.load(model)
+    facts = {
+        "task": held.task,
+        "model": held.network.config.model_dump(mode="json"),
+        "parameters": held.network.parameters_count,
+        "tokenizers": {name: {"kind": t.kind, "tokens": len(t), "fingerprint": t.fingerprint}
+                       for name, t in held.tokenizers.items()},
+        "labels": held.labels,
+        **held.facts,
+    }  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"task        {held.task}")
+    typer.echo(f"parameters  {held.network.parameters_count:,}")
+    for name, tokenizer in held.tokenizers.items():
+        typer.echo(f"{name:<11} {tokenizer.kind}, {len(tokenizer):,} tokens")
+    if held.labels:
+        typer.echo(f"labels      {', '.join(held.labels)}")
+    if "step" in held.facts:
+        typer.echo(f"trained     {held.facts['step']:,} steps")
+    for name, value in held.facts.get("valid", {}).items():
+        typer.echo(f"validation  {name} {value:.4g}")
+    typer.echo(f"\n{held.network.summary()}")

@@ -1,0 +1,112 @@
+"""`translucid recipe ...` and `translucid new`: what a run can be told."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="List, show and check recipes.",
+    epilog="Example: translucid recipe list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Given = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
+]
+
+
+@app.command("list")
+def list_recipes(
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """List the shipped recipes.
+
+    Example: translucid recipe list --json
+    """
+    from translucid.training import shelf
+
+    found = shelf.entries()
+    if as_json:
+        rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in found]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    width = max(len(entry.name) for entry in found)
+    for entry in found:
+        typer.echo(f"{entry.name:<{width}}  {entry.title}")
+    typer.echo(f"\nnext: translucid recipe show {found[0].name}")
+
+
+@app.command()
+def show(recipe: Given, overrides: Overrides = None) -> None:
+    """Print a recipe with every key explained; a short file becomes a complete one.
+
+    Example: translucid recipe show toyland-tag-lstm > mine.toml
+    """
+    from translucid.training import shelf
+    from translucid.training.annotate import rewrite
+
+    path = shelf.find(recipe)
+    typer.echo(rewrite(path, overrides or ()), nl=False)
+
+
+@app.command()
+def check(recipe: Given, overrides: Overrides = None) -> None:
+    """Report all mistakes in a recipe at once, or say what it would train.
+
+    Example: translucid recipe check mine.toml model.heads=8
+    """
+    from translucid.errors import InputError
+    from translucid.training import recipe as recipes
+    from translucid.training import shelf
+
+    path = shelf.find(recipe)
+    found = recipes.read(path, overrides or ())
+    data = found.data
+    files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
+    missing = [file for file in files if not Path(file).exists()]
+    if missing and data.folder:
+        raise InputError(f"{path}: data.folder has no {', '.join(missing)}")
+    typer.echo(f"{path}: no mistake in it")
+    typer.echo(f"task {found.task.kind}, {found.model['kind']}, {found.training.steps:,} steps")
+    if missing:
+        typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
+    where = " --data FOLDER" if missing else ""
+    typer.echo(f"next: translucid train {recipe}{where}")
+
+
+@app.command()
+def schema() -> None:
+    """Print a JSON schema of recipes, for editors that complete and check TOML.
+
+    Example: translucid recipe schema > recipe.schema.json
+    """
+    from translucid.training.annotate import schema as recipe_schema
+
+    typer.echo(json.dumps(recipe_schema(), indent=2))
+
+
+def new(
+    task: Annotated[str, typer.Argument(help="regress, language, classify, tag or translate")],
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="Write this file; else print.")] = None,
+) -> None:
+    """Write a recipe to begin from, every key explained.
+
+    Example: translucid new tag model.kind=recurrent --out tagger.toml
+    """
+    from translucid.errors import InputError
+    from translucid.training import recipe as recipes
+    from translucid.training.annotate import dump
+
+    text = dump(recipes.parse({"task": {"kind": task}}, overrides or ()))
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    if out.exists():
+        raise InputError(f"{out} exists already; choose another name")
+    out.write_text(text, "utf-8")
+    typer.echo(f"{out}: a recipe for task {task}; set data.train in it, or data.toyland")
+    typer.echo(f"next: translucid recipe check {out}")

@@ -1,0 +1,102 @@
+"""`translucid tokenizer ...`: text to tokens, by itself."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from translucid.data.tokenizers import Tokenizer
+
+app = typer.Typer(
+    help="Train a tokenizer, or look at one.",
+    epilog="Example: translucid tokenizer train corpus.txt --out tok --kind bpe --vocab 8000",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def train(
+    files: Annotated[list[str], typer.Argument(help="Plain text; .gz and .xz are read directly.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    kind: Annotated[str, typer.Option(help="bpe, unigram, word, char or bytes")] = "bpe",
+    vocab: Annotated[int, typer.Option(min=1, help="Of bpe, unigram and word.")] = 8000,
+) -> None:
+    """Learn a vocabulary from text files.
+
+    Example: translucid tokenizer train train.en train.de --out tok --vocab 4000
+    """
+    import sys
+
+    from translucid.data.loading import Loading
+    from translucid.data.pipelines import Kind
+    from translucid.data.readers import read_text
+    from translucid.data.tokenizers import Tokenizer
+    from translucid.errors import InputError
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is not an empty folder; choose another with --out")
+    loadings = [Loading() for _ in files]
+    texts = (
+        record.text
+        for file, loading in zip(files, loadings, strict=True)
+        for record in read_text(file, loading=loading)
+    )
+    live = sys.stderr.isatty()
+
+    def progress(read: int) -> None:
+        if live:
+            print(f"\r{read:,} lines read", end="", file=sys.stderr, flush=True)
+
+    size = vocab if kind in ("bpe", "unigram", "word") else None
+    made = Tokenizer.train(cast(Kind, kind), texts, size, progress=progress)
+    if live:
+        print(file=sys.stderr)
+    for loading in loadings:
+        for line in loading.lines():
+            typer.echo(line, err=True)
+    made.save(out)
+    typer.echo(f"{out}: {made.kind}, {len(made):,} tokens, fingerprint {made.fingerprint[:12]}")
+    typer.echo(f'next: translucid tokenizer show {out} "some text"')
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="A tokenizer, model or run folder.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to split.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Tell what a tokenizer is, and how it splits a text.
+
+    Example: translucid tokenizer show runs/x "The dog sleeps."
+    """
+    for name, made in _tokenizers(folder).items():
+        facts = {"folder": name, "kind": made.kind, "tokens": len(made),
+                 "fingerprint": made.fingerprint}  # fmt: skip
+        split: list[dict[str, Any]] = [
+            {"text": text, "tokens": made.tokens(text), "ids": made.encode(text),
+             "unknown": made.unknown_rate([text])}
+            for text in texts or ()
+        ]  # fmt: skip
+        if as_json:
+            typer.echo(json.dumps(facts | {"texts": split}, ensure_ascii=False))
+            continue
+        typer.echo(f"{name}: {made.kind}, {len(made):,} tokens, fingerprint {made.fingerprint}")
+        for each in split:
+            unknown = f", {each['unknown']:.0%} unknown" if each["unknown"] else ""
+            typer.echo(f"{each['text']}\n  {len(each['tokens'])} tokens{unknown}")
+            for token, number in zip(each["tokens"], each["ids"], strict=True):
+                typer.echo(f"  {number:>6}  {token}")
+
+
+def _tokenizers(folder: Path) -> "dict[str, Tokenizer]":
+    """Those of a model, by their folders' names, or the one that the folder itself is."""
+    from translucid.data.tokenizers import Tokenizer
+
+    for place in (folder, folder / "best"):
+        names = [n for n in ("tokenizer", "source", "target") if (place / n).is_dir()]
+        if names:
+            return {name: Tokenizer.load(place / name) for name in names}
+    return {folder.name: Tokenizer.load(folder)}

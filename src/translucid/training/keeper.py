@@ -1,0 +1,78 @@
+"""Which models of a run stay on disk: the best, the newest, and on request a few good ones."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.tasks.base import Score, Task
+from translucid.training import bundle
+from translucid.training.bundle import Bundle
+
+
+class Keeper:
+    """Writes best/ and last/, and with `count` above 1 the best few as checkpoints/step-N/."""
+
+    def __init__(self, folder: Path, task: Task[Any, Any], count: int) -> None:
+        self._folder, self._task, self._count = folder, task, count
+        self._sign = 1 if task.higher_is_better else -1
+        self._kept: dict[Path, float] = {}  # folder: score, higher is better
+
+    def keep(self, now: Bundle, score: Score, best: bool) -> None:
+        for name in ("best", "last") if best else ("last",):
+            bundle.save(now, self._folder / name, card(now, score))
+        if self._count == 1:
+            return
+        place = self._folder / "checkpoints" / f"step-{now.facts['step']:06}"
+        self._kept[place] = self._sign * score.numbers[self._task.metric]
+        worst = min(self._kept, key=self._kept.__getitem__)
+        if len(self._kept) > self._count:
+            del self._kept[worst]
+            shutil.rmtree(worst, ignore_errors=True)
+        if place in self._kept:
+            bundle.save(now, place, card(now, score))
+
+    def try_average(
+        self, valid: Sequence[Any], device: torch.device, say: Callable[[str], None]
+    ) -> None:
+        """The mean of the kept models' weights becomes the best model if it scores better."""
+        if len(self._kept) < 2:
+            say("nothing to average: only one model was kept (training.keep_best)")
+            return
+        merged = average([bundle.load(place, str(device)) for place in self._kept])
+        score = self._task.evaluate(merged.network, valid)
+        best = max(self._kept.values())
+        better = self._sign * score.numbers[self._task.metric] > best
+        say(
+            f"mean of the {len(self._kept)} best, valid: {score.line()}  "
+            f"({'better: it becomes best/' if better else 'not better, left'})"
+        )
+        if better:
+            facts = merged.facts | {"valid": score.numbers, "averaged": len(self._kept)}
+            bundle.save(replace(merged, facts=facts), self._folder / "best", card(merged, score))
+
+
+def average(bundles: Sequence[Bundle]) -> Bundle:
+    """The newest bundle with the mean of all weights, taken in float64."""
+    newest = max(bundles, key=lambda each: int(each.facts["step"]))
+    states = [each.network.state_dict() for each in bundles]
+    means = {
+        name: torch.stack([state[name].double() for state in states]).mean(dim=0)
+        for name, weight in newest.network.state_dict().items()
+        if weight.is_floating_point()
+    }
+    newest.network.load_state_dict(newest.network.state_dict() | means)
+    return newest
+
+
+def card(now: Bundle, score: Score) -> str:
+    """The model card."""
+    numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
+    return (
+        f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
+        f"{now.network.parameters_count:,} parameters.\n\nOn the validation data:\n\n{numbers}\n\n"
+        f"```\n{now.network.summary()}\n```\n"
+    )

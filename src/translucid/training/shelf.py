@@ -1,0 +1,50 @@
+"""The recipes that come with the package, by name."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from translucid.errors import InputError, nearest
+from translucid.training.recipe import FITTING
+
+_PACKAGE = Path(__file__).parents[1]
+# Within an installed package, or beside `src` in the repository.
+FOLDER = next(f for f in (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes") if f.is_dir())
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    path: Path
+    title: str  # the first line of its comment
+
+
+def entries() -> list[Entry]:
+    """All shipped recipes, by name."""
+    paths = sorted(FOLDER.glob("*.toml"))
+    return [Entry(path.stem, path, header(path.read_text("utf-8"))[0]) for path in paths]
+
+
+def header(text: str) -> list[str]:
+    """The comment at the top of a recipe: what it is, and how to run it."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("#:"):  # a line for editors
+            lines.append(line.removeprefix("#").removeprefix(" "))
+    return lines or [""]
+
+
+def find(given: str | Path) -> Path:
+    """A recipe file, or the shipped recipe of that name."""
+    if Path(given).is_file():
+        return Path(given)
+    names = [entry.name for entry in entries()]
+    if str(given) in names:
+        return FOLDER / f"{given}.toml"
+    close = nearest(str(given), [*FITTING, *names])
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    raise InputError(
+        f"there is no recipe {given}; {hint}give a TOML file, a task ({', '.join(FITTING)}), or a "
+        "name that `translucid recipe list` shows"
+    )

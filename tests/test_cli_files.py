@@ -1,0 +1,29 @@
+"""`--train a b` is `--train a --train b`; nothing else is taken for a file."""
+
+import pytest
+
+from translucid.cli.files import spread
+
+TAKING = {"--train", "--valid", "--out", "--toyland"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("translate --train a b", "translate --train a --train b"),
+        ("translate --train a --train b", "translate --train a --train b"),
+        ("translate --train=a b", "translate --train=a --train b"),
+        ("--train a translate", "--train a translate"),
+        ("--train a translate b.c=d", "--train a translate b.c=d"),
+        ("t --train a b --valid c d --out x", "t --train a --train b --valid c --valid d --out x"),
+        ("t --train a b model.d=3 x.y=4", "t --train a --train b model.d=3 x.y=4"),
+        ("t --train a b model.d=3 --quiet", "t --train a --train b model.d=3 --quiet"),
+        ("t --out x y.z=1", "t --out x y.z=1"),
+        ("t --train - b", "t --train - --train b"),
+        ("t --quiet --train a b", "t --quiet --train a --train b"),
+        ("t --train a -- b", "t --train a -- b"),
+        ("t --train a/x.y=z.txt", "t --train a/x.y=z.txt"),
+    ],
+)
+def test_spread(typed: str, meant: str) -> None:
+    assert list(spread(typed.split(), {"--train", "--valid"}, TAKING)) == meant.split()

@@ -1,0 +1,78 @@
+"""Recipes for people: every key explained, and the explained text is the same recipe."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from translucid.training import annotate, recipe, shelf
+from translucid.training.recipe import FITTING, MODELS, SECTIONS, parse
+
+SHIPPED = shelf.entries()
+PAIRS = [(task, kind) for task, kinds in FITTING.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("task", "kind"), PAIRS)
+def test_the_explained_text_is_the_same_recipe(task: str, kind: str) -> None:
+    chosen = parse({"task": {"kind": task}, "model": {"kind": kind}}, ["training.ema=0.9"])
+    text = annotate.dump(chosen)
+    again = parse(tomllib.loads(text))
+    for name in SECTIONS:
+        assert getattr(again, name) == getattr(chosen, name), name
+    assert annotate.full_model(again) == annotate.full_model(chosen)
+    assert annotate.dump(again) == text
+    keys = [line for line in text.splitlines() if line and not line.startswith("[")]
+    assert all("  # " in line and not line.endswith("# None") for line in keys)
+
+
+def test_every_key_has_a_meaning() -> None:
+    for config in (*SECTIONS.values(), *MODELS.values()):
+        for name, field in config.model_fields.items():
+            assert field.description or name == "kind", f"{config.__name__}.{name}"
+
+
+@pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.name)
+def test_a_shipped_recipe_is_complete_and_explained(entry: shelf.Entry) -> None:
+    text = entry.path.read_text("utf-8")
+    assert annotate.rewrite(entry.path) == text, f"translucid recipe show {entry.name} writes it"
+    assert text.startswith("#:schema ./recipe.schema.json\n")
+    assert f"translucid train {entry.name}" in text, "the comment at the top says how to run it"
+    assert entry.title.endswith(".")
+
+
+def test_what_is_shipped() -> None:
+    names = {entry.name for entry in SHIPPED}
+    families = ("transformer", "lstm", "gru", "rnn")
+    for task in ("translate", "language", "classify", "tag"):
+        assert {f"toyland-{task}-{family}" for family in families} <= names
+    assert {
+        "toyland-regress-mlp", "multi30k-en-de", "multi30k-de-en", "tatoeba-de-en", "shakespeare",
+        "wikitext-2-lstm", "wikitext-2-transformer", "sst2", "trec", "ewt-pos", "uner-ewt",
+        "wnut17",
+    } <= names  # fmt: skip
+
+
+def test_the_schema_file_is_the_schema() -> None:
+    shipped = json.loads((shelf.FOLDER / "recipe.schema.json").read_text("utf-8"))
+    assert shipped == annotate.schema(), "translucid recipe schema > recipes/recipe.schema.json"
+
+
+def test_the_schema_knows_what_the_parser_knows() -> None:
+    """Sections, keys and choices are those of the configs; what the data decides is left out."""
+    found = annotate.schema()["properties"]
+    for name, config in SECTIONS.items():
+        assert set(found[name]["properties"]) == set(config.model_fields)
+        assert found[name]["additionalProperties"] is False
+    for family in found["model"]["anyOf"]:
+        kind = family["properties"]["kind"]["const"]
+        keys = set(MODELS[kind].model_fields) - set(recipe.DECIDED)
+        assert set(family["properties"]) == keys
+    assert found["training"]["properties"]["optimizer"]["enum"] == ["adamw", "adam", "sgd", "muon"]
+
+
+def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shelf.find("sst2") == shelf.FOLDER / "sst2.toml"
+    (tmp_path / "sst2").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert shelf.find("sst2") == Path("sst2")

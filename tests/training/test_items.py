@@ -1,0 +1,89 @@
+"""Examples longer than a recipe allows: left out, cut off or cut up, and always counted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translucid.data.records import Labelled, Pair, Tagged, Text
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import ConfigError, InputError
+from translucid.tasks.base import IGNORE
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.tag import Tag, TagItem
+from translucid.tasks.translate import Translate
+from translucid.training.items import held_out_items, training_items
+from translucid.training.recipe import DataConfig
+
+LETTERS = Tokenizer.train("char", ["abcdefghij "])
+LONG, SHORT = "abcdefghij" * 3, "abc"
+
+
+def items_of(task, records, **data):
+    said: list[str] = []
+    return training_items(task, records, DataConfig(**data), said.append), said
+
+
+def test_long_examples_are_left_out_and_counted() -> None:
+    task = Translate(LETTERS, LETTERS)
+    records = [Pair(LONG, SHORT, 1), Pair(SHORT, SHORT, 2), Pair(SHORT, LONG, 3)]
+    items, said = items_of(task, records, max_length=10)
+    assert [item.line for item in items] == [2]
+    assert said == [
+        "2 of 3 training examples have over 10 tokens: left out (data.max_length, data.long)"
+    ]
+    assert len(held_out_items(task, records, DataConfig(max_length=10))) == 3
+
+
+def test_what_is_cut_off_still_ends_as_it_should() -> None:
+    end = LETTERS.eos_id
+    (pair,), said = items_of(
+        Translate(LETTERS, LETTERS), [Pair(LONG, SHORT, 1)], max_length=10, long="truncate"
+    )
+    assert pair.source == [*LETTERS.encode(LONG[:9]), end]
+    assert pair.target == LETTERS.encode(SHORT)
+    assert said == [
+        "1 of 1 training examples have over 10 tokens: cut off there (data.max_length, data.long)"
+    ]
+    text = Labelled(LONG, "x", 1)
+    (item,), _ = items_of(Classify(LETTERS, ["x"]), [text], max_length=10, long="truncate")
+    assert item.ids == [LETTERS.bos_id, *LETTERS.encode(LONG[:8]), end]
+    (words,), _ = items_of(
+        Tag(LETTERS, ["O"]), [Tagged(("abc",) * 9, ("O",) * 9, 1)], max_length=10, long="truncate"
+    )
+    assert len(words.ids) == len(words.tags) == 10
+    assert all(place < 10 for place in words.firsts)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(2, 12))
+def test_a_sentence_is_cut_between_words_and_keeps_every_tag(
+    pieces: list[int], longest: int
+) -> None:
+    """Words of 1 to 9 pieces: each part fits, and put together they are the sentence."""
+    firsts = [sum(pieces[:i]) for i in range(len(pieces))]
+    ids = list(range(sum(pieces)))
+    tags = [firsts.index(i) if i in firsts else IGNORE for i in ids]
+    parts = Tag(LETTERS, ["O"]).split(TagItem(ids, tags, firsts, 7), longest)
+    assert all(0 < len(part.ids) <= longest for part in parts)
+    assert [part.tags[place] for part in parts for place in part.firsts] == list(range(len(pieces)))
+    assert all(part.firsts[0] == 0 for part in parts)
+    if max(pieces) <= longest:
+        assert [i for part in parts for i in part.ids] == ids
+
+
+def test_half_a_pair_teaches_nothing() -> None:
+    with pytest.raises(ConfigError, match=r"data.long = 'split': half an example of task translat"):
+        items_of(Translate(LETTERS, LETTERS), [Pair(LONG, SHORT, 1)], max_length=9, long="split")
+
+
+def test_when_nothing_fits_the_key_is_named() -> None:
+    with pytest.raises(InputError, match=r"all 1 training examples have over data.max_length = 9"):
+        items_of(Translate(LETTERS, LETTERS), [Pair(LONG, SHORT, 1)], max_length=9)
+
+
+def test_a_language_model_reads_everything_in_rows() -> None:
+    task = Language(LETTERS)
+    items, said = items_of(task, [Text(LONG, 1), Text(SHORT, 2)], max_length=8)
+    assert said == []
+    assert all(len(item.ids) <= 8 for item in items)
+    assert sum(len(item.targets) for item in items) == len(LONG) + len(SHORT) + 2

@@ -1,0 +1,37 @@
+"""What is picked for people who give only their files."""
+
+import pytest
+
+from translucid.data.records import Pair
+from translucid.training import sizing
+from translucid.training.recipe import parse
+
+
+def test_words_are_counted_on_both_sides() -> None:
+    amount = sizing.measure([Pair("a b", "c a d", 1), Pair("b", "b", 2)])
+    assert (amount.examples, amount.words, amount.words_known) == (2, 7, 4)
+
+
+def test_what_the_user_says_is_not_touched() -> None:
+    chosen = parse({"task": {"kind": "translate"}}, ["training.steps=40", "model.d_model=64"])
+    picks = sizing.pick(chosen, sizing.Amount(29_000, 700_000, 30_000), "cpu")
+    filled, said = sizing.with_picks(chosen, picks)
+    assert filled.training.steps == 40
+    assert filled.model["d_model"] == 64
+    assert filled.training.warmup <= 40, "the rest follows from what the user said"
+    assert not any("d_model" in word or "steps=" in word for word in said)
+    assert f"tokenizer.vocab={filled.tokenizer.vocab}" in said
+
+
+@pytest.mark.parametrize("task", ["translate", "language", "classify", "tag", "regress"])
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_any_amount_of_data_gets_a_valid_recipe(task: str, kind: str, device: str) -> None:
+    overrides = [] if task == "regress" else [f"model.kind={kind}"]
+    chosen = parse({"task": {"kind": task}}, overrides)
+    sizes = []
+    for words in (1, 10**3, 10**5, 10**6, 10**7, 10**9):
+        picks = sizing.pick(chosen, sizing.Amount(words // 10 + 1, words, words // 5 + 1), device)
+        filled, _ = sizing.with_picks(chosen, picks)  # parse checks it
+        sizes.append(filled.model.get("d_model", 0))
+    assert sizes == sorted(sizes), "more data, no smaller model"
