@@ -5,6 +5,7 @@
     ├── InputError                  numbers, text or files that cannot be used
     │   └── TokenizerMismatchError  a tokenizer other than the one the model was trained with
     ├── TrainingError               a run that cannot go on
+    │   └── Interrupted             a run that was asked to stop, and is saved
     └── TraceError                  a trace that was asked for something it cannot give
         ├── UnknownPointError       no such name, or a pattern that matched nothing
         └── TraceBudgetError        keeping this would take more memory than allowed
@@ -39,6 +40,10 @@ class TokenizerMismatchError(InputError):
 
 class TrainingError(TranslucidError):
     """A run that cannot go on."""
+
+
+class Interrupted(TrainingError):
+    """A run that was asked to stop, and is saved; the message says how to go on."""
 
 
 class TraceError(TranslucidError):

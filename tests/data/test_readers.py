@@ -501,7 +501,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
         "a.txt",
         "1\tx\n",
         {},
-        r"a\.txt: the name does not tell the format; say which of tsv, csv, jsonl",
+        r"a\.txt: the name does not tell the format; let it end in one of .tsv, .csv, .jsonl",
     ),
     "format without columns": (
         read_labelled,

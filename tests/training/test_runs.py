@@ -64,7 +64,8 @@ def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_
     for name, weight in trained.network.state_dict().items():
         assert torch.equal(weight, again.network.state_dict()[name]), name
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
-        "recipe.toml", "metrics.jsonl", "log.txt", "best", "last", "test.json"
+        "recipe.toml", "metrics.jsonl", "timing.jsonl", "log.txt", "best", "last", "state",
+        "test.json",
     }  # fmt: skip
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3]

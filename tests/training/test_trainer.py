@@ -11,7 +11,10 @@ from translucid.errors import TrainingError
 from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import IGNORE, Batch, Score, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
-from translucid.training.trainer import Average, Best, Progress, TrainingConfig, Watchers, train
+from translucid.training.average import Average
+from translucid.training.config import TrainingConfig
+from translucid.training.state import Best, State
+from translucid.training.trainer import Progress, Watchers, train
 
 TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "a day", "good bad"]
 RECORDS = [Labelled(text, "yes" if "good" in text else "no", i) for i, text in enumerate(TEXTS)]
@@ -29,7 +32,7 @@ def parts() -> tuple[Network, Classify, list[ClassifyItem]]:
 
 
 def silent(log: list[Progress] | None = None) -> Watchers:
-    return Watchers((log if log is not None else []).append, lambda step, score, best: None)
+    return Watchers((log if log is not None else []).append)
 
 
 def forever(task: Classify, items: list[ClassifyItem], size: int) -> Iterator[Batch]:
@@ -48,7 +51,7 @@ def test_micro_batches_of_unequal_length_are_one_batch(optimizer: str) -> None:
             evaluate_every=99, log_every=1,
         )  # fmt: skip
         log: list[Progress] = []
-        train(model, task, forever(task, items, size), items, config, silent(log))
+        train(State(model, config), task, forever(task, items, size), items, config, silent(log))
         results.append(([p.loss for p in log], model.state_dict()))
     for losses, weights in results[1:]:
         assert losses == pytest.approx(results[0][0], abs=1e-6)
@@ -65,23 +68,62 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_lines() -> No
         r"step 0: the gradient norm is nan \(lines 0, 1, 2, 3, 4, 5 of the training data\); lower"
     )
     with pytest.raises(TrainingError, match=message):
-        train(model, task, forever(task, items, 6), items, config, silent())
+        train(State(model, config), task, forever(task, items, 6), items, config, silent())
 
 
 def test_patience_ends_a_run_that_no_longer_gets_better() -> None:
     model, task, items = parts()
     config = TrainingConfig(steps=50, learning_rate=1e-9, warmup=0, evaluate_every=1, patience=3)
-    assert train(model, task, forever(task, items, 6), items, config, silent()) == 4
+    state = State(model, config)
+    assert train(state, task, forever(task, items, 6), items, config, silent()) == "finished"
+    assert state.step == 4
 
 
-def test_an_interrupted_run_is_evaluated_and_saved_once_more() -> None:
+def test_an_interrupted_run_saves_its_state_and_does_not_evaluate() -> None:
+    """An evaluation would count for patience and stand in the log: the resumed run would differ."""
     model, task, items = parts()
-    saved: list[int] = []
+    told: list[str] = []
     watchers = Watchers(
-        lambda p: None, lambda step, score, best: saved.append(step), interrupted=lambda: True
+        evaluated=lambda step, score, best: told.append("evaluated"),
+        save=lambda: told.append("saved"),
+        interrupted=lambda: True,
     )
-    steps = train(model, task, forever(task, items, 6), items, TrainingConfig(steps=9), watchers)
-    assert (steps, saved) == (1, [1])
+    config = TrainingConfig(steps=9)
+    state = State(model, config)
+    assert train(state, task, forever(task, items, 6), items, config, watchers) == "interrupted"
+    assert (state.step, told) == (1, ["saved"])
+
+
+def test_a_bad_batch_may_be_left_out_and_is_counted() -> None:
+    """Every third batch has an infinite loss: two are left out, the third ends the run after a
+    save; the weights are those of a run that never saw them."""
+
+    class Bad(Classify):
+        calls = 0
+
+        def loss(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+            self.calls += 1
+            return super().loss(model, batch) * (torch.inf if self.calls % 3 == 0 else 1.0)
+
+    model, task, items = parts()
+    bad = Bad(task.tokenizer, task.labels)
+    said: list[str] = []
+    saved: list[tuple[int, int]] = []
+    config = TrainingConfig(
+        steps=20, skip_bad_batches=2, evaluate_every=99, warmup=0, schedule="constant"
+    )
+    state = State(model, config)
+    watchers = Watchers(save=lambda: saved.append((state.step, state.skipped)), say=said.append)
+    with pytest.raises(TrainingError, match="step 8: the gradient norm is nan"):
+        train(state, bad, forever(task, items, 6), items, config, watchers)
+    assert saved == [(8, 2)]
+    assert [line.split(":")[0] for line in said] == ["step 2", "step 5"]
+    assert said[1].endswith("left out, 2 so far")
+    other, _, _ = parts()
+    six = config.model_copy(update={"steps": 6})
+    train(State(other, six), task, forever(task, items, 6), items, six, silent())
+    for name, weight in other.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], weight, rtol=0, atol=1e-9)
 
 
 def test_best_knows_which_way_is_up() -> None:

@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import data, demo, doctor, info, recipe, tokenizer, train, use, work
+from translucid.cli import check, data, demo, doctor, info, recipe, tokenizer, train, use, work
 from translucid.cli.files import CommandWithFiles
 from translucid.errors import TranslucidError
 
@@ -57,7 +57,9 @@ app.add_typer(data.app, name="data")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(recipe.app, name="recipe")
 app.command()(recipe.new)
+app.command(cls=CommandWithFiles)(check.check)
 app.command(cls=CommandWithFiles)(train.train)
+app.command()(train.resume)
 app.command(cls=CommandWithFiles)(train.evaluate)
 app.command()(info.info)
 app.command()(use.translate)

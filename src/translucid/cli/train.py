@@ -2,12 +2,14 @@
 
 import json
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-TASKS = ("regress", "language", "classify", "tag", "translate")
+from translucid.cli.given import TASKS, Given
 
 
 def train(
@@ -29,6 +31,9 @@ def train(
         str | None, typer.Option("--data", help="Folder of the recipe's files.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
+    ] = False,
 ) -> None:
     """Train a model from a recipe or straight from files.
 
@@ -36,24 +41,63 @@ def train(
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """
-    from translucid.training import recipe as recipes
-    from translucid.training import shelf
     from translucid.training.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
-    data: dict[str, Any] = {name: list(paths) for name, paths in files.items() if paths}
-    if toyland is not None:
-        data["toyland"] = toyland
-    if data_folder is not None:
-        data["folder"] = data_folder
-    by_task = recipe in TASKS
-    if by_task:
-        chosen = recipes.parse({"task": {"kind": recipe}, "data": data}, overrides or ())
-    else:
-        chosen = recipes.read(shelf.find(recipe), overrides or (), data=data)
+    given = Given(recipe, overrides or (), files, toyland, data_folder)
+    if self_test:
+        _self_test(given)
+        return
+    chosen, by_task = given.recipe(), given.by_task
     folder = out or _free_folder(Path("runs"), Path(recipe).stem)
-    done = train_recipe(chosen, folder, pick=by_task, quiet=quiet, interrupted=_on_interrupt())
-    verb = {"language": "generate", "regress": "predict"}.get(done.task, done.task)
+    with stopping() as interrupted:
+        done = train_recipe(chosen, folder, pick=by_task, quiet=quiet, interrupted=interrupted)
+    _say_done(folder, done.task)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Changes to its recipe, with --allow-changes.")
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Go on although recipe or data changed.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+) -> None:
+    """Go on with a run that was stopped, as if it had not been.
+
+    Example: translucid resume runs/x
+    """
+    from translucid.training.run import resume_run
+
+    with stopping() as interrupted:
+        done = resume_run(
+            run,
+            overrides or (),
+            allow_changes=allow_changes,
+            quiet=quiet,
+            interrupted=interrupted,
+        )
+    _say_done(run, done.task)
+
+
+def _self_test(given: Given) -> None:
+    """Every check for this recipe and data; exit code 2 if something is wrong."""
+    from translucid.cli.findings import show, wrong
+    from translucid.training.checks import self_test
+
+    findings = self_test(
+        given.recipe(), lambda line: typer.echo(line, err=True), pick=given.by_task
+    )
+    show(findings)
+    if wrong(findings):
+        raise typer.Exit(2)
+    typer.echo(f"next: translucid train {given.words()}")
+
+
+def _say_done(folder: Path, task: str) -> None:
+    verb = {"language": "generate", "regress": "predict"}.get(task, task)
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
     typer.echo(f"next: translucid {verb} {folder}")
 
@@ -66,8 +110,12 @@ def _free_folder(parent: Path, name: str) -> Path:
     return folder
 
 
-def _on_interrupt() -> Any:
-    """Ctrl-C and SIGTERM let the step finish and save the model; a second one leaves at once."""
+@contextmanager
+def stopping() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM let the step finish and save the run, which is no failure; a second one
+    leaves at once, with the last checkpoint whole."""
+    from translucid.errors import Interrupted
+
     asked: list[int] = []
 
     def note(number: int, frame: Any) -> None:
@@ -76,9 +124,15 @@ def _on_interrupt() -> Any:
         asked.append(number)
         typer.echo("stopping after this step; once more to leave at once", err=True)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, note)
-    return lambda: bool(asked)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    except Interrupted as end:
+        typer.echo(str(end))
+        raise typer.Exit from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def evaluate(
@@ -92,7 +146,7 @@ def evaluate(
     """
     from translucid.training.model import load
 
-    score = load(model).evaluate(*data)
+    score = load(model).evaluate(*data, say=lambda line: typer.echo(line, err=True))
     if as_json:
         typer.echo(json.dumps({"scores": score.numbers, "notes": score.notes}))
         return

@@ -7,9 +7,12 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from translucid.training.model import Model
 
 Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
 File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
@@ -17,12 +20,18 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 CHUNK = 256  # lines that are read before the first answer is written
 
 
-def _chunks(file: str) -> Iterator[list[str]]:
+def _chunks(file: str, held: "Model") -> Iterator[list[str]]:
     from translucid.data.readers import read_text
 
-    texts = (record.text for record in read_text(file, keep_empty=True))
-    while chunk := list(islice(texts, CHUNK)):
-        yield chunk
+    records = read_text(file, keep_empty=True)
+    while chunk := list(islice(records, CHUNK)):
+        for record in chunk:
+            held.check_text(record.text, f"{_name(file)}:{record.line}")
+        yield [record.text for record in chunk]
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == "-" else file
 
 
 def _write(values: dict[str, Any], as_json: bool, plain: str) -> None:
@@ -42,7 +51,7 @@ def translate(
     from translucid.training.model import load
 
     held = load(model)
-    for texts in _chunks(file):
+    for texts in _chunks(file, held):
         for text, answer in zip(texts, held.translate(texts, beam=beam), strict=True):
             _write({"source": text, "translation": answer}, as_json, answer)
 
@@ -55,7 +64,7 @@ def classify(model: Folder, file: File = "-", as_json: Json = False) -> None:
     from translucid.training.model import load
 
     held = load(model)
-    for texts in _chunks(file):
+    for texts in _chunks(file, held):
         for text, found in zip(texts, held.classify(texts), strict=True):
             values = {"text": text, "label": found.label, "probability": found.probability}
             _write(values, as_json, f"{found.label}\t{found.probability:.3f}")
@@ -69,7 +78,7 @@ def tag(model: Folder, file: File = "-", as_json: Json = False) -> None:
     from translucid.training.model import load
 
     held = load(model)
-    for texts in _chunks(file):
+    for texts in _chunks(file, held):
         for text, spans in zip(texts, held.tag(texts), strict=True):
             values = [
                 {"start": s.start, "end": s.end, "label": s.label, "text": s.text} for s in spans
@@ -103,19 +112,13 @@ def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
 
     Example: echo "0.5" | translucid predict runs/curve
     """
-    from translucid.errors import InputError
+    from translucid.data.lines import read_lines
     from translucid.training.model import load
 
     held = load(model)
-    line = 0
-    for texts in _chunks(file):
-        rows = []
-        for text in texts:
-            line += 1
-            try:
-                rows.append([float(number) for number in text.replace(",", " ").split()])
-            except ValueError:
-                raise InputError(f"{file}:{line}: {text!r} is not a row of numbers") from None
+    lines = read_lines(file, may_be_empty=True)
+    while chunk := list(islice(lines, CHUNK)):
+        rows = [held.read_row(text or "", f"{_name(file)}:{line}") for line, text in chunk]
         for row, answer in zip(rows, held.predict(rows), strict=True):
             plain = " ".join(f"{number:.6g}" for number in answer)
             _write({"inputs": row, "outputs": answer}, as_json, plain)

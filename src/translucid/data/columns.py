@@ -105,7 +105,7 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
     if unfound:
         raise InputError(
             f"{table.file}: which column holds the {unfound[0]}? {table.describe()}; "
-            f"say {unfound[0]} = ..."
+            f"say {unfound[0]} = ..., in a recipe data.{unfound[0]}_column = ..."
         )
     if len(set(found.values())) < len(found):
         raise ConfigError(

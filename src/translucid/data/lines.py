@@ -10,12 +10,12 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal, Protocol, cast
 
 from translucid.data.loading import Loading
 from translucid.errors import InputError, nearest
@@ -44,24 +44,45 @@ class LineRule:
 DEFAULT = LineRule()
 
 
+@dataclass(frozen=True)
+class Span:
+    """Some whole lines of a plain file, for several readers that share one."""
+
+    start: int
+    end: int
+    lines_before: int
+
+
+class Lines(Protocol):
+    """What lines are read from."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
 def read_lines(
     path: str | Path,
     rule: LineRule = DEFAULT,
     *,
     loading: Loading | None = None,
     may_be_empty: bool = False,
+    span: Span | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
     """The numbered lines of a file; None stands for one that was too long, and was counted.
 
-    `-` is standard input.
+    `-` is standard input. `told` hears after each line how far into the file reading went, in bytes
+    as they are stored.
     """
     name = "standard input" if str(path) == "-" else str(path)
     loading = loading if loading is not None else Loading()
-    number = 0
+    before = number = span.lines_before if span else 0
     try:
-        with _open(path, name) as stream:
-            for number, line in split_lines(stream, name, rule, loading):
+        with _open(path, name, span.end if span else None) as (stream, file):
+            part = _Part(file, span) if span else stream
+            for number, line in split_lines(part, name, rule, loading, before):
                 yield number, line
+                if told is not None:
+                    told(file.tell())
     except DAMAGED as error:
         raise InputError(
             f"{name}: the archive is damaged or cut short after line {number} "
@@ -74,11 +95,10 @@ def read_lines(
 
 
 def split_lines(
-    stream: BinaryIO, name: str, rule: LineRule, loading: Loading
+    stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
 ) -> Iterator[tuple[int, str | None]]:
-    """Memory stays bounded by the rule, however long a line is."""
+    """The lines after line `number`. Memory stays bounded by the rule, however long a line is."""
     limit = rule.max_bytes + 2  # room for \r\n
-    number = 0
     while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
         number += 1
         skipped = 0
@@ -92,8 +112,8 @@ def split_lines(
             if rule.too_long == "error":
                 raise InputError(
                     f"{name}:{number}: the line is longer than {rule.max_bytes:,} bytes; is this "
-                    "a text file with line ends? Split the line, raise max_bytes, or skip such "
-                    "lines with too_long='skip'"
+                    "a text file with line ends? Split the line (from Python, a LineRule may raise "
+                    "the limit, or skip and count such lines)"
                 )
             while not ended and (rest := stream.readline(1 << 16)):
                 ended = rest.endswith(b"\n")
@@ -119,28 +139,46 @@ def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
         ) from None
 
 
+class _Part:
+    """A file that ends where the span does."""
+
+    def __init__(self, file: BinaryIO, span: Span) -> None:
+        file.seek(span.start)
+        self._file, self._left = file, span.end - span.start
+
+    def readline(self, limit: int, /) -> bytes:
+        raw = self._file.readline(min(limit, self._left))
+        self._left -= len(raw)
+        return raw
+
+
 @contextmanager
-def _open(path: str | Path, name: str) -> Iterator[BinaryIO]:
-    """The unpacked bytes; when they have been read, the file must still be what it was."""
+def _open(
+    path: str | Path, name: str, end: int | None = None
+) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The unpacked bytes, and the file they come from; when they have been read (up to `end`), the
+    file must still be what it was."""
     if str(path) == "-":
-        yield sys.stdin.buffer
+        if sys.stdin is None:  # as Python has it after <&-
+            raise InputError(f"{name}: is closed; give a file, or pipe text into the command")
+        yield sys.stdin.buffer, sys.stdin.buffer
         return
     with open_binary(path) as file:
         before = os.fstat(file.fileno())
-        packed = _packing(Path(path), file.peek(10)[:10])
+        packed = packing_of(path, file)
         try:
             if packed == "gzip":
                 with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield cast(BinaryIO, unpacked)
+                    yield cast(BinaryIO, unpacked), file
             elif packed == "xz":
                 with lzma.LZMAFile(file) as unpacked_xz:
-                    yield cast(BinaryIO, unpacked_xz)
+                    yield cast(BinaryIO, unpacked_xz), file
             else:
-                yield file
+                yield file, file
         except DAMAGED:
-            _check_unchanged(file, before, name, at_end=False)  # the better explanation, if so
+            check_unchanged(file, before, name)  # the better explanation, if so
             raise
-        _check_unchanged(file, before, name, at_end=True)
+        check_unchanged(file, before, name, before.st_size if end is None else end)
 
 
 def open_binary(path: str | Path) -> BufferedReader:
@@ -172,7 +210,9 @@ def _look_around(path: Path) -> str:
     return f"{folder} holds {listed}" if names else f"the folder {folder} is empty"
 
 
-def _packing(path: Path, head: bytes) -> str:
+def packing_of(path: str | Path, file: BufferedReader) -> str:
+    """gzip, xz or plain, by how a file that was just opened begins."""
+    path, head = Path(path), file.peek(10)[:10]
     for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
         if head.startswith(magic):
             return packed
@@ -187,11 +227,12 @@ def _packing(path: Path, head: bytes) -> str:
     return "plain"
 
 
-def _check_unchanged(file: BinaryIO, before: os.stat_result, name: str, at_end: bool) -> None:
+def check_unchanged(file: BinaryIO, before: os.stat_result, name: str, read: int = 0) -> None:
+    """The file must be what it was `before`, and have been read up to byte `read`."""
     if not stat.S_ISREG(before.st_mode):  # a pipe has no size
         return
     after = os.fstat(file.fileno())
-    short = at_end and file.tell() < before.st_size
+    short = file.tell() < read
     if short or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise InputError(
             f"{name}: the file changed while it was read (from {before.st_size:,} to "

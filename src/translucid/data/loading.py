@@ -42,6 +42,14 @@ class Loading:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
         self.first.setdefault(reason, line)
 
+    def add(self, part: "Loading") -> None:
+        """What was found in the part of the file that follows."""
+        self.records += part.records
+        for reason, count in part.left_out.items():
+            self.left_out[reason] = self.left_out.get(reason, 0) + count
+            self.first.setdefault(reason, part.first[reason])
+        self.notes += part.notes
+
     def lines(self) -> list[str]:
         """The report, ready to print."""
         head = f"{self.file}: {self.records:,} record{'' if self.records == 1 else 's'}"
@@ -67,7 +75,7 @@ def check_labels(
     close = nearest(label, known)
     some = sorted(known)
     listed = ", ".join(map(repr, some[:20])) + (", ..." if len(some) > 20 else "")
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {listed}"
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {listed}."
     more = f" ({len(unknown) - 1} further unknown {what}s)" if len(unknown) > 1 else ""
     raise InputError(
         f"{file}:{line}: the model knows no {what} {label!r}; {hint}{more} "

@@ -141,6 +141,11 @@ def read_parallel(
     A pair with an empty or too long side is left out as a whole, so that nothing shifts.
     """
     loading = _begin(loading, f"{source} + {target}")
+    if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
+        raise InputError(
+            f"{source} and {target} are the same file, so every line would be its own translation; "
+            "give the file of the other language (to train copying, copy the file)"
+        )
     counts = [0, 0]
     extra = ""  # the first line that has no partner
     for a, b in zip_longest(read_lines(source, rule), read_lines(target, rule)):

@@ -56,8 +56,8 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
     found = _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", otherwise)
     if found is None:
         raise ConfigError(
-            f"{path}: the name does not tell the format; say which of "
-            f"{', '.join(dict.fromkeys(_SUFFIXES.values()))} it is"
+            f"{path}: the name does not tell the format; let it end in one of "
+            f"{', '.join(_SUFFIXES)}"
         )
     return found
 

@@ -23,9 +23,11 @@ def translate_batch(
     """The best translation of each source (sources, length), as ids without start and end.
 
     Scores are divided by length ** alpha. A translation has at most `longest` tokens; by default
-    twice the source and 10 more.
+    twice the source and 10 more, or what the model's learned positions hold.
     """
     steps = longest or 2 * source.shape[1] + 10
+    if model.config.longest is not None:
+        steps = min(steps, max(1, model.config.longest - 1))  # the start token has a position too
     state = model.start(source, source_real, capacity=steps + 1)
     state.expand(beams)
     prefix = source.new_full((source.shape[0], 1), bos)
@@ -48,7 +50,12 @@ def sample(
     top_k: int | None = None,
     seed: int = 0,
 ) -> list[int]:
-    """Continue one prompt (1, length); temperature 0 takes the likeliest word each time."""
+    """Continue one prompt (1, length); temperature 0 takes the likeliest word each time.
+
+    The text ends after `tokens`, or where the model's learned positions do.
+    """
+    if model.config.longest is not None:
+        tokens = min(tokens, max(1, model.config.longest - prompt.shape[1]))
     generator = torch.Generator(device=prompt.device).manual_seed(seed)
     state = model.start(1, capacity=prompt.shape[1] + tokens)
     newest, written = prompt, []

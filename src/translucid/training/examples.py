@@ -54,10 +54,30 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         read_records(task, data.paths(files), data, say) if files else []
         for files in (data.train, data.valid, data.test)
     )
+    if task == "regress":
+        _check_widths(train, valid, data.paths(data.valid))
+        _check_widths(train, test, data.paths(data.test))
     if not valid:
+        if len(train) < 2:
+            raise InputError(
+                f"{' + '.join(data.paths(data.train))}: 1 record is too few to hold one out for "
+                "validation; give more, or a second file with --valid"
+            )
         train, valid = _hold_out(train)
-        say(f"data.valid was not given: {len(valid):,} training examples are held out for it")
+        say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
     return Examples(train, valid, test)
+
+
+def _check_widths(train: list[Numbers], held_out: list[Numbers], files: Sequence[str]) -> None:
+    """Refuse held-out numbers that have other columns than the training data."""
+    wanted = len(train[0].inputs), len(train[0].targets)
+    for record in held_out:
+        found = len(record.inputs), len(record.targets)
+        if found != wanted:
+            raise InputError(
+                f"{files[0]}:{record.line}: {found[0]} inputs and {found[1]} outputs, but the "
+                f"training data has {wanted[0]} and {wanted[1]}; give the same columns"
+            )
 
 
 def _toyland(task: TaskName, split: str, count: int) -> Iterator[Record]:
@@ -91,7 +111,7 @@ def read_records(
     for line in loading.lines():
         say(line)
     if not found:
-        raise InputError(f"{' + '.join(files)}: no usable record")
+        raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
     return found
 
 
@@ -140,7 +160,10 @@ def train_tokenizers(recipe: Recipe, train: Sequence[Record]) -> dict[str, Token
     size = options.vocab if options.kind in ("bpe", "unigram", "word") else None
 
     def learn(texts: Iterable[str]) -> Tokenizer:
-        return Tokenizer.train(options.kind, texts, size)
+        try:
+            return Tokenizer.train(options.kind, texts, size)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("vocab_size", "tokenizer.vocab")) from None
 
     if task == "translate" and not options.joint:
         return {
@@ -175,13 +198,20 @@ def labels_of(task: TaskName, train: Sequence[Record]) -> tuple[str, ...]:
     """All labels or tags of the training data, sorted; O first, as taggers have it."""
     match task:
         case "classify":
-            return tuple(sorted({record.label for record in train}))
+            return _several({record.label for record in train}, "label")
         case "tag":
-            return tuple(
-                sorted({tag for record in train for tag in record.tags}, key=_outside_first)
-            )
+            return _several({tag for record in train for tag in record.tags}, "tag")
         case _:
             return ()
+
+
+def _several(found: set[str], what: str) -> tuple[str, ...]:
+    if len(found) < 2:
+        raise InputError(
+            f"data.train: every {what} is {next(iter(found))!r}: nothing to tell apart; "
+            f"give examples of at least two {what}s"
+        )
+    return tuple(sorted(found, key=_outside_first))
 
 
 def _outside_first(tag: str) -> tuple[bool, str]:

@@ -1,11 +1,11 @@
 """Records into items, and items into an endless stream of batches."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from translucid.data.batching import Plan, plan_batches
-from translucid.errors import InputError
-from translucid.tasks.base import Batch, Task
+from translucid.errors import ConfigError, InputError
+from translucid.tasks.base import Batch, Task, sizes_of
 from translucid.tasks.language import Language
 from translucid.training.recipe import DataConfig, Recipe
 
@@ -52,14 +52,42 @@ def held_out_items(task: Task[Any, Any], records: Sequence[Any], data: DataConfi
 def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
     training = recipe.training
-    sizes = [task.sizes(item) for item in items]
+    sizes = sizes_of(task, items)
+    largest = int(sizes.sum(axis=1).max())
+    if largest > training.batch_tokens:
+        raise ConfigError(
+            f"training.batch_tokens = {training.batch_tokens}: an example has {largest:,} tokens; "
+            "raise it, or lower data.max_length"
+        )
     return plan_batches(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
 
 
-def endless(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Iterator[Batch]:
-    """Epoch after epoch, each in its own order."""
-    epoch = 0
-    while True:
-        for batch in epoch_plan(task, items, recipe, epoch).batches:
-            yield task.collate([items[i] for i in batch])
-        epoch += 1
+class Stream:
+    """Batches without end: epoch after epoch, each in its own order."""
+
+    def __init__(
+        self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
+        batches: int = 0, epoch: int = 0, index: int = 0,
+    ) -> None:  # fmt: skip
+        """Begin after so many batches, of which `index` were taken in this epoch."""
+        self._task, self._items, self._recipe = task, items, recipe
+        self._epoch, self._index = epoch, index
+        self._starts = {epoch: batches - index}  # how many batches came before each epoch
+        self._plan = epoch_plan(task, items, recipe, epoch)
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def __next__(self) -> Batch:
+        if self._index == len(self._plan.batches):
+            self._starts[self._epoch + 1] = self._starts[self._epoch] + self._index
+            self._epoch, self._index = self._epoch + 1, 0
+            self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
+        chosen = self._plan.batches[self._index]
+        self._index += 1
+        return self._task.collate([self._items[i] for i in chosen])
+
+    def place(self, batches: int) -> dict[str, int]:
+        """Where the stream stood after so many batches; a new stream can begin there."""
+        epoch = max(e for e, start in self._starts.items() if start <= batches)
+        return {"batches": batches, "epoch": epoch, "index": batches - self._starts[epoch]}

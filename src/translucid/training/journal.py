@@ -1,6 +1,11 @@
-"""What a run tells while it goes: live on a terminal, plain lines elsewhere, a file always."""
+"""What a run tells while it goes: live on a terminal, plain lines elsewhere, files always.
+
+metrics.jsonl holds what the run computed, so that a resumed run writes it bit for bit as an
+uninterrupted one does; what depends on the clock stands in timing.jsonl.
+"""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,21 +25,39 @@ from translucid.errors import ConfigError
 from translucid.tasks.base import Score
 from translucid.training import trainer
 
+TIMING = ("targets_per_second", "seconds", "memory")
+
 
 class Journal:
-    """`metrics.jsonl` and `log.txt` in the run folder, and the screen."""
+    """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen."""
 
-    def __init__(
-        self, folder: Path, steps: int, *, quiet: bool = False, tensorboard: bool = False
-    ) -> None:
-        self._tensorboard = _tensorboard_writer(folder) if tensorboard else None
+    def __init__(self, folder: Path, *, quiet: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._metrics = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._log = (folder / "log.txt").open("a", encoding="utf-8")
+        self._folder = folder
+        self._metrics, self._timing, self._log = (
+            (folder / name).open("a", encoding="utf-8")
+            for name in ("metrics.jsonl", "timing.jsonl", "log.txt")
+        )
         self._quiet = quiet
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
-        if sys.stderr.isatty() and not quiet:
+        self._tensorboard: Any = None
+
+    def go_back(self, length: int) -> None:
+        """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
+        self._metrics.truncate(length)
+
+    def length(self) -> int:
+        """Bytes in metrics.jsonl, all of them on disk."""
+        self._metrics.flush()
+        os.fsync(self._metrics.fileno())
+        return os.fstat(self._metrics.fileno()).st_size
+
+    def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
+        """Training starts at `step` of `steps`."""
+        if tensorboard:
+            self._tensorboard = _tensorboard_writer(self._folder, step)
+        if sys.stderr.isatty() and not self._quiet:
             self._bar = Progress(
                 SpinnerColumn(),
                 TextColumn("step"),
@@ -47,12 +70,7 @@ class Journal:
                 console=self._console,
             )
             self._bar.start()
-            self._job = self._bar.add_task("", total=steps)
-
-    def expect(self, steps: int) -> None:
-        """So many steps are to come."""
-        if self._bar is not None:
-            self._bar.update(self._job, total=steps)
+            self._job = self._bar.add_task("", total=steps, completed=step)
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
@@ -73,19 +91,17 @@ class Journal:
             self._bar.update(self._job, completed=now.step, description=words)
         else:
             self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
-        self._record(vars(now))
+        values = vars(now)
+        _write(self._metrics, {k: v for k, v in values.items() if k not in TIMING})
+        _write(self._timing, {"step": now.step} | {k: values[k] for k in TIMING})
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
-            self._plot(f"train/{name}", getattr(now, name), now.step)
+            self._plot(f"train/{name}", values[name], now.step)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
-        self._record({"step": step, "valid": score.numbers, "best": best})
+        _write(self._metrics, {"step": step, "valid": score.numbers, "best": best})
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
-
-    def _record(self, values: dict[str, Any]) -> None:
-        self._metrics.write(json.dumps(values) + "\n")
-        self._metrics.flush()
 
     def _plot(self, name: str, value: float, step: int) -> None:
         if self._tensorboard is not None:
@@ -96,11 +112,16 @@ class Journal:
             self._tensorboard.close()
         if self._bar is not None:
             self._bar.stop()
-        self._metrics.close()
-        self._log.close()
+        for file in (self._metrics, self._timing, self._log):
+            file.close()
 
 
-def _tensorboard_writer(folder: Path) -> Any:
+def _write(file: Any, values: dict[str, Any]) -> None:
+    file.write(json.dumps(values) + "\n")
+    file.flush()
+
+
+def _tensorboard_writer(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -108,4 +129,4 @@ def _tensorboard_writer(folder: Path) -> Any:
             "training.tensorboard = true: the package tensorboard is not installed; "
             "pip install tensorboard"
         ) from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -21,6 +21,18 @@ class Keeper:
         self._sign = 1 if task.higher_is_better else -1
         self._kept: dict[Path, float] = {}  # folder: score, higher is better
 
+    def keep_last(self, now: Bundle) -> None:
+        """The newest model, not scored yet."""
+        bundle.save(now, self._folder / "last", card(now, None))
+
+    def numbers(self) -> dict[str, float]:
+        """The kept checkpoints and their scores, for a resume."""
+        return {place.name: score for place, score in self._kept.items()}
+
+    def put_back(self, numbers: dict[str, float]) -> None:
+        place = self._folder / "checkpoints"
+        self._kept = {place / name: score for name, score in numbers.items()}
+
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
             bundle.save(now, self._folder / name, card(now, score))
@@ -68,11 +80,14 @@ def average(bundles: Sequence[Bundle]) -> Bundle:
     return newest
 
 
-def card(now: Bundle, score: Score) -> str:
+def card(now: Bundle, score: Score | None) -> str:
     """The model card."""
-    numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
+    scores = "Not scored yet.\n"
+    if score is not None:
+        numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
+        scores = f"On the validation data:\n\n{numbers}\n"
     return (
         f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
-        f"{now.network.parameters_count:,} parameters.\n\nOn the validation data:\n\n{numbers}\n\n"
+        f"{now.network.parameters_count:,} parameters.\n\n{scores}\n"
         f"```\n{now.network.summary()}\n```\n"
     )

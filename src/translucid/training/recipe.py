@@ -17,7 +17,7 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.recipe import Config, key, unknown_key, with_overrides
 from translucid.tasks.base import TaskName
-from translucid.training.trainer import TrainingConfig
+from translucid.training.config import TrainingConfig
 
 Paths = tuple[str, ...]
 Column = int | str | None
@@ -182,6 +182,12 @@ def read(
         raise InputError(f"{path}: not UTF-8: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from None
+    for name, section in values.items():
+        if not isinstance(section, dict):
+            raise InputError(
+                f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
+                "below"
+            )
     if data:
         values["data"] = {**values.get("data", {}), **data}
     return parse(values, overrides)

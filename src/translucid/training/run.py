@@ -1,40 +1,34 @@
 """A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder.
 
-recipe.toml    the resolved recipe, every key explained
-metrics.jsonl, log.txt    what happened        test.json    the score at the end
-best/          the model with the best validation score        last/    the newest
-checkpoints/   further good ones, on request        tensorboard/    curves, on request
+recipe.toml      the resolved recipe, every key explained
+metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
+best/, last/     the model with the best validation score, and the newest
+state/           what an exact resume needs      test.json       the score at the end
+checkpoints/, tensorboard/                       on request
 """
 
 import json
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from translucid.errors import ConfigError, InputError, TranslucidError
-from translucid.models import Network, build
-from translucid.models.mlp import MLP
-from translucid.tasks.base import Score, Task
-from translucid.tasks.regress import Regress
-from translucid.training import bundle, sizing
+from translucid.errors import InputError, Interrupted
+from translucid.tasks.base import Score
+from translucid.training import bundle, recipe, told
 from translucid.training.annotate import dump
 from translucid.training.bundle import Bundle
-from translucid.training.examples import (
-    Examples,
-    check_known_labels,
-    labels_of,
-    load_examples,
-    make_task,
-    texts_of,
-    train_tokenizers,
-)
-from translucid.training.items import endless, epoch_plan, held_out_items, training_items
+from translucid.training.checkpoint import Checkpoint, Checkpoints
+from translucid.training.folders import write_whole
+from translucid.training.items import Stream
 from translucid.training.journal import Journal
 from translucid.training.keeper import Keeper
-from translucid.training.recipe import Recipe, shape_of
+from translucid.training.recipe import Recipe
+from translucid.training.setting import Setting, set_up
+from translucid.training.state import State
 from translucid.training.trainer import Watchers, train
 
 
@@ -48,152 +42,185 @@ def train_recipe(
 ) -> Bundle:
     """Train as the recipe says, into a new folder, and return the best model.
 
-    With `pick`, keys that the recipe does not set are chosen to fit the data, and said.
+    With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
+    `interrupted` stops is saved, and raises Interrupted.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; choose a folder with --out")
-    if out.exists() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
-    training = recipe.training
-    journal = Journal(out, training.steps, quiet=quiet, tensorboard=training.tensorboard)
+    _check_new(out)
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        return _train(recipe, out, journal, pick, interrupted)
-    except TranslucidError:
-        if not (out / "last").exists():  # nothing was trained: leave no folder in the way
-            shutil.rmtree(out)
+        journal = Journal(out, quiet=quiet)
+    except OSError as error:
+        raise InputError(
+            f"{out}: cannot be made ({error.strerror}); choose another folder with --out"
+        ) from None
+    try:
+        setting = set_up(recipe, journal.say, pick=pick)
+        (out / "recipe.toml").write_text(dump(setting.recipe), "utf-8")
+        write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+        return _Run(out, setting, journal, interrupted).go()
+    except BaseException:
+        if not any((out / "state").glob("step-*")):  # nothing was saved: leave all as it was
+            _clear(out, new)
         raise
     finally:
         journal.close()
 
 
-def _train(
-    recipe: Recipe, out: Path, journal: Journal, pick: bool, interrupted: Callable[[], bool]
+def _check_new(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; choose a folder with --out")
+    if any((out / "state").glob("step-*")):
+        raise InputError(
+            f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
+            "folder with --out"
+        )
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
+
+
+def _clear(out: Path, new: Sequence[Path]) -> None:
+    """Remove what a run wrote before it failed, and the folders that were made for it."""
+    shutil.rmtree(out)
+    if out not in new:
+        out.mkdir()
+    for folder in new[1:]:
+        with suppress(OSError):  # not empty: somebody else uses it by now
+            folder.rmdir()
+
+
+def resume_run(
+    out: Path,
+    overrides: Iterable[str] = (),
+    *,
+    allow_changes: bool = False,
+    quiet: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Bundle:
-    device = pick_device(recipe.training.device)
-    if recipe.training.optimizer == "muon" and device.type == "cpu":
-        raise ConfigError(
-            "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
-            "step on a CPU; use adamw, or a GPU"
-        )
-    torch.manual_seed(recipe.training.seed)
-    examples = load_examples(recipe, journal.say)
-    if pick:
-        recipe = _pick_sizes(recipe, examples, device, journal)
-    tokenizers = train_tokenizers(recipe, examples.train)
-    data = recipe.data
-    others = ((examples.valid, data.valid), (examples.test, data.test))
-    ours = [record for part, files in others if not files for record in part]
-    labels = labels_of(recipe.task.kind, [*examples.train, *ours])  # all that is not a test
-    for part, files in others:
-        if files:
-            check_known_labels(recipe.task.kind, part, labels, data.paths(files)[0])
-    task = make_task(
-        recipe.task.kind,
-        tokenizers,
-        labels,
-        smoothing=recipe.task.label_smoothing,
-        beams=recipe.decoding.beams,
-    )
-    items = training_items(task, examples.train, data, journal.say)
-    valid, test = (held_out_items(task, part, data) for part in (examples.valid, examples.test))
-    _say_about(task, tokenizers, items, examples, recipe, journal)
-    network = build(
-        recipe.model_config_for(sizes=_sizes(recipe, task, examples, tokenizers, labels))
-    )
-    network.to(device)
-    _standardise(network, task, items)
-    (out / "recipe.toml").write_text(dump(recipe), "utf-8")
-    journal.say(
-        f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
-        f"seed {recipe.training.seed}"
-    )
-    keeper = Keeper(out, task, recipe.training.keep_best)
-
-    def keep(step: int, score: Score, best: bool) -> None:
-        journal.evaluated(step, score, best)
-        facts = {"step": step, "valid": score.numbers}
-        keeper.keep(Bundle(network, recipe.task.kind, tokenizers, labels, facts), score, best)
-
-    watchers = Watchers(journal.progress, keep, interrupted, journal.say)
-    train(network, task, endless(task, items, recipe), valid, recipe.training, watchers)
-    if recipe.training.average_best:
-        keeper.try_average(valid, device, journal.say)
-
-    best = bundle.load(out / "best", str(device))
-    if test:
-        score = task.evaluate(best.network, test)
-        journal.say("test: " + "  ".join([score.line(), *score.notes]))
-        result = {"test": score.numbers, "notes": score.notes, "examples": len(test)}
-        (out / "test.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    return best
-
-
-def _pick_sizes(
-    recipe: Recipe, examples: Examples, device: torch.device, journal: Journal
-) -> Recipe:
-    amount = sizing.measure(examples.train)
-    chosen, said = sizing.with_picks(recipe, sizing.pick(recipe, amount, device.type))
-    journal.expect(chosen.training.steps)
-    if said:
-        journal.say(f"picked for {amount.examples:,} examples with {amount.words:,} words:")
-        journal.say("  " + " ".join(said))
-        journal.say("  change any of them by writing it at the end of the command")
-    return chosen
-
-
-def _say_about(
-    task: Task[Any, Any],
-    tokenizers: dict[str, Any],
-    items: Sequence[Any],
-    examples: Examples,
-    recipe: Recipe,
-    journal: Journal,
-) -> None:
-    """What people want to know before they wait: vocabulary, unknown words, padding."""
-    for name, tokenizer in tokenizers.items():
-        texts = [text for record in examples.valid for text in texts_of(record)]
-        if name in ("source", "target"):
-            texts = texts[name == "target" :: 2]
-        journal.say(
-            f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
-            f"{tokenizer.unknown_rate(texts):.2%}"
-        )
-    for line in epoch_plan(task, items, recipe, 0).lines():
-        journal.say(f"an epoch: {line}")
-
-
-def _sizes(
-    recipe: Recipe,
-    task: Task[Any, Any],
-    examples: Examples,
-    tokenizers: dict[str, Any],
-    labels: Sequence[str],
-) -> dict[str, Any]:
-    """What only the data knows: vocabulary, labels, columns."""
-    if isinstance(task, Regress):
-        first = examples.train[0]
-        return {"inputs": len(first.inputs), "outputs": len(first.targets)}
-    sizes = shape_of(recipe.task.kind, recipe.model["kind"])
-    if "tokenizer" in tokenizers:
-        sizes["vocab"] = len(tokenizers["tokenizer"])
-    else:
-        sizes["vocab"], sizes["target_vocab"] = (len(tokenizers[n]) for n in ("source", "target"))
-    if labels:
-        sizes["outputs"] = len(labels)
-    return sizes
-
-
-def _standardise(network: Network, task: Task[Any, Any], items: Sequence[Any]) -> None:
-    """Measure the inputs of a regression, where the model asks for it."""
-    if isinstance(network, MLP) and network.standardise is not None:
-        network.standardise.fit(task.collate(items).inputs["x"])
-
-
-def pick_device(wanted: str) -> torch.device:
-    """auto: a CUDA GPU if there is one, else the CPU."""
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
+    if not (out / "recipe.toml").is_file():
+        raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+    journal = Journal(out, quiet=quiet)
     try:
-        return torch.zeros((), device=wanted).device
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"training.device = {wanted!r}: {error}; try auto or cpu") from None
+        found = Checkpoints(out).newest(journal.say)
+        chosen = recipe.read(out / "recipe.toml", overrides)
+        reachable = _where_the_files_are(chosen, found.numbers["told"]["folder"])
+        setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
+        run = _Run(out, setting, journal, interrupted)
+        changed = told.changes(found.numbers["told"], run.told)
+        if changed and not allow_changes:
+            raise InputError(
+                f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. Put it "
+                "back, or go on knowingly with --allow-changes"
+            )
+        for words in (*changed, *told.circumstances(found.numbers["told"], run.told)):
+            journal.say(f"not bit for bit as before: {words}")
+        (out / "recipe.toml").write_text(dump(chosen), "utf-8")
+        run.put_back(found)
+        journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
+        return run.go()
+    finally:
+        journal.close()
+
+
+def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:
+    """Names of files are as seen from where the run began; a resume may begin elsewhere."""
+    data = chosen.data
+    files = [file for part in (data.train, data.valid, data.test) for file in data.paths(part)]
+    if all(Path(file).exists() for file in files):
+        return chosen
+    there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
+    return chosen.model_copy(update={"data": there})
+
+
+class _Run:
+    """One sitting of a run: the parts that training changes, and where they are kept."""
+
+    def __init__(
+        self, out: Path, setting: Setting, journal: Journal, interrupted: Callable[[], bool]
+    ) -> None:
+        self.out, self.setting, self.journal = out, setting, journal
+        self.interrupted = interrupted
+        training, task = setting.recipe.training, setting.task
+        self.checkpoints = Checkpoints(out, aside=training.save_aside)
+        self.keeper = Keeper(out, task, training.keep_best)
+        self.state = State(setting.network, training, higher_is_better=task.higher_is_better)
+        self.stream = Stream(task, setting.items, setting.recipe)
+        self.told = told.what_was_told(setting)
+
+    def put_back(self, found: Checkpoint) -> None:
+        try:
+            self.state.put_back(found.tensors, found.numbers["state"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"the checkpoint of step {found.step:,} does not fit the model any more: {error}; "
+                "train into a new folder"
+            ) from error
+        place = found.numbers["place"]
+        self.stream = Stream(self.setting.task, self.setting.items, self.setting.recipe, **place)
+        self.keeper.put_back(found.numbers["kept"])
+        self.journal.go_back(found.numbers["metrics"])
+
+    def go(self) -> Bundle:
+        """Train to the end, then test."""
+        setting, training = self.setting, self.setting.recipe.training
+        self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        watchers = Watchers(
+            self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
+        )
+        with _kernels(training.deterministic):
+            ending = train(self.state, setting.task, self.stream, setting.valid, training, watchers)
+        self.checkpoints.wait()
+        if ending == "interrupted":
+            raise Interrupted(
+                f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
+                f"go on with: translucid resume {self.out}"
+            )
+        if training.average_best:
+            self.keeper.try_average(setting.valid, self.state.device, self.journal.say)
+        return self._test()
+
+    def _bundle(self, facts: dict[str, object]) -> Bundle:
+        p = self.setting
+        facts = {"step": self.state.step} | facts
+        return Bundle(p.network, p.recipe.task.kind, p.tokenizers, p.labels, facts)
+
+    def _keep(self, step: int, score: Score, best: bool) -> None:
+        self.journal.evaluated(step, score, best)
+        self.keeper.keep(self._bundle({"valid": score.numbers}), score, best)
+
+    def _save(self) -> None:
+        if not (self.out / "last").exists():  # stopped before the first evaluation
+            self.keeper.keep_last(self._bundle({}))
+        numbers = {
+            "state": self.state.numbers(),
+            "place": self.stream.place(self.state.batches),
+            "kept": self.keeper.numbers(),
+            "metrics": self.journal.length(),
+            "told": self.told,
+        }
+        self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
+
+    def _test(self) -> Bundle:
+        best = bundle.load(self.out / "best", str(self.state.device))
+        if self.setting.test and not (self.out / "test.json").exists():
+            score = self.setting.task.evaluate(best.network, self.setting.test)
+            self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(self.setting.test)
+            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+            aside = self.out / ".test.json"
+            aside.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+            aside.replace(self.out / "test.json")
+        return best
+
+
+@contextmanager
+def _kernels(deterministic: bool) -> Iterator[None]:
+    """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
+    before = torch.are_deterministic_algorithms_enabled()
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

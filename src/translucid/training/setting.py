@@ -1,0 +1,150 @@
+"""From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import ConfigError, InputError
+from translucid.models import Network, build
+from translucid.models.base import SequenceConfig
+from translucid.models.mlp import MLP
+from translucid.tasks.base import Task, check_length
+from translucid.training import sizing
+from translucid.training.examples import Examples, load_examples, texts_of
+from translucid.training.folders import fault
+from translucid.training.items import epoch_plan, held_out_items, training_items
+from translucid.training.prepare import prepare
+from translucid.training.recipe import DataConfig, Recipe
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run begins with, before any step."""
+
+    recipe: Recipe  # resolved
+    task: Task[Any, Any]
+    network: Network  # on its device, its weights as the seed gives them
+    tokenizers: dict[str, Tokenizer]
+    labels: tuple[str, ...]
+    items: Sequence[Any]  # to train on
+    valid: Sequence[Any]
+    test: Sequence[Any]
+
+    def save_tokenizers(self, folder: Path) -> None:
+        for name, tokenizer in self.tokenizers.items():
+            tokenizer.save(folder / name)
+
+
+def set_up(
+    recipe: Recipe, say: Say, *, pick: bool = False, tokenizers: Path | None = None
+) -> Setting:
+    """Read the data and build the model, saying what people want to know before they wait.
+
+    With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
+    folder that an earlier sitting of the run wrote.
+    """
+    device = pick_device(recipe.training.device)
+    if recipe.training.optimizer == "muon" and device.type == "cpu":
+        raise ConfigError(
+            "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
+            "step on a CPU; use adamw, or a GPU"
+        )
+    examples = load_examples(recipe, say)
+    if pick:
+        recipe = _pick_sizes(recipe, examples, device, say)
+    made_before = _made_before(tokenizers, say) if tokenizers is not None else None
+    known = prepare(recipe, examples, made_before=made_before)
+    items = training_items(known.task, examples.train, recipe.data, say)
+    valid, test = (
+        held_out_items(known.task, part, recipe.data) for part in (examples.valid, examples.test)
+    )
+    torch.manual_seed(recipe.training.seed)
+    network = build(recipe.model_config_for(sizes=known.sizes))
+    _check_positions(network, known.task, recipe.data, valid, test)
+    network.to(device)
+    if isinstance(network, MLP) and network.standardise is not None:
+        network.standardise.fit(known.task.collate(items).inputs["x"])
+    _say_about(known.task, known.tokenizers, items, examples, recipe, say)
+    say(
+        f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
+        f"seed {recipe.training.seed}"
+    )
+    return Setting(recipe, known.task, network, known.tokenizers, known.labels, items, valid, test)
+
+
+def _pick_sizes(recipe: Recipe, examples: Examples, device: torch.device, say: Say) -> Recipe:
+    amount = sizing.measure(examples.train)
+    chosen, said = sizing.with_picks(recipe, sizing.pick(recipe, amount, device.type))
+    if said:
+        say(f"picked for {amount.examples:,} examples with {amount.words:,} words:")
+        say("  " + " ".join(said))
+        say("  change any of them by writing it at the end of the command")
+    return chosen
+
+
+def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:
+    wrong = fault(folder)
+    if wrong is not None:
+        say(f"{wrong}; the tokenizer is trained again")
+        return None
+    places = sorted(place for place in folder.iterdir() if place.is_dir())
+    return {place.name: Tokenizer.load(place) for place in places}
+
+
+def _check_positions(
+    network: Network,
+    task: Task[Any, Any],
+    data: DataConfig,
+    valid: Sequence[Any],
+    test: Sequence[Any],
+) -> None:
+    """Say before training, not at its first evaluation, what learned positions cannot hold."""
+    longest = network.config.longest if isinstance(network.config, SequenceConfig) else None
+    if longest is None:
+        return
+    if data.max_length > longest:
+        raise ConfigError(
+            f"data.max_length = {data.max_length}, but model.max_length = {longest} positions are "
+            "learned; lower the first or raise the second"
+        )
+    for part, files in ((valid, data.valid), (test, data.test)):
+        name = data.paths(files)[0] if files else "held-out examples"
+        for item in part:
+            check_length(max(task.sizes(item)), longest, f"{name}:{item.line}")
+
+
+def _say_about(
+    task: Task[Any, Any],
+    tokenizers: dict[str, Tokenizer],
+    items: Sequence[Any],
+    examples: Examples,
+    recipe: Recipe,
+    say: Say,
+) -> None:
+    """Vocabulary, unknown words, padding."""
+    for name, tokenizer in tokenizers.items():
+        texts = [text for record in examples.valid for text in texts_of(record)]
+        if name in ("source", "target"):
+            texts = texts[name == "target" :: 2]
+        say(
+            f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
+            f"{tokenizer.unknown_rate(texts):.2%}"
+        )
+    for line in epoch_plan(task, items, recipe, 0).lines():
+        say(f"an epoch: {line}")
+
+
+def pick_device(wanted: str) -> torch.device:
+    """auto: a CUDA GPU if there is one, else the CPU."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros((), device=wanted).device
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"training.device = {wanted!r}: {error}; try auto or cpu") from None

@@ -1,0 +1,110 @@
+"""All that changes while a model trains: what a checkpoint holds, and what a resume puts back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translucid.training.average import Average
+from translucid.training.config import TrainingConfig
+from translucid.training.optim import make_optimizer
+from translucid.training.weights import own_tensors
+
+
+class Best:
+    """Remembers the best score, and for how many evaluations nothing better came."""
+
+    def __init__(self, higher_is_better: bool, patience: int | None) -> None:
+        self.sign = 1 if higher_is_better else -1
+        self.value: float | None = None
+        self.waited, self.patience = 0, patience
+
+    def update(self, value: float) -> bool:
+        better = self.value is None or self.sign * value > self.sign * self.value
+        self.value = value if better else self.value
+        self.waited = 0 if better else self.waited + 1
+        return better
+
+    @property
+    def stalled(self) -> bool:
+        return self.patience is not None and self.waited >= self.patience
+
+
+class State:
+    """A network, its optimizers, and how far they have come.
+
+    Random draws are not here: each step seeds the generators anew, from the run's seed and the
+    step, so that they do not depend on what was drawn before.
+    """
+
+    def __init__(
+        self, network: nn.Module, config: TrainingConfig, *, higher_is_better: bool = True
+    ) -> None:
+        self.network = network
+        self.optimizers = make_optimizer(
+            network,
+            config.optimizer,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            momentum=config.momentum,
+        )
+        self.average = Average(network, config.ema) if config.ema is not None else None
+        self.best = Best(higher_is_better, config.patience)
+        self.step = 0  # updates done
+        self.batches = 0  # taken for them
+        self.skipped = 0  # updates left out, since their gradient was not finite
+        self.seconds = 0.0  # spent so far, in all sittings
+        self.finished = False
+        self.device = next(network.parameters()).device
+        # Since the last line of progress:
+        self.loss_sum, self.target_sum = torch.zeros((), device=self.device), 0
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name; they are the state itself, not copies."""
+        found = {f"network.{name}": value for name, value in own_tensors(self.network).items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for place, values in optimizer.state_dict()["state"].items():
+                for key, value in values.items():
+                    found[f"optimizer.{number}.{place}.{key}"] = value
+        if self.average is not None:
+            found |= {f"average.{name}": value for name, value in self.average.weights.items()}
+        return found | {"loss_sum": self.loss_sum}
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "batches": self.batches,
+            "skipped": self.skipped,
+            "seconds": self.seconds,
+            "finished": self.finished,
+            "best": self.best.value,
+            "waited": self.best.waited,
+            "target_sum": self.target_sum,
+            "average_steps": self.average.steps if self.average is not None else None,
+        }
+
+    @torch.no_grad()
+    def put_back(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint: `tensors` and `numbers` as they were."""
+        for name, weight in own_tensors(self.network).items():
+            weight.copy_(tensors[f"network.{name}"])
+        for number, optimizer in enumerate(self.optimizers):
+            moments: dict[int, dict[str, Tensor]] = {}
+            head = f"optimizer.{number}."
+            for name, value in tensors.items():
+                if name.startswith(head):
+                    place, _, key = name.removeprefix(head).partition(".")
+                    moments.setdefault(int(place), {})[key] = value
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        if self.average is not None:
+            self.average.steps = numbers["average_steps"]
+            for name, weight in self.average.weights.items():
+                weight.copy_(tensors[f"average.{name}"])
+        self.loss_sum.copy_(tensors["loss_sum"])
+        self.step, self.batches = numbers["step"], numbers["batches"]
+        self.skipped = numbers["skipped"]
+        self.seconds, self.finished = numbers["seconds"], numbers["finished"]
+        self.best.value, self.best.waited = numbers["best"], numbers["waited"]
+        self.target_sum = numbers["target_sum"]
