@@ -1,29 +1,22 @@
-"""The demo's report: what it draws is what the trace holds, and the page stands alone."""
+"""The report of the translation demo: what it draws is what the trace holds."""
 
-import re
 from itertools import islice
-from pathlib import Path
 
 import pytest
+from tests.glass.pages import check_stands_alone
+from tests.glass.small_runs import Run, small_run
 
-from translucid.cli.demo import RECIPE
 from translucid.data.toyland import Toyland
-from translucid.glass import report
-from translucid.training import recipe
-from translucid.training.model import Model
-from translucid.training.run import train_recipe
-
-QUICK = ["training.steps=4", "training.evaluate_every=2", "training.log_every=1",
-         "data.toyland=300", "model.d_model=16"]  # fmt: skip
+from translucid.glass.report import page, pictures
+from translucid.glass.report import translate as report
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
-    out = tmp_path_factory.mktemp("runs") / "demo"
-    return out, Model(train_recipe(recipe.parse(RECIPE, QUICK), out, quiet=True))
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return small_run(tmp_path_factory, "translate", "model.d_model=16")
 
 
-def test_the_map_is_the_mean_of_the_heads_of_the_last_layer(run: tuple[Path, Model]) -> None:
+def test_the_map_is_the_mean_of_the_heads_of_the_last_layer(run: Run) -> None:
     sentence = next(iter(Toyland().sentences("test")))
     found = report.attention_map(run[1], sentence)
     trace = run[1].trace(sentence.source, sentence.target)
@@ -42,7 +35,14 @@ def test_hits_count_the_words_that_look_where_they_should() -> None:
     assert report.hits(found) == 0.5
 
 
-def test_the_worked_row_adds_up(run: tuple[Path, Model]) -> None:
+def test_the_gold_alignment_is_framed_where_target_meets_source() -> None:
+    found = report.AttentionMap(["a", "b", "c"], ["x", "y"], [[0.1] * 3] * 2, frozenset({(2, 1)}))
+    (axes,) = report.draw_map(found).axes
+    (frame,) = axes.patches
+    assert frame.get_xy() == (1.5, 0.5)  # column of the source word, row of the target word
+
+
+def test_the_worked_row_adds_up(run: Run) -> None:
     sentence = next(iter(Toyland().sentences("test")))
     row = report.worked_row(run[1], sentence)
     trace = run[1].trace(sentence.source, sentence.target)
@@ -59,12 +59,25 @@ def test_the_worked_row_adds_up(run: tuple[Path, Model]) -> None:
     assert len(row.source) == len(row.weights)
 
 
-def test_the_page_stands_alone(run: tuple[Path, Model]) -> None:
-    out, model = run
+def test_the_curves_are_those_of_the_journal(run: Run) -> None:
+    curves = pictures.read_curves(run[0], "exact_match")
+    assert [step for step, _ in curves.loss] == [1, 2, 3, 4]
+    assert [step for step, _ in curves.valid] == [2, 4]
+    assert curves.valid[-1][1] == run[1].facts["valid"]["exact_match"]
+
+
+def test_the_page_stands_alone(run: Run) -> None:
     sentences = list(islice(Toyland().sentences("test"), 3))
-    page = report.write(out, model, sentences, {"exact_match": 0.5}, "<b>note</b>").read_text()
-    assert page.count("<svg") == 4
-    assert "&lt;b&gt;note" in page
-    fetched = re.findall(r'(?:src|href)="(?!#|data:image/png;)[^"]*"', page)
-    assert fetched == [], "the page loads something from elsewhere"
-    assert "<script" not in page
+    path = report.write(run[0], run[1], sentences, {"exact_match": 0.5}, ["<b>note</b>"])
+    text = check_stands_alone(path, figures=4)
+    assert "&lt;b&gt;note" in text
+
+
+def test_text_is_escaped() -> None:
+    assert page.table([["<i>"]], ["<b>"]).count("&lt;") == 2
+    assert "<i>" not in page.section("<i>", "<i>")
+
+
+def test_dollar_signs_are_no_formula() -> None:
+    drawn = pictures.heat_map([[0.5]], ["$^$"], ["$_$"])  # as a formula, neither can be set
+    assert page.figure(drawn).startswith("<figure><svg")

@@ -1,0 +1,145 @@
+"""Every demo in miniature, through the real command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "translucid"]
+QUICK = ["--set=training.steps=3", "--set=training.evaluate_every=3", "--set=data.toyland=300"]
+
+
+def run(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *words],
+        input=stdin, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120,
+        cwd=cwd,
+    )  # fmt: skip
+
+
+# Task, what is asked, sizes, lines to be found, and the command to try next with its input.
+DEMOS = {
+    "translate": (
+        ["The dog sleeps."],
+        ["model.d_model=16"],
+        ["exact match on 50 unseen sentences: ", "  The dog sleeps.\n  -> "],
+        ("The dog sees a cat.", "translate"),
+    ),
+    "tag": (
+        ["Peter xyzzy in Rome.", ""],
+        ["model.d_model=8", "model.hidden=8"],
+        [
+            "span F1 on 50 unseen sentences: ",
+            "never seen in training, so these are guesses: xyzzy\n",
+        ],
+        ("Jordan waits in Madrid.", "tag"),
+    ),
+    "classify": (
+        ["The wine was bad."],
+        ["model.d_model=8", "model.hidden=8"],
+        [
+            "accuracy on 50 unseen sentences: ",
+            "a bag of words, blind to order: ",
+            "  The wine was bad.\n  -> ",
+        ],
+        ("The film was never boring.", "classify"),
+    ),
+    "language": (
+        ["The dog"],
+        ["model.d_model=16"],
+        ["perplexity on 50 unseen sentences: ", "all words alike: ", "[seed 1]\n  -> The dog"],
+        None,
+    ),
+    "regress": (
+        ["0.5", "2", "--", "-0.25"],
+        [],
+        [
+            "x = -0.25  ->  ",
+            "sin(πx) = 1.0000\n",
+            "x = 2  ->  ",
+            "(it saw -1 to 1 only: a guess)",
+            "staircase, RMSE by hidden units   1: ",
+            "perceptron: AND: 100% of the four corners right",
+        ],
+        ("0.5", "predict"),
+    ),
+}
+
+
+@pytest.mark.parametrize("task", DEMOS)
+def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
+    asked, sizes, lines, following = DEMOS[task]
+    chosen = [] if task == "translate" else ["--task", task]
+    done = run("demo", *chosen, *QUICK, *(f"--set={size}" for size in sizes), *asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for line in lines:
+        assert line in done.stdout
+    out = Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
+    assert f"the report in {out / 'report.html'}\n" in done.stdout
+    assert (tmp_path / out / "report.html").is_file()
+    last = done.stdout.splitlines()[-1]
+    if following is None:
+        assert last == f'next: translucid generate {out} "The children who" --seed 1'
+        answer = run("generate", str(out), "The children who", "--seed", "1", cwd=tmp_path)
+    else:
+        text, verb = following
+        assert last == f'next: echo "{text}" | translucid {verb} {out}'
+        answer = run(verb, str(out), stdin=f"{text}\n", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_a_trained_demo_is_used_again_and_never_taken_for_another(tmp_path: Path) -> None:
+    words = ["demo", "--task", "regress", "--out", "mine", *QUICK]
+    assert run(*words, cwd=tmp_path).returncode == 0
+    before = (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns
+    again = run(*words, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "mine holds a trained model already; --again trains a new one\n" in again.stdout
+    assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns == before
+    other = run("demo", "--task", "tag", "--out", "mine", *QUICK, cwd=tmp_path)
+    assert other.returncode == 2
+    assert "mine holds a model for task regress, not tag; choose another folder" in other.stderr
+    anew = run(*words, "--again", cwd=tmp_path)
+    assert anew.returncode == 0, anew.stderr
+    assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns != before
+
+
+def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
+    kept = tmp_path / "letters" / "mother.txt"
+    kept.parent.mkdir()
+    kept.write_text("dear")
+    done = run("demo", "--out", "letters", "--again", *QUICK, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "letters is not the folder of a run, so --again leaves it alone" in done.stderr
+    assert kept.read_text() == "dear"
+
+
+@pytest.mark.parametrize("number", ["half", "nan", "1e999", ""])
+def test_what_is_no_number_is_refused_before_training(number: str, tmp_path: Path) -> None:
+    done = run("demo", "--task", "regress", "0.5", number, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{number!r} is not a number; give numbers such as 0.25" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_task_is_not_changed_by_the_recipe(tmp_path: Path) -> None:
+    words = ["--task=regress", "--set=task.kind=tag", "--set=model.kind=recurrent"]
+    done = run("demo", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "task.kind is tag; write --task tag instead" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_task_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = run("demo", "--task", "tga", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "tga" in done.stderr
+    assert "regress" in done.stderr
+
+
+def test_a_demo_with_a_model_of_another_kind(tmp_path: Path) -> None:
+    sizes = ["--set=model.kind=transformer", "--set=model.heads=2", "--set=model.layers=1"]
+    done = run("demo", "--task=tag", *QUICK, *sizes, "--set=model.d_model=8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "What it looks at" in (tmp_path / "runs/demo-tag/report.html").read_text("utf-8")
