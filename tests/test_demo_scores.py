@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from translucid.cli.demo_recipes import RECIPES, DemoTask
-from translucid.training import recipe
+from translucid.training import recipe, shelf
 from translucid.training.run import train_recipe
 
 # Metric, floor [measured], and what makes the demo shorter.
@@ -36,6 +36,6 @@ FLOORS: dict[DemoTask, tuple[str, float, list[str]]] = {
 def test_a_shortened_demo_reaches_its_score(task: DemoTask, tmp_path: Path) -> None:
     metric, floor, shorter = FLOORS[task]
     out = tmp_path / task
-    train_recipe(recipe.parse(RECIPES[task], shorter), out, quiet=True)
+    train_recipe(recipe.read(shelf.find(RECIPES[task]), shorter), out, quiet=True)
     score = json.loads((out / "test.json").read_text("utf-8"))["test"][metric]
     assert score <= floor if metric == "perplexity" else score >= floor, f"{metric} {score:.4f}"
