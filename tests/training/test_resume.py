@@ -123,7 +123,13 @@ def stopped(tmp_path: Path) -> Path:
         "data": {"train": [str(tmp_path / "train.tsv")]},
         "tokenizer": {"kind": "word"},
         "model": {"kind": "recurrent", "cell": "gru", "d_model": 8, "hidden": 8},
-        "training": {"steps": 9, "save_every": 1, "batch_tokens": 60, "device": "cpu"},
+        "training": {
+            "steps": 9,
+            "save_every": 1,
+            "log_every": 1,
+            "batch_tokens": 60,
+            "device": "cpu",
+        },
     }
     with pytest.raises(Interrupted):
         train_recipe(recipe.parse(values), tmp_path / "run", quiet=True, interrupted=after(5))
@@ -248,3 +254,15 @@ def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path:
     folders.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
     assert (folder / "x").read_text() == "new"
     assert {p.name for p in tmp_path.iterdir()} == {"best"}
+
+
+def test_what_is_written_aside_is_what_was(tmp_path: Path) -> None:
+    """Training changes the weights while they are being written; the file has the old ones."""
+    weights = torch.zeros(20_000_000)
+    keeping = Checkpoints(tmp_path, aside=True)
+    keeping.save(1, {"weights": weights}, {})
+    weights.fill_(1.0)
+    keeping.wait()
+    found = torch.full_like(weights, 2.0)
+    keeping.newest(lambda _: None).fill({"weights": found})
+    assert not found.any()

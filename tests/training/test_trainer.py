@@ -84,7 +84,7 @@ def test_an_interrupted_run_saves_its_state_and_does_not_evaluate() -> None:
     model, task, items = parts()
     told: list[str] = []
     watchers = Watchers(
-        evaluated=lambda step, score, best: told.append("evaluated"),
+        evaluated=lambda network, score, best: told.append("evaluated"),
         save=lambda: told.append("saved"),
         interrupted=lambda: True,
     )

@@ -83,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TranslucidError as error:
-        _report(str(error), debug)
+        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+            _report(str(error), debug)
         sys.exit(2)
     except Exception as error:
         hint = "run again with --debug for the traceback"

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
@@ -33,6 +35,7 @@ class Batch:
     targets: Tensor
     count: int  # targets that count
     lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
+    idle: bool = False  # its loss does not count: only there to keep step with other processes
 
     def to(self, device: torch.device) -> "Batch":
         inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
@@ -66,6 +69,10 @@ class Task(ABC, Generic[Record, Item]):
         """How many tokens the item takes on each side, for batching."""
 
     @abstractmethod
+    def targets(self, item: Item) -> int:
+        """How many targets of the item count."""
+
+    @abstractmethod
     def shorten(self, item: Item, longest: int) -> Item:
         """The beginning of an item, no side above `longest` tokens, ended as items end."""
 
@@ -87,6 +94,20 @@ class Task(ABC, Generic[Record, Item]):
     @abstractmethod
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
+
+
+class LazyItems(Sequence[Item]):
+    """Items that are made when they are asked for; their sizes are known before."""
+
+    sizes: NDArray[np.int64]  # (items, sides)
+
+
+def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
+    """What batches are planned with. (items, sides)"""
+    if isinstance(items, LazyItems):
+        return items.sizes
+    sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
+    return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
 
 
 def cross_entropy(
@@ -127,13 +148,15 @@ def in_batches(
     batch_tokens: int = 8192,
 ) -> list[Any]:
     """One result per item, in the order of the items, computed longest first in few batches."""
+    if not items:
+        return []
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
     results: list[Any] = [None] * len(items)
-    sizes = [task.sizes(item) for item in items]
-    budget = max([batch_tokens, *(sum(size) for size in sizes)])  # one long item must fit alone
-    for places in plan_batches(sizes, budget, shuffle=False).batches if items else []:
+    sizes = sizes_of(task, items)
+    budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
+    for places in plan_batches(sizes, budget, shuffle=False).batches:
         batch = task.collate([items[i] for i in places]).to(device)
         for place, result in zip(places, act(batch), strict=True):
             results[place] = result

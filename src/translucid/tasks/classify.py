@@ -44,13 +44,16 @@ class Classify(Task[Labelled, ClassifyItem]):
     def sizes(self, item: ClassifyItem) -> tuple[int, ...]:
         return (len(item.ids),)
 
+    def targets(self, item: ClassifyItem) -> int:
+        return int(item.label != IGNORE)
+
     def shorten(self, item: ClassifyItem, longest: int) -> ClassifyItem:
         return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets = torch.tensor([item.label for item in items])
-        count = sum(item.label != IGNORE for item in items)
+        count = sum(self.targets(item) for item in items)
         return Batch({"ids": ids, "real": real}, targets, count, tuple(i.line for i in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

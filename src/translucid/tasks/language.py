@@ -2,16 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
+import numpy as np
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
 from translucid.data.packing import pack
 from translucid.data.records import Text
+from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
+from translucid.errors import ConfigError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, summed_loss
+from translucid.tasks.base import (
+    IGNORE,
+    Batch,
+    LazyItems,
+    Score,
+    Task,
+    TaskName,
+    cross_entropy,
+    summed_loss,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,39 @@ class LanguageItem:
     targets: list[int]
     characters: float  # of the text that the targets spell, for bits per character
     line: int
+
+
+class StoreRows(LazyItems[LanguageItem]):
+    """The stream of a store in rows, as `pack` cuts it; a slice of them is as lazy."""
+
+    def __init__(
+        self, store: Store, length: int, start_id: int, numbers: range | None = None
+    ) -> None:
+        if length < 1:
+            raise ConfigError(f"length = {length}: a row needs at least 1 token")
+        self.store, self.length, self.start_id = store, length, start_id
+        self._numbers = range(-(-len(store) // length)) if numbers is None else numbers
+        rows = self._numbers
+        ends = (np.arange(rows.start, rows.stop, rows.step, dtype=np.int64) + 1) * length
+        self.sizes = (length - np.maximum(ends - len(store), 0))[:, None]
+        self._share = store.characters / max(len(store), 1)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> LanguageItem: ...
+    @overload
+    def __getitem__(self, place: slice) -> "StoreRows": ...
+    def __getitem__(self, place: int | slice) -> "LanguageItem | StoreRows":
+        if isinstance(place, slice):
+            return StoreRows(self.store, self.length, self.start_id, self._numbers[place])
+        row = self._numbers[place]
+        start = row * self.length
+        found = self.store.window(max(start - 1, 0), self.length + (row > 0)).tolist()
+        stream = found if row else [self.start_id, *found]
+        ids, targets = stream[:-1], stream[1:]
+        return LanguageItem(ids, targets, self._share * len(ids), row + 1)
 
 
 class Language(Task[Text, LanguageItem]):
@@ -58,8 +103,16 @@ class Language(Task[Text, LanguageItem]):
             for row, (ids, targets, real) in enumerate(zip(*packed, strict=True), start=1)
         ]
 
+    def rows_of(self, store: Store, length: int) -> "StoreRows":
+        """The same rows from a store, read when they are asked for."""
+        self.tokenizer.check(store.manifest.making.tokenizer, str(store.folder))
+        return StoreRows(store, length, self.start_id)
+
     def sizes(self, item: LanguageItem) -> tuple[int, ...]:
         return (len(item.ids),)
+
+    def targets(self, item: LanguageItem) -> int:
+        return len(item.ids)
 
     def shorten(self, item: LanguageItem, longest: int) -> LanguageItem:
         share = min(longest / len(item.ids), 1.0)

@@ -32,6 +32,9 @@ class Regress(Task[Numbers, RegressItem]):
     def sizes(self, item: RegressItem) -> tuple[int, ...]:
         return (1,)
 
+    def targets(self, item: RegressItem) -> int:
+        return len(item.targets)
+
     def shorten(self, item: RegressItem, longest: int) -> RegressItem:
         return item  # a row of numbers is whole or useless
 

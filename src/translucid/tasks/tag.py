@@ -51,6 +51,9 @@ class Tag(Task[Tagged, TagItem]):
     def sizes(self, item: TagItem) -> tuple[int, ...]:
         return (len(item.ids),)
 
+    def targets(self, item: TagItem) -> int:
+        return sum(tag != IGNORE for tag in item.tags)
+
     def shorten(self, item: TagItem, longest: int) -> TagItem:
         return self._part(item, 0, longest)
 
@@ -70,7 +73,7 @@ class Tag(Task[Tagged, TagItem]):
     def collate(self, items: Sequence[TagItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.tags for item in items], IGNORE)
-        count = sum(tag != IGNORE for item in items for tag in item.tags)
+        count = sum(self.targets(item) for item in items)
         lines = tuple(item.line for item in items)
         return Batch({"ids": ids, "real": real}, targets, count, lines)
 

@@ -54,6 +54,9 @@ class Translate(Task[Pair, TranslateItem]):
     def sizes(self, item: TranslateItem) -> tuple[int, ...]:
         return len(item.source), len(item.target) + 1
 
+    def targets(self, item: TranslateItem) -> int:
+        return len(item.target) + 1  # and the end
+
     def shorten(self, item: TranslateItem, longest: int) -> TranslateItem:
         source = item.source[:-1][: longest - 1]
         return replace(
@@ -69,7 +72,7 @@ class Translate(Task[Pair, TranslateItem]):
         inputs = {
             "source": source, "target": read, "source_real": source_real, "target_real": target_real
         }  # fmt: skip
-        count = sum(len(item.target) + 1 for item in items)
+        count = sum(self.targets(item) for item in items)
         return Batch(inputs, said, count, tuple(item.line for item in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -80,7 +83,7 @@ class Translate(Task[Pair, TranslateItem]):
 
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
-        tokens = sum(len(item.target) + 1 for item in items)
+        tokens = sum(self.targets(item) for item in items)
         written = self.predict(model, [item.source for item in items])
         gold = [self.target.decode(item.target) for item in items]
         score = metrics.translation(written, gold)

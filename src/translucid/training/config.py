@@ -4,6 +4,7 @@ from typing import Literal
 
 from translucid.recipe import Config, key
 from translucid.training.optim import OptimizerName, ScheduleName
+from translucid.training.processes import Parallel
 
 
 class TrainingConfig(Config):
@@ -40,6 +41,7 @@ class TrainingConfig(Config):
     )
     log_every: int = key(20, "steps between two lines of progress", gt=0)
     tensorboard: bool = key(False, "also write the curves for TensorBoard")
+    parallel: Parallel = key("ddp", "how several processes (torchrun) share the model")
     deterministic: bool = key(False, "on a GPU: only kernels that repeat to the bit; slower")
     seed: int = key(0, "of weights, order and dropout", ge=0)
     device: str = key("auto", "auto, cpu, cuda, cuda:1")

@@ -17,21 +17,27 @@ def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
     A process that dies leaves the old folder or the new one. What a failure left aside is removed,
     so that a full disk is not filled with halves.
     """
-    aside, old = _aside(folder), _old(folder)
-    shutil.rmtree(aside, ignore_errors=True)
+    place = aside(folder)
+    shutil.rmtree(place, ignore_errors=True)
     try:
-        aside.mkdir(parents=True)
-        fill(aside)
-        (aside / MANIFEST).write_text(json.dumps(digests(aside), indent=2) + "\n", "utf-8")
-        for path in [*aside.rglob("*"), aside]:
-            _flush(path)
+        place.mkdir(parents=True)
+        fill(place)
+        put_in_place(folder)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
         raise
+
+
+def put_in_place(folder: Path) -> None:
+    """What was written aside gets its digests, is flushed, and takes the folder's place."""
+    place, old = aside(folder), _old(folder)
+    (place / MANIFEST).write_text(json.dumps(digests(place), indent=2) + "\n", "utf-8")
+    for path in [*place.rglob("*"), place]:
+        _flush(path)
     recover(folder)
     if folder.exists():
         folder.rename(old)
-    aside.rename(folder)
+    place.rename(folder)
     _flush(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -82,7 +88,8 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def _aside(folder: Path) -> Path:
+def aside(folder: Path) -> Path:
+    """Where a folder is written before it is whole."""
     return folder.with_name(f".{folder.name}.writing")
 
 

@@ -1,12 +1,14 @@
 """Records into items, and items into an endless stream of batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from translucid.data.batching import Plan, plan_batches
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.base import Batch, Task, sizes_of
 from translucid.tasks.language import Language
+from translucid.training.processes import ALONE, Processes
 from translucid.training.recipe import DataConfig, Recipe
 
 
@@ -67,9 +69,10 @@ class Stream:
 
     def __init__(
         self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
-        batches: int = 0, epoch: int = 0, index: int = 0,
+        processes: Processes = ALONE, batches: int = 0, epoch: int = 0, index: int = 0,
     ) -> None:  # fmt: skip
         """Begin after so many batches, of which `index` were taken in this epoch."""
+        self._processes = processes
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
@@ -85,7 +88,16 @@ class Stream:
             self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
         chosen = self._plan.batches[self._index]
         self._index += 1
-        return self._task.collate([self._items[i] for i in chosen])
+        return self._share([self._items[i] for i in chosen])
+
+    def _share(self, items: Sequence[Any]) -> Batch:
+        """This process's rows of a batch; its count is that of all rows."""
+        if self._processes.count == 1:
+            return self._task.collate(items)
+        mine = items[self._processes.rank :: self._processes.count]
+        batch = self._task.collate(mine or items[:1])
+        count = sum(self._task.targets(item) for item in items)
+        return replace(batch, count=count, idle=not mine)
 
     def place(self, batches: int) -> dict[str, int]:
         """Where the stream stood after so many batches; a new stream can begin there."""

@@ -29,33 +29,40 @@ TIMING = ("targets_per_second", "seconds", "memory")
 
 
 class Journal:
-    """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen."""
+    """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen.
 
-    def __init__(self, folder: Path, *, quiet: bool = False) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+    Without a folder nothing is written or shown: of several processes, only one speaks.
+    """
+
+    def __init__(self, folder: Path | None, *, quiet: bool = False) -> None:
+        self._folder, self._quiet = folder, quiet or folder is None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        place = folder or Path(os.devnull)
         self._metrics, self._timing, self._log = (
-            (folder / name).open("a", encoding="utf-8")
+            (place / name if folder is not None else place).open("a", encoding="utf-8")
             for name in ("metrics.jsonl", "timing.jsonl", "log.txt")
         )
-        self._quiet = quiet
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._tensorboard: Any = None
 
     def go_back(self, length: int) -> None:
         """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
-        self._metrics.truncate(length)
+        if self._folder is not None:
+            self._metrics.truncate(length)
 
     def length(self) -> int:
         """Bytes in metrics.jsonl, all of them on disk."""
+        if self._folder is None:
+            return 0
         self._metrics.flush()
         os.fsync(self._metrics.fileno())
         return os.fstat(self._metrics.fileno()).st_size
 
     def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
         """Training starts at `step` of `steps`."""
-        if tensorboard:
+        if tensorboard and self._folder is not None:
             self._tensorboard = _tensorboard_writer(self._folder, step)
         if sys.stderr.isatty() and not self._quiet:
             self._bar = Progress(

@@ -7,29 +7,22 @@ state/           what an exact resume needs      test.json       the score at th
 checkpoints/, tensorboard/                       on request
 """
 
-import json
-import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-import torch
-
-from translucid.errors import InputError, Interrupted
-from translucid.tasks.base import Score
-from translucid.training import bundle, recipe, told
+from translucid.errors import ConfigError, InputError
+from translucid.training import recipe, told
 from translucid.training.annotate import dump
 from translucid.training.bundle import Bundle
-from translucid.training.checkpoint import Checkpoint, Checkpoints
+from translucid.training.checkpoint import Checkpoints
 from translucid.training.folders import write_whole
-from translucid.training.items import Stream
 from translucid.training.journal import Journal
-from translucid.training.keeper import Keeper
+from translucid.training.processes import Processes, joined
 from translucid.training.recipe import Recipe
-from translucid.training.setting import Setting, set_up
-from translucid.training.state import State
-from translucid.training.trainer import Watchers, train
+from translucid.training.setting import pick_device, set_up
+from translucid.training.sitting import Sitting
 
 
 def train_recipe(
@@ -45,25 +38,25 @@ def train_recipe(
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
     `interrupted` stops is saved, and raises Interrupted.
     """
-    _check_new(out)
-    new = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        journal = Journal(out, quiet=quiet)
-    except OSError as error:
-        raise InputError(
-            f"{out}: cannot be made ({error.strerror}); choose another folder with --out"
-        ) from None
-    try:
-        setting = set_up(recipe, journal.say, pick=pick)
-        (out / "recipe.toml").write_text(dump(setting.recipe), "utf-8")
-        write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
-        return _Run(out, setting, journal, interrupted).go()
-    except BaseException:
-        if not any((out / "state").glob("step-*")):  # nothing was saved: leave all as it was
-            _clear(out, new)
-        raise
-    finally:
-        journal.close()
+    with joined(recipe.training.parallel, pick_device(recipe.training.device)) as processes:
+        check_together(recipe, processes)
+        new = [folder for folder in (out, *out.parents) if not folder.exists()]
+        if processes.main:
+            _check_new(out)
+        journal = _open_journal(out, quiet=quiet, main=processes.main)
+        try:
+            processes.wait()
+            setting = set_up(recipe, journal.say, pick=pick)
+            if processes.main:
+                (out / "recipe.toml").write_text(dump(setting.recipe), "utf-8")
+                write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+            return Sitting(out, setting, journal, processes, interrupted).go()
+        except BaseException:
+            if processes.main and not any((out / "state").glob("step-*")):
+                _clear(out, new)  # nothing was saved: leave all as it was
+            raise
+        finally:
+            journal.close()
 
 
 def _check_new(out: Path) -> None:
@@ -88,6 +81,31 @@ def _clear(out: Path, new: Sequence[Path]) -> None:
             folder.rmdir()
 
 
+def check_together(recipe: Recipe, processes: Processes) -> None:
+    """Refuse what several processes would compute otherwise than one."""
+    training = recipe.training
+    if processes.count == 1:
+        return
+    if training.compile:
+        raise ConfigError("training.compile = true: not with several processes yet; leave it out")
+    if recipe.model.get("norm") == "batch":
+        raise ConfigError(
+            "model.norm = 'batch': each process would see the statistics of its own rows; "
+            "choose layer or rms"
+        )
+    if processes.sharded and training.optimizer == "muon":
+        raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
+
+
+def _open_journal(out: Path, *, quiet: bool, main: bool) -> Journal:
+    try:
+        return Journal(out if main else None, quiet=quiet)
+    except OSError as error:
+        raise InputError(
+            f"{out}: cannot be made ({error.strerror}); choose another folder with --out"
+        ) from None
+
+
 def resume_run(
     out: Path,
     overrides: Iterable[str] = (),
@@ -99,27 +117,31 @@ def resume_run(
     """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
     if not (out / "recipe.toml").is_file():
         raise InputError(f"{out} is no run folder: it holds no recipe.toml")
-    journal = Journal(out, quiet=quiet)
-    try:
-        found = Checkpoints(out).newest(journal.say)
-        chosen = recipe.read(out / "recipe.toml", overrides)
-        reachable = _where_the_files_are(chosen, found.numbers["told"]["folder"])
-        setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
-        run = _Run(out, setting, journal, interrupted)
-        changed = told.changes(found.numbers["told"], run.told)
-        if changed and not allow_changes:
-            raise InputError(
-                f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. Put it "
-                "back, or go on knowingly with --allow-changes"
-            )
-        for words in (*changed, *told.circumstances(found.numbers["told"], run.told)):
-            journal.say(f"not bit for bit as before: {words}")
-        (out / "recipe.toml").write_text(dump(chosen), "utf-8")
-        run.put_back(found)
-        journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
-        return run.go()
-    finally:
-        journal.close()
+    chosen = recipe.read(out / "recipe.toml", overrides)
+    with joined(chosen.training.parallel, pick_device(chosen.training.device)) as processes:
+        check_together(chosen, processes)
+        journal = _open_journal(out, quiet=quiet, main=processes.main)
+        try:
+            found = Checkpoints(out).newest(journal.say)
+            before = found.numbers["told"]
+            reachable = _where_the_files_are(chosen, before["folder"])
+            setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
+            sitting = Sitting(out, setting, journal, processes, interrupted)
+            changed = told.changes(before, sitting.told)
+            if changed and not allow_changes:
+                raise InputError(
+                    f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. "
+                    "Put it back, or go on knowingly with --allow-changes"
+                )
+            for words in (*changed, *told.circumstances(before, sitting.told)):
+                journal.say(f"not bit for bit as before: {words}")
+            if processes.main:
+                (out / "recipe.toml").write_text(dump(chosen), "utf-8")
+            sitting.put_back(found)
+            journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
+            return sitting.go()
+        finally:
+            journal.close()
 
 
 def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:
@@ -130,97 +152,3 @@ def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:
         return chosen
     there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
     return chosen.model_copy(update={"data": there})
-
-
-class _Run:
-    """One sitting of a run: the parts that training changes, and where they are kept."""
-
-    def __init__(
-        self, out: Path, setting: Setting, journal: Journal, interrupted: Callable[[], bool]
-    ) -> None:
-        self.out, self.setting, self.journal = out, setting, journal
-        self.interrupted = interrupted
-        training, task = setting.recipe.training, setting.task
-        self.checkpoints = Checkpoints(out, aside=training.save_aside)
-        self.keeper = Keeper(out, task, training.keep_best)
-        self.state = State(setting.network, training, higher_is_better=task.higher_is_better)
-        self.stream = Stream(task, setting.items, setting.recipe)
-        self.told = told.what_was_told(setting)
-
-    def put_back(self, found: Checkpoint) -> None:
-        try:
-            self.state.put_back(found.tensors, found.numbers["state"])
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise InputError(
-                f"the checkpoint of step {found.step:,} does not fit the model any more: {error}; "
-                "train into a new folder"
-            ) from error
-        place = found.numbers["place"]
-        self.stream = Stream(self.setting.task, self.setting.items, self.setting.recipe, **place)
-        self.keeper.put_back(found.numbers["kept"])
-        self.journal.go_back(found.numbers["metrics"])
-
-    def go(self) -> Bundle:
-        """Train to the end, then test."""
-        setting, training = self.setting, self.setting.recipe.training
-        self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
-        watchers = Watchers(
-            self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
-        )
-        with _kernels(training.deterministic):
-            ending = train(self.state, setting.task, self.stream, setting.valid, training, watchers)
-        self.checkpoints.wait()
-        if ending == "interrupted":
-            raise Interrupted(
-                f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
-                f"go on with: translucid resume {self.out}"
-            )
-        if training.average_best:
-            self.keeper.try_average(setting.valid, self.state.device, self.journal.say)
-        return self._test()
-
-    def _bundle(self, facts: dict[str, object]) -> Bundle:
-        p = self.setting
-        facts = {"step": self.state.step} | facts
-        return Bundle(p.network, p.recipe.task.kind, p.tokenizers, p.labels, facts)
-
-    def _keep(self, step: int, score: Score, best: bool) -> None:
-        self.journal.evaluated(step, score, best)
-        self.keeper.keep(self._bundle({"valid": score.numbers}), score, best)
-
-    def _save(self) -> None:
-        if not (self.out / "last").exists():  # stopped before the first evaluation
-            self.keeper.keep_last(self._bundle({}))
-        numbers = {
-            "state": self.state.numbers(),
-            "place": self.stream.place(self.state.batches),
-            "kept": self.keeper.numbers(),
-            "metrics": self.journal.length(),
-            "told": self.told,
-        }
-        self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
-
-    def _test(self) -> Bundle:
-        best = bundle.load(self.out / "best", str(self.state.device))
-        if self.setting.test and not (self.out / "test.json").exists():
-            score = self.setting.task.evaluate(best.network, self.setting.test)
-            self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
-            examples = len(self.setting.test)
-            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
-            aside = self.out / ".test.json"
-            aside.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-            aside.replace(self.out / "test.json")
-        return best
-
-
-@contextmanager
-def _kernels(deterministic: bool) -> Iterator[None]:
-    """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
-    before = torch.are_deterministic_algorithms_enabled()
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)

@@ -1,5 +1,6 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +145,8 @@ def pick_device(wanted: str) -> torch.device:
     """auto: a CUDA GPU if there is one, else the CPU."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
+        wanted = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
         return torch.zeros((), device=wanted).device
     except (RuntimeError, AssertionError) as error:

@@ -1,6 +1,8 @@
 """All that changes while a model trains: what a checkpoint holds, and what a resume puts back."""
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from translucid.training.average import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.optim import make_optimizer
+from translucid.training.processes import ALONE, Processes, whole
 from translucid.training.weights import own_tensors
 
 
@@ -39,9 +42,16 @@ class State:
     """
 
     def __init__(
-        self, network: nn.Module, config: TrainingConfig, *, higher_is_better: bool = True
+        self,
+        network: nn.Module,
+        config: TrainingConfig,
+        processes: Processes = ALONE,
+        *,
+        higher_is_better: bool = True,
     ) -> None:
-        self.network = network
+        self.network, self.processes = network, processes
+        self._whole = copy.deepcopy(network) if processes.sharded else None
+        self.called = processes.wrap(network)  # before the optimizers: it may change the tensors
         self.optimizers = make_optimizer(
             network,
             config.optimizer,
@@ -84,27 +94,41 @@ class State:
             "average_steps": self.average.steps if self.average is not None else None,
         }
 
-    @torch.no_grad()
-    def put_back(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint: `tensors` and `numbers` as they were."""
-        for name, weight in own_tensors(self.network).items():
-            weight.copy_(tensors[f"network.{name}"])
-        for number, optimizer in enumerate(self.optimizers):
-            moments: dict[int, dict[str, Tensor]] = {}
-            head = f"optimizer.{number}."
-            for name, value in tensors.items():
-                if name.startswith(head):
-                    place, _, key = name.removeprefix(head).partition(".")
-                    moments.setdefault(int(place), {})[key] = value
-            groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    def put_back(
+        self, fill: Callable[[dict[str, Tensor]], None], numbers: Mapping[str, Any]
+    ) -> None:
+        """Continue from a checkpoint: `fill` writes the tensors as they were, in place."""
+        if numbers["step"] > numbers["skipped"]:
+            self._make_moments()
+        fill(self.tensors())
         if self.average is not None:
             self.average.steps = numbers["average_steps"]
-            for name, weight in self.average.weights.items():
-                weight.copy_(tensors[f"average.{name}"])
-        self.loss_sum.copy_(tensors["loss_sum"])
         self.step, self.batches = numbers["step"], numbers["batches"]
         self.skipped = numbers["skipped"]
         self.seconds, self.finished = numbers["seconds"], numbers["finished"]
         self.best.value, self.best.waited = numbers["best"], numbers["waited"]
         self.target_sum = numbers["target_sum"]
+
+    def _make_moments(self) -> None:
+        """Optimizers make their tensors at the first step: take one of length 0."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = 0.0
+                for p in group["params"]:
+                    p.grad = torch.zeros_like(p)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    @contextmanager
+    def readable(self) -> Iterator[nn.Module]:
+        """The network to evaluate and keep: the average if there is one, and whole."""
+        if self._whole is None:
+            with self.average.swapped_in(self.network) if self.average else nullcontext():
+                yield self.network
+            return
+        means = self.average.weights if self.average is not None else {}
+        with torch.no_grad():
+            for name, tensor in own_tensors(self._whole).items():
+                ours = means.get(name, own_tensors(self.network)[name])
+                tensor.copy_(whole(ours))
+        yield self._whole

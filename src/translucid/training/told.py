@@ -12,11 +12,12 @@ import torch
 from translucid._version import __version__
 from translucid.training.annotate import full_model
 from translucid.training.folders import digest_of, digests
+from translucid.training.processes import Processes
 from translucid.training.recipe import Recipe
 from translucid.training.setting import Setting
 
 
-def what_was_told(setting: Setting) -> dict[str, Any]:
+def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
     """All that decides the numbers of a run, fit for JSON."""
     device = next(setting.network.parameters()).device
     return {
@@ -28,6 +29,7 @@ def what_was_told(setting: Setting) -> dict[str, Any]:
             "version of torch": str(torch.__version__),
             "threads": torch.get_num_threads(),
             "device": device.type,
+            "processes": processes.count,
         },
         "folder": os.getcwd(),
     }

@@ -16,6 +16,7 @@ from translucid.tasks.base import Batch, Score, Task
 from translucid.training.compiled import Compiled
 from translucid.training.config import TrainingConfig
 from translucid.training.optim import rate
+from translucid.training.processes import whole
 from translucid.training.state import State
 
 Ending = Literal["finished", "interrupted"]
@@ -44,7 +45,7 @@ class Watchers:
     """Who may look on, and be told; nobody here changes what is computed."""
 
     progress: Callable[[Progress], None] = _ignore
-    evaluated: Callable[[int, Score, bool], None] = _ignore  # step, score, best so far?
+    evaluated: Callable[[nn.Module, Score, bool], None] = _ignore  # the last: best so far?
     save: Callable[[], None] = _ignore  # now is a good time to write the state down
     interrupted: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = _ignore
@@ -60,8 +61,8 @@ def train(
 ) -> Ending:
     """Train in place, from where the state is. `evaluated` is told when to keep the model, `save`
     when to keep the state."""
-    model, device = state.network, state.device
-    called = Compiled(model, watchers.say) if config.compile else model
+    model, device, processes = state.network, state.device, state.processes
+    called = Compiled(model, watchers.say) if config.compile else state.called
     marked = time.monotonic()
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
@@ -76,21 +77,24 @@ def train(
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
         micro = [next(batches).to(device) for _ in range(config.accumulate)]
         targets = sum(batch.count for batch in micro)
-        seed_step(config.seed, state.step)
+        seed_step(config.seed, state.step, processes.rank)
         step_loss = torch.zeros((), device=device)
-        for batch in micro:
-            with _precision(config, device):
-                loss = task.loss(called, batch)
-            (loss / max(targets, 1)).backward()
+        for place, batch in enumerate(micro, start=1):
+            with processes.syncing(called, place == len(micro)):
+                with _precision(config, device):
+                    loss = task.loss(called, batch)
+                loss = loss * 0 if batch.idle else loss
+                # Processes average their gradients; the sum is wanted.
+                (loss * (processes.count / max(targets, 1))).backward()
             step_loss += loss.detach()
 
-        norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+        norm = whole(nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm))
         if torch.isfinite(norm):
             for optimizer in state.optimizers:
                 optimizer.step()
             if state.average is not None:
                 state.average.update(model)
-            state.loss_sum += step_loss
+            state.loss_sum += processes.sum(step_loss).float()
             state.target_sum += targets
         else:
             _leave_out(state, float(norm), micro, config, watchers)
@@ -101,8 +105,8 @@ def train(
 
         now = time.monotonic()
         state.seconds = now - began
-        out_of_time = config.minutes is not None and state.seconds > 60 * config.minutes
-        last = state.step >= config.steps or out_of_time
+        late = config.minutes is not None and state.seconds > 60 * config.minutes
+        last = state.step >= config.steps or processes.any(late)
         if state.step % config.log_every == 0 or last:
             speed = (state.target_sum - targets_then) / max(now - marked, 1e-9)
             watchers.progress(
@@ -121,12 +125,13 @@ def train(
             marked, state.target_sum, targets_then = now, 0, 0
         evaluating = state.step % config.evaluate_every == 0 or last
         if evaluating:
-            with state.average.swapped_in(model) if state.average is not None else nullcontext():
-                score = task.evaluate(model, valid)
-                watchers.evaluated(state.step, score, state.best.update(score.numbers[task.metric]))
+            with state.readable() as network:
+                score = task.evaluate(network, valid)
+                value = processes.agree(score.numbers[task.metric])
+                watchers.evaluated(network, score, state.best.update(value))
             marked = time.monotonic()  # the time of an evaluation is not the time of training
         state.finished = last or state.best.stalled
-        interrupted = watchers.interrupted()
+        interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
             state.seconds = time.monotonic() - began

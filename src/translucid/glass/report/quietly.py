@@ -21,7 +21,7 @@ def train_quietly(
 ) -> Score:
     """Train in place and return the score at the end; random draws elsewhere stay as they were."""
     scores: list[Score] = []
-    watchers = Watchers(evaluated=lambda step, score, best: scores.append(score))
+    watchers = Watchers(evaluated=lambda network, score, best: scores.append(score))
     once = config.model_copy(update={"evaluate_every": config.steps})
     with torch.random.fork_rng(devices=[]):
         train(State(network, once), task, batches, held_out, once, watchers)

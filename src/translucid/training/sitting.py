@@ -1,0 +1,136 @@
+"""One sitting of a run: from where it stands to its end, or until it is stopped."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from translucid.errors import InputError, Interrupted
+from translucid.models import Network
+from translucid.tasks.base import Score
+from translucid.training import bundle, told
+from translucid.training.bundle import Bundle
+from translucid.training.checkpoint import Checkpoint, Checkpoints
+from translucid.training.items import Stream
+from translucid.training.journal import Journal
+from translucid.training.keeper import Keeper
+from translucid.training.processes import Processes
+from translucid.training.setting import Setting
+from translucid.training.state import State
+from translucid.training.trainer import Watchers, train
+
+
+class Sitting:
+    """The parts that training changes, and where they are kept."""
+
+    def __init__(
+        self,
+        out: Path,
+        setting: Setting,
+        journal: Journal,
+        processes: Processes,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self.out, self.setting, self.journal = out, setting, journal
+        self.processes, self.interrupted = processes, interrupted
+        training, task = setting.recipe.training, setting.task
+        self.checkpoints = Checkpoints(out, aside=training.save_aside, processes=processes)
+        self.keeper = Keeper(out, task, training.keep_best)
+        self.told = told.what_was_told(setting, processes)
+        self.state = State(
+            setting.network, training, processes, higher_is_better=task.higher_is_better
+        )
+        self.stream = Stream(task, setting.items, setting.recipe, processes=processes)
+
+    def put_back(self, found: Checkpoint) -> None:
+        """Stand where the run stood when the checkpoint was written."""
+        try:
+            self.state.put_back(found.fill, found.numbers["state"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"the checkpoint of step {found.step:,} does not fit the model any more: {error}; "
+                "train into a new folder"
+            ) from error
+        self.stream = Stream(
+            self.setting.task,
+            self.setting.items,
+            self.setting.recipe,
+            processes=self.processes,
+            **found.numbers["place"],
+        )
+        self.keeper.put_back(found.numbers["kept"])
+        self.journal.go_back(found.numbers["metrics"])
+
+    def go(self) -> Bundle:
+        """Train to the end, then test."""
+        setting, training = self.setting, self.setting.recipe.training
+        self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        watchers = Watchers(
+            self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
+        )
+        with _kernels(training.deterministic):
+            ending = train(self.state, setting.task, self.stream, setting.valid, training, watchers)
+        self.checkpoints.wait()
+        if ending == "interrupted":
+            raise Interrupted(
+                f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
+                f"go on with: {self.processes.command} resume {self.out}"
+            )
+        if training.average_best and self.processes.main:
+            self.keeper.try_average(setting.valid, self.state.device, self.journal.say)
+        self.processes.wait()
+        return self._test()
+
+    def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
+        assert isinstance(network, Network)
+        s = self.setting
+        facts = {"step": self.state.step} | facts
+        return Bundle(network, s.recipe.task.kind, s.tokenizers, s.labels, facts)
+
+    def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
+        self.journal.evaluated(self.state.step, score, best)
+        if self.processes.main:
+            self.keeper.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+
+    def _save(self) -> None:
+        if not (self.out / "last").exists():  # stopped before the first evaluation
+            with self.state.readable() as network:
+                if self.processes.main:
+                    self.keeper.keep_last(self._bundle(network, {}))
+        numbers = {
+            "state": self.state.numbers(),
+            "place": self.stream.place(self.state.batches),
+            "kept": self.keeper.numbers(),
+            "metrics": self.journal.length(),
+            "told": self.told,
+        }
+        self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
+
+    def _test(self) -> Bundle:
+        best = bundle.load(self.out / "best", str(self.state.device))
+        if self.processes.main and self.setting.test and not (self.out / "test.json").exists():
+            score = self.setting.task.evaluate(best.network, self.setting.test)
+            self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(self.setting.test)
+            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+            aside = self.out / ".test.json"
+            aside.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+            aside.replace(self.out / "test.json")
+        return best
+
+
+@contextmanager
+def _kernels(deterministic: bool) -> Iterator[None]:
+    """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
+    before = torch.are_deterministic_algorithms_enabled()
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

@@ -1,0 +1,180 @@
+"""Several processes compute what one computes: started with torchrun, killed, and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from translucid.training import folders
+from translucid.training.checkpoint import Checkpoints
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="gloo and torchrun on Linux and macOS")
+SMALL = [
+    "data.toyland=200", "tokenizer.kind=word", "model.d_model=16", "model.heads=2",
+    "model.layers=1", "model.dropout=0.0", "training.batch_tokens=300", "training.log_every=1",
+    "training.evaluate_every=4", "training.device=cpu", "training.warmup=1",
+]  # fmt: skip
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
+# Adam would divide rounding by rounding where a gradient is 0, as that of a key's bias always is.
+PLAIN = ["training.optimizer=sgd", "training.learning_rate=0.1"]
+
+
+def words(out: Path, *more: str, task: str = "classify") -> list[str]:
+    return ["train", task, "--out", str(out), *SMALL, "training.steps=6", *more]
+
+
+def start(*command: str, processes: int = 1) -> subprocess.Popen[str]:
+    how = [sys.executable, "-m", "translucid"]
+    if processes > 1:
+        how = [*TORCHRUN[:-1], str(processes), "-m", "translucid"]
+    alone = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"}
+    return subprocess.Popen(
+        [*how, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone
+    )
+
+
+def run(*command: str, processes: int = 1) -> tuple[str, str]:
+    running = start(*command, processes=processes)
+    out, err = running.communicate(timeout=180)
+    assert running.returncode == 0, err
+    return out, err
+
+
+def same(one: Path, other: Path, tolerance: float = 1e-6) -> None:
+    losses = [
+        [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for run in (one, other)
+    ]
+    known = [[loss for loss in run if loss is not None] for run in losses]
+    assert known[0] == pytest.approx(known[1], abs=tolerance, rel=tolerance)
+    ours, theirs = (load_file(run / "last/model.safetensors") for run in (one, other))
+    for name, weight in ours.items():
+        torch.testing.assert_close(theirs[name], weight, rtol=0, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("alone") / "run"
+    run(*words(out, *PLAIN))
+    return out
+
+
+def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Path) -> None:
+    out, err = run(*words(tmp_path / "two", *PLAIN), processes=2)
+    same(alone, tmp_path / "two")
+    assert out.count("next: translucid classify") == 1
+    assert err.count("step 6  loss") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_translation_with_an_average_and_three_batches_a_step(
+    parallel: str, tmp_path: Path
+) -> None:
+    """Rows are shared out unevenly, and some batches have fewer rows than there are processes."""
+    more = [*PLAIN, "training.accumulate=3", "training.ema=0.9", "training.batch_tokens=70",
+            "data.max_length=30"]  # fmt: skip
+    run(*words(tmp_path / "one", *more, task="translate"))
+    several = [*more, f"--parallel={parallel}"]
+    run(*words(tmp_path / "three", *several, task="translate"), processes=3)
+    same(tmp_path / "one", tmp_path / "three", 3e-6)
+
+
+@pytest.mark.slow
+def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_path: Path) -> None:
+    """Stopped at step 3 with two shards; one process and three processes go on from there."""
+    out = tmp_path / "shards"
+    run(*words(out, *PLAIN, "training.steps=3", "--parallel=fsdp"), processes=2)
+    place = out / "state" / f"step-{3:08}"
+    assert len(list(place.glob("shard-*.safetensors"))) == 2
+    assert folders.fault(place) is None
+    assert not list(out.rglob("*.metadata")), "a pickle"
+    for count in (1, 3):
+        twin = tmp_path / f"by {count}"
+        subprocess.run(["cp", "-r", str(out), str(twin)], check=True)
+        numbers = json.loads((twin / "state" / place.name / "state.json").read_text())
+        numbers["state"]["finished"] = False  # as if it had been stopped there
+        (twin / "state" / place.name / "state.json").write_text(json.dumps(numbers))
+        manifest = twin / "state" / place.name / "manifest.json"
+        manifest.write_text(json.dumps(folders.digests(twin / "state" / place.name)))
+        run("resume", str(twin), "training.steps=6", "--allow-changes", processes=count)
+        same_end(alone, twin)
+
+
+def same_end(one: Path, other: Path) -> None:
+    """The schedule of a run that was to have three steps differs, but it goes on from them."""
+    assert Checkpoints(other).steps()[0] == Checkpoints(one).steps()[0] == 6
+    lines = [json.loads(x) for x in (other / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
+def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
+    parallel: str, tmp_path: Path
+) -> None:
+    more = ["training.steps=40", "training.save_every=2", f"--parallel={parallel}"]
+    run(*words(tmp_path / "straight", *more), processes=2)
+    out = tmp_path / "killed"
+    running = start(*words(out, *more), processes=2)
+    deadline = time.monotonic() + 90
+    while len(Checkpoints(out).steps()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed = time.monotonic()
+    victim = _children(running.pid)[-1]
+    os.kill(victim, signal.SIGKILL)
+    _, err = running.communicate(timeout=60)
+    assert time.monotonic() - killed < 30
+    assert running.returncode != 0
+    assert "resume" in err or "Signal 9" in err or "SIGKILL" in err
+    run("resume", str(out), processes=2)
+    assert (out / "metrics.jsonl").read_bytes() == (
+        tmp_path / "straight/metrics.jsonl"
+    ).read_bytes()
+    assert folders.digests(out / "best") == folders.digests(tmp_path / "straight" / "best")
+
+
+def _children(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    running = start(*words(out, "training.steps=100000"), processes=2)
+    log = out / "metrics.jsonl"
+    deadline = time.monotonic() + 90
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for child in _children(running.pid):
+        os.kill(child, signal.SIGINT)
+    stdout, err = running.communicate(timeout=60)
+    assert running.returncode == 0, err
+    assert stdout.count("stopped and saved after step") == 1
+    assert f"torchrun --nproc-per-node 2 -m translucid resume {out}" in stdout
+    assert Checkpoints(out).steps()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["training.compile=true"], "training.compile = true: not with several processes yet"),
+        (["model.norm=batch"], "model.norm = 'batch': each process would see the statistics"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_path: Path) -> None:
+    running = start(*words(tmp_path / "run", *more), processes=2)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode != 0
+    assert err.count(message) == 1
+    assert not (tmp_path / "run").exists()
