@@ -1,6 +1,7 @@
 """`translucid train` and `translucid evaluate`."""
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from translucid.cli.given import TASKS, Given
+from translucid.errors import InputError
 
 
 def train(
@@ -30,6 +32,12 @@ def train(
     data_folder: Annotated[
         str | None, typer.Option("--data", help="Folder of the recipe's files.")
     ] = None,
+    parallel: Annotated[
+        str | None, typer.Option(help="Under torchrun: ddp (the default) or fsdp.")
+    ] = None,
+    skip_bad_batches: Annotated[
+        int | None, typer.Option(min=0, help="Leave out this many steps with a bad gradient.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
@@ -44,12 +52,16 @@ def train(
     from translucid.training.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
-    given = Given(recipe, overrides or (), files, toyland, data_folder)
+    options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches}
+    said = [f"training.{key}={value}" for key, value in options.items() if value is not None]
+    given = Given(recipe, [*(overrides or ()), *said], files, toyland, data_folder)
     if self_test:
         _self_test(given)
         return
     chosen, by_task = given.recipe(), given.by_task
     folder = out or _free_folder(Path("runs"), Path(recipe).stem)
+    if out is None and "WORLD_SIZE" in os.environ:
+        raise InputError("several processes need to be told the folder of the run: --out FOLDER")
     with stopping() as interrupted:
         done = train_recipe(chosen, folder, pick=by_task, quiet=quiet, interrupted=interrupted)
     _say_done(folder, done.task)
@@ -97,6 +109,8 @@ def _self_test(given: Given) -> None:
 
 
 def _say_done(folder: Path, task: str) -> None:
+    if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
+        return
     verb = {"language": "generate", "regress": "predict"}.get(task, task)
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
     typer.echo(f"next: translucid {verb} {folder}")
@@ -122,13 +136,15 @@ def stopping() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        typer.echo("stopping after this step; once more to leave at once", err=True)
+        if os.environ.get("RANK", "0") == "0":
+            typer.echo("stopping after this step; once more to leave at once", err=True)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(asked)
     except Interrupted as end:
-        typer.echo(str(end))
+        if os.environ.get("RANK", "0") == "0":
+            typer.echo(str(end))
         raise typer.Exit from None
     finally:
         for number, handler in before.items():

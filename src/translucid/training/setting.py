@@ -15,6 +15,7 @@ from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
 from translucid.training import sizing
+from translucid.training.checks import startup
 from translucid.training.examples import Examples, load_examples, texts_of
 from translucid.training.folders import fault
 from translucid.training.items import epoch_plan, held_out_items, training_items
@@ -72,6 +73,8 @@ def set_up(
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(known.task.collate(items).inputs["x"])
     _say_about(known.task, known.tokenizers, items, examples, recipe, say)
+    if tokenizers is None:  # a resumed run was looked at when it began
+        startup(known.task, network, items, examples, say)
     say(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
         f"seed {recipe.training.seed}"
@@ -133,6 +136,7 @@ def _say_about(
         texts = [text for record in examples.valid for text in texts_of(record)]
         if name in ("source", "target"):
             texts = texts[name == "target" :: 2]
+        texts = [line for text in texts for line in text.split("\n")]  # a text may be a whole file
         say(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
             f"{tokenizer.unknown_rate(texts):.2%}"

@@ -1,0 +1,84 @@
+"""`translucid check`: what is in the data, and what is wrong with it, before a model is trained."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from translucid.cli.findings import show, wrong
+from translucid.cli.given import TASKS, Given
+from translucid.errors import InputError
+
+
+def check(
+    task: Annotated[
+        str, typer.Argument(help=f"{', '.join(TASKS)}; or a recipe, for its files and columns.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Columns and the like: data.text_column=review ..."),
+    ] = None,
+    train_files: Annotated[
+        list[str] | None,
+        typer.Option("--train", help="Training file; for translation two, or one table."),
+    ] = None,
+    valid_files: Annotated[list[str] | None, typer.Option("--valid", help="Held out.")] = None,
+    test_files: Annotated[list[str] | None, typer.Option("--test", help="For the end.")] = None,
+    toyland: Annotated[int | None, typer.Option(help="Use this many made-up sentences.")] = None,
+    data_folder: Annotated[
+        str | None, typer.Option("--data", help="Folder of the recipe's files.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Look at the data: what is read, how long, which labels, what occurs twice.
+
+    Exit code 2 if something would make a model or its score wrong.
+
+    Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
+    """
+    from translucid.training.checks import of_data, parts_of
+    from translucid.training.examples import load_examples
+    from translucid.training.facts import facts_of, unseen_words
+
+    if Path(task).is_file() and not task.endswith(".toml"):
+        raise InputError(
+            f"{task} is a file of data; say what it is for, such as "
+            f"`translucid check classify --train {task}` ({', '.join(TASKS)})"
+        )
+    files = {"train": train_files, "valid": valid_files, "test": test_files}
+    given = Given(task, overrides or (), files, toyland, data_folder)
+    recipe = given.recipe()
+    read: list[str] = []
+
+    def say(line: str) -> None:
+        read.append(line)
+        typer.echo(line, err=as_json)
+
+    examples = load_examples(recipe, say)
+    parts = parts_of(examples)
+    facts = {name: facts_of(records) for name, records in parts.items()}
+    findings = of_data(recipe, examples)
+    if facts["train"].lengths:
+        rest = [name for name in parts if name != "train"]
+        findings += [unseen_words(parts["train"], parts[name], name) for name in rest]
+    following = f"translucid train {given.words()} --self-test"
+    if as_json:
+        report = {
+            "read": read,
+            "parts": {name: asdict(part) for name, part in facts.items()},
+            "checks": [asdict(finding) | {"mark": finding.mark} for finding in findings],
+            "next": following,
+        }
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        for name, part in facts.items():
+            typer.echo(f"\n{name}: {part.examples:,} examples")
+            for line in part.lines():
+                typer.echo(f"  {line}")
+        typer.echo("")
+        show(findings)
+        typer.echo(f"next: {following}")
+    if wrong(findings):
+        raise typer.Exit(2)

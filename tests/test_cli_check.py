@@ -1,0 +1,129 @@
+"""`translucid check` and `translucid train --self-test`, through the real command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.test_cli_recipes import Answer, run
+
+REVIEWS = [("good", "fine"), ("bad", "poor"), ("so", "plain")]
+
+
+def reviews(folder: Path, name: str, numbers: range) -> None:
+    rows = [f"{REVIEWS[n % 3][0]},a {REVIEWS[n % 3][1]} film number {n}" for n in numbers]
+    (folder / name).write_text("\n".join(["mark,review", *rows]) + "\n", "utf-8")
+
+
+COLUMNS = ["data.text_column=review", "data.label_column=mark"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    reviews(tmp_path, "train.csv", range(90))
+    reviews(tmp_path, "valid.csv", range(90, 120))
+    return tmp_path
+
+
+def lines_of(answer: Answer, name: str) -> str:
+    """The line of a finding."""
+    (found,) = (line for line in answer.stdout.splitlines() if line[2:].startswith(f"{name}  "))
+    return found
+
+
+def test_clean_data(folder: Path) -> None:
+    words = ["classify", "--train", "train.csv", "--valid", "valid.csv", *COLUMNS]
+    told = run("check", *words, cwd=folder)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "train.csv: 90 records" in told.stdout
+    assert "train: 90 examples\n  text: 5 to 5 words, half have at most 5" in told.stdout
+    assert "labels: good 30, bad 30, so 30" in told.stdout
+    assert lines_of(told, "valid apart from train").startswith("+ ")
+    assert " checks: " in told.stdout
+    assert f"next: translucid train {' '.join(words)} --self-test" in told.stdout
+
+
+def test_the_same_as_json(folder: Path) -> None:
+    told = run("check", "classify", "--train", "train.csv", "--json", *COLUMNS, cwd=folder)
+    report = json.loads(told.stdout)
+    assert set(report) == {"read", "parts", "checks", "next"}
+    assert report["parts"]["valid"]["examples"] == 5  # held out
+    assert {"name", "ok", "words", "serious", "mark"} == set(report["checks"][0])
+    assert "train.csv: 90 records" in told.stderr
+
+
+def test_crossed_files_are_found(folder: Path) -> None:
+    reviews(folder, "valid.csv", range(80, 100))
+    words = ["classify", "--train", "train.csv", "--valid", "valid.csv", *COLUMNS]
+    told = run("check", *words, cwd=folder)
+    assert told.returncode == 2  # half of them
+    assert "(first: valid line 2 = train line 82)" in lines_of(told, "valid apart from train")
+    assert "1 wrong (-)" in told.stdout
+    tested = run("train", *words, "--self-test", cwd=folder)
+    assert tested.returncode == 2
+    assert lines_of(tested, "valid apart from train").startswith("- ")
+    assert "next:" not in tested.stdout
+    assert not (folder / "runs").exists()
+
+
+def test_two_files_after_one_option(folder: Path) -> None:
+    for name, numbers in (("a", range(50)), ("b", range(49, 90))):
+        for language, word in (("en", "dog"), ("de", "Hund")):
+            text = "\n".join(f"{word} number {n} or {n * n}" for n in numbers)
+            (folder / f"{name}.{language}").write_text(text + "\n", "utf-8")
+    words = ["translate", "--train", "a.en", "a.de", "--valid", "b.en", "b.de"]
+    told = run("check", *words, cwd=folder)
+    assert told.returncode == 0, told.stderr
+    finding = lines_of(told, "valid apart from train")
+    assert finding.startswith("! ")
+    assert "1 of 41 validation examples" in finding
+    assert "(first: valid line 1 = train line 50), 1 by their source" in finding
+
+
+def test_labels_that_training_does_not_show_are_found(folder: Path) -> None:
+    with (folder / "valid.csv").open("a", encoding="utf-8") as file:
+        file.write("god,a fine film\n")
+    words = ["classify", "--train", "train.csv", "--valid", "valid.csv", *COLUMNS]
+    told = run("check", *words, cwd=folder)
+    assert told.returncode == 2
+    assert "valid.csv:32: the model knows no label 'god'" in lines_of(told, "labels of valid")
+
+
+def test_a_file_instead_of_a_task_is_explained(folder: Path) -> None:
+    told = run("check", "train.csv", cwd=folder)
+    assert told.returncode == 2
+    assert "`translucid check classify --train train.csv`" in told.stderr
+    assert "data.train: must be given" in run("check", "tag", cwd=folder).stderr
+
+
+def test_a_recipe_says_where_the_data_is() -> None:
+    told = run("check", "toyland-tag-lstm", "--toyland", "100")
+    assert told.returncode == 0, told.stderr
+    assert "next: translucid train toyland-tag-lstm --toyland 100 --self-test" in told.stdout
+
+
+RECIPES = ["toyland-translate-transformer", "toyland-translate-gru", "toyland-language-lstm",
+           "toyland-classify-rnn", "toyland-tag-transformer", "toyland-regress-mlp"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
+    told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert lines_of(told, "learns one batch").startswith("+ ")
+    assert f"next: translucid train {name} --toyland 300" in told.stdout
+    assert list(tmp_path.iterdir()) == []  # it leaves nothing
+
+
+def test_a_task_tests_itself_with_picked_sizes(folder: Path) -> None:
+    words = ["classify", "--train", "train.csv", *COLUMNS, "model.kind=recurrent"]
+    told = run("train", *words, "--self-test", cwd=folder)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert lines_of(told, "learns one batch").startswith("+ ")
+
+
+def test_what_cannot_be_learnt_fails_the_self_test(folder: Path) -> None:
+    rows = [f"{n / 7},{1e9 * (n % 5)}" for n in range(60)]
+    (folder / "points.csv").write_text("\n".join(["x,y", *rows]) + "\n", "utf-8")
+    told = run("train", "regress", "--train", "points.csv", "--self-test", cwd=folder)
+    assert told.returncode == 2
+    assert "numbers are far too large" in lines_of(told, "learns one batch")

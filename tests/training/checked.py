@@ -1,0 +1,85 @@
+"""A small world for each task, a network of each family, and tasks with a mistake in them."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from translucid.models import Network, build
+from translucid.training import checks, recipe
+from translucid.training.examples import Examples, load_examples
+from translucid.training.findings import Finding
+from translucid.training.items import training_items
+from translucid.training.prepare import Prepared, prepare
+
+SMALL = {"d_model": 16, "layers": 1}
+TRANSFORMERS = {
+    f"{positions} {placement}": {"positions": positions, "placement": placement}
+    for positions in ("sinusoidal", "learned", "rotary", "alibi", "none")
+    for placement in ("pre", "post")
+} | {
+    "rms swiglu": {"norm": "rms", "activation": "swiglu"},
+    "batch norm": {"norm": "batch"},
+    "no norm": {"norm": "none"},
+    "grouped": {"heads": 4, "kv_heads": 2},
+    "window": {"window": 3},
+    "untied": {"tied": False},
+}
+RECURRENT = {
+    f"{cell} {attention}": {"kind": "recurrent", "cell": cell, "hidden": 16, "attention": attention}
+    for cell in ("lstm", "gru", "rnn", "rnn_relu")
+    for attention in ("none", "additive", "dot")
+}
+FAMILIES: dict[str, dict[str, Any]] = {
+    **{name: SMALL | {"heads": 2} | options for name, options in TRANSFORMERS.items()},
+    **{name: SMALL | options for name, options in RECURRENT.items()},
+}
+TASKS = ("translate", "language", "classify", "tag")
+
+
+@cache
+def world(task: str, joint: bool = True) -> tuple[Examples, Prepared, list[Any]]:
+    chosen = told(task, joint=joint)
+    examples = load_examples(chosen, lambda line: None)
+    prepared = prepare(chosen, examples)
+    items = training_items(prepared.task, examples.train, chosen.data, lambda line: None)
+    return examples, prepared, items
+
+
+def told(task: str, model: dict[str, Any] | None = None, joint: bool = True) -> recipe.Recipe:
+    return recipe.parse(
+        {
+            "task": {"kind": task, "label_smoothing": 0.0 if task == "regress" else 0.1},
+            "data": {"toyland": 200, "max_length": 20},
+            "tokenizer": {"kind": "word", "joint": joint},
+            "model": model or {},
+        }
+    )
+
+
+def network_for(task: str, model: dict[str, Any], joint: bool = True) -> Network:
+    torch.manual_seed(1)
+    sizes = world(task, joint)[1].sizes
+    return build(told(task, model, joint).model_config_for(sizes=sizes))
+
+
+def by_name(found: Sequence[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in found}
+
+
+def look(task: Any, network: Network, name: str) -> dict[str, Finding]:
+    """All checks of a model, with a task of our own on the world of task `name`."""
+    examples, prepared, items = world(name)
+    return by_name(checks.of_model(task or prepared.task, network, items, examples.train))
+
+
+TINY: dict[str, Any] = SMALL | {"heads": 2}
+
+
+def planted(kind: type, name: str) -> Any:
+    """The task of a world, as if it had been written with this mistake."""
+    healthy = world(name)[1].task
+    task = object.__new__(kind)
+    task.__dict__.update(vars(healthy))
+    return task
