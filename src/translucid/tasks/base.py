@@ -120,13 +120,19 @@ def cross_entropy(
     """
     logits = logits.flatten(0, -2).float()  # (targets, classes)
     targets = targets.flatten()
-    hard = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
     if smoothing == 0:
-        return hard
-    log_p = logits.log_softmax(dim=-1)
-    spread = log_p.sum(dim=-1) - log_p[:, list(never)].sum(dim=-1)
-    soft = -(spread / (logits.shape[-1] - len(never)))[targets != IGNORE].sum()
-    return (1 - smoothing) * hard + smoothing * soft
+        return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+    # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which
+    # would make a GPU wait for the CPU.
+    counts = targets != IGNORE
+    log_z = logits.logsumexp(dim=-1)
+    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+    allowed = logits.sum(dim=-1)
+    for column in never:
+        allowed = allowed - logits[:, column]
+    hard = log_z - said
+    soft = log_z - allowed / (logits.shape[-1] - len(never))
+    return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()
 
 
 def check_length(tokens: int, longest: int | None, where: str) -> None:
