@@ -1,13 +1,16 @@
 """Batches as equalities: every item once, within the budget, the same for the same seed."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from translucid.data import batching
-from translucid.data.batching import pad, permutation, plan_batches
+from translucid.data.batching import Plan, pad, permutation, plan_batches
 from translucid.errors import ConfigError
 
 one_side = st.lists(st.integers(0, 40), max_size=200)
@@ -22,7 +25,13 @@ settings = {
 }
 
 
-def padded_shape(batch: list[int], lengths: list[tuple[int, ...]], multiple: int) -> list[int]:
+def lists(plan: Plan) -> list[list[int]]:
+    return [batch.tolist() for batch in plan.batches]
+
+
+def padded_shape(
+    batch: NDArray[np.int64], lengths: list[tuple[int, ...]], multiple: int
+) -> list[int]:
     sides = zip(*(lengths[i] for i in batch), strict=True)
     return [-(-max(side) // multiple) * multiple for side in sides]
 
@@ -31,7 +40,7 @@ def padded_shape(batch: list[int], lengths: list[tuple[int, ...]], multiple: int
 def test_every_item_once_within_the_budget(lengths, options) -> None:
     plan = plan_batches(lengths, **options)
     assert sorted(i for batch in plan.batches for i in batch) == list(range(len(lengths)))
-    assert all(plan.batches)
+    assert all(len(batch) for batch in plan.batches)
     sides = [length if isinstance(length, tuple) else (length,) for length in lengths]
     shapes = [padded_shape(batch, sides, options["multiple"]) for batch in plan.batches]
     slots = [len(b) * sum(shape) for b, shape in zip(plan.batches, shapes, strict=True)]
@@ -42,7 +51,9 @@ def test_every_item_once_within_the_budget(lengths, options) -> None:
     assert plan.shapes == len(
         {(len(b), *shape) for b, shape in zip(plan.batches, shapes, strict=True)}
     )
-    assert plan_batches(lengths, **options) == plan  # a pure function
+    again = plan_batches(lengths, **options)  # a pure function
+    assert lists(again) == lists(plan)
+    assert (again.tokens, again.slots, again.shapes) == (plan.tokens, plan.slots, plan.shapes)
 
 
 def realistic(n: int, seed: int = 0) -> list[tuple[int, int]]:
@@ -76,8 +87,8 @@ def test_a_multiple_gives_few_shapes() -> None:
 def test_epochs_and_seeds_differ() -> None:
     lengths = realistic(3000)
     plans = [plan_batches(lengths, 2048, seed=s, epoch=e) for s in (0, 1) for e in (0, 1)]
-    assert len({str(plan.batches) for plan in plans}) == 4
-    together = [{frozenset(batch) for batch in plan.batches} for plan in plans]
+    assert len({str(lists(plan)) for plan in plans}) == 4
+    together = [{frozenset(batch) for batch in lists(plan)} for plan in plans]
     assert len(together[0] & together[1]) < len(together[0]) / 2  # items meet others, too
     first = [np.mean([sum(lengths[i]) for i in plan.batches[0]]) for plan in plans]
     assert len({round(float(mean)) for mean in first}) > 1  # batches do not come sorted
@@ -85,7 +96,32 @@ def test_epochs_and_seeds_differ() -> None:
 
 def test_without_shuffle_the_longest_come_first() -> None:
     plan = plan_batches([3, 9, 5, 9, 1], 18, shuffle=False)
-    assert plan.batches == [[1, 3], [2, 0, 4]]
+    assert lists(plan) == [[1, 3], [2, 0, 4]]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1), st.integers(40, 300), st.integers(1, 9))
+def test_batches_of_one_side_are_as_full_as_they_can_be(lengths, budget: int, most: int) -> None:
+    """Longest first, and the next one when another item would not fit."""
+    plan = plan_batches(lengths, budget, max_items=most, shuffle=False)
+    expected: list[list[int]] = []
+    for length in sorted(lengths, reverse=True):
+        fits = expected and len(expected[-1]) < most
+        if fits and (len(expected[-1]) + 1) * expected[-1][0] <= budget:
+            expected[-1].append(length)
+        else:
+            expected.append([length])
+    assert [[lengths[i] for i in batch] for batch in lists(plan)] == expected
+
+
+def test_a_plan_for_millions_takes_little_memory() -> None:
+    sizes = np.full(300_000, 256)
+    tracemalloc.start()
+    plan = plan_batches(sizes, 8192)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(map(len, plan.batches)) == len(sizes)
+    assert held < 2 * sizes.nbytes  # the order, and a view for every batch
+    assert peak < 12 * sizes.nbytes
 
 
 def test_the_report() -> None:

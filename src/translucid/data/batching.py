@@ -24,11 +24,12 @@ _FILL = 0.9  # the share of the budget that real tokens take, about
 _OVERHEAD = 0.05  # of a batch, in slots per budget
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """Batches as lists of item numbers. `tokens` are real ones; `slots` counts padding too."""
+    """Batches as arrays of item numbers, all views of one: a corpus may have millions of items.
+    `tokens` are real ones; `slots` counts padding too."""
 
-    batches: list[list[int]]
+    batches: list[NDArray[np.int64]]
     tokens: int
     slots: int
     shapes: int  # how many different tensor shapes occur
@@ -77,19 +78,18 @@ def plan_batches(
     items = permutation(len(sides), seed, epoch) if shuffle else np.arange(len(sides))
     most = max_items or len(sides)
     ways = [_cut(items[_serpentine(padded[items])], padded, budget, most)]
-    spare = sum(_slots(batch, padded) for batch in ways[0]) / max(1, padded.sum()) - 1
+    spare = int(_slots_each(ways[0], padded).sum()) / max(1, padded.sum()) - 1
     if sides.shape[1] > 1 and spare > _LITTLE:
         parts = _neighbourhoods(items, padded, budget)
         ways.append([b for part in parts for b in _cut_best(part, padded, budget, most)])
     batches = min(ways, key=lambda way: _cost(way, padded, budget))
     if shuffle:
         batches = [batches[i] for i in permutation(len(batches), seed, epoch, stream=1)]
-    shapes = {(len(batch), *padded[batch].max(axis=0).tolist()) for batch in batches}
     return Plan(
-        [batch.tolist() for batch in batches],
+        batches,
         tokens=int(sides.sum()),
-        slots=sum(_slots(batch, padded) for batch in batches),
-        shapes=len(shapes),
+        slots=int(_slots_each(batches, padded).sum()),
+        shapes=len(np.unique(_shapes(batches, padded), axis=0)),
     )
 
 
@@ -149,9 +149,14 @@ def _cut(
     """As many items as the budget holds, again and again."""
     batches = []
     start = 0
+    one_side = padded.shape[1] == 1  # then the first of a batch is its longest, and all is said
     while start < len(order):
         most = min(max_items, budget // max(1, int(padded[order[start]].sum())))
         block = order[start : start + most]
+        if one_side:
+            batches.append(block)
+            start += most
+            continue
         rows = np.arange(1, len(block) + 1)
         slots = rows * np.maximum.accumulate(padded[block]).sum(axis=1)
         size = int(np.searchsorted(slots, budget, side="right"))
@@ -164,9 +169,22 @@ def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
     return len(batch) * int(padded[batch].max(axis=0).sum())
 
 
+def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of every batch: its items, and the longest of each side. (batches, 1 + sides)"""
+    items = np.array([len(batch) for batch in batches])
+    starts = items.cumsum() - items
+    longest = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
+    return np.column_stack([items, longest])
+
+
+def _slots_each(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
+    shapes = _shapes(batches, padded)
+    return shapes[:, 0] * shapes[:, 1:].sum(axis=1)
+
+
 def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
     """Padding costs time, and so does one more batch."""
-    return sum(_slots(batch, padded) + _OVERHEAD * budget for batch in batches)
+    return sum((_slots_each(batches, padded) + _OVERHEAD * budget).tolist())
 
 
 def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
