@@ -39,7 +39,9 @@ def configs() -> Iterator[ModelConfig]:
         labels = {"shape": "encoder", "head": "classify", "outputs": 3, "pooling": pooling}
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
         yield RecurrentConfig(hidden=8, bidirectional=True, **labels, **small)
-    yield RecurrentConfig(shape="encoder", head="tag", outputs=3, hidden=8, **small)
+    tags = {"shape": "encoder", "head": "tag", "outputs": 3}
+    yield RecurrentConfig(hidden=8, letters=3, **tags, **small)
+    yield TransformerConfig(heads=2, layers=1, letters=3, **tags, **small)
     for cell, attention in product(("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot")):
         shape = {"shape": "encoder-decoder", "head": "language", "cell": cell}
         yield RecurrentConfig(hidden=8, attention=attention, **shape, **small)
@@ -51,6 +53,8 @@ def run(config: ModelConfig) -> Trace:
         model(torch.randn(2, 3), trace=trace)
     elif config.shape == "encoder-decoder":
         model(IDS, IDS, REAL, REAL, trace=trace)
+    elif config.letters:
+        model(IDS, REAL, trace, letters=IDS[..., None].repeat(1, 1, 4))
     else:
         model(IDS, REAL, trace=trace)
     return trace
@@ -93,6 +97,7 @@ def test_the_names_are_a_promise() -> None:
         parts[part] = f"{parts[part]} {point}" if part in parts else point
     assert parts == {
         "embedding": "lookup scaled",
+        "letters": "lookup convolved activated loudest output sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
         "attention": "query key value rotated_query rotated_key scale scores scaled mask masked "

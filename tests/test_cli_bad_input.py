@@ -490,7 +490,7 @@ UNFIT = {
         tuple(LEARNED),
     ),
     "a run folder inside a file": Bad(
-        "classify", {"a.tsv": LABELLED}, ("a.tsv/run: cannot be made",), ("--out", "a.tsv/run")
+        "classify", {"a.tsv": LABELLED}, ("a.tsv/run could not be written",), ("--out", "a.tsv/run")
     ),
 }
 

@@ -5,7 +5,8 @@
     ├── InputError                  numbers, text or files that cannot be used
     │   └── TokenizerMismatchError  a tokenizer other than the one the model was trained with
     ├── TrainingError               a run that cannot go on
-    │   └── Interrupted             a run that was asked to stop, and is saved
+    │   ├── Interrupted             a run that was asked to stop, and is saved
+    │   └── SaveError               a file or folder that could not be written
     └── TraceError                  a trace that was asked for something it cannot give
         ├── UnknownPointError       no such name, or a pattern that matched nothing
         └── TraceBudgetError        keeping this would take more memory than allowed
@@ -44,6 +45,10 @@ class TrainingError(TranslucidError):
 
 class Interrupted(TrainingError):
     """A run that was asked to stop, and is saved; the message says how to go on."""
+
+
+class SaveError(TrainingError):
+    """A file or folder that could not be written: a full disk, a quota, no permission."""
 
 
 class TraceError(TranslucidError):

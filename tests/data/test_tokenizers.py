@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.pipelines import BYTE_LETTERS, BYTE_LEVEL, KINDS, SPECIAL, Kind
+from translucid.data.pipelines import BYTE_LETTERS, BYTE_LEVEL, KINDS, SPECIAL, WORDS, Kind
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import ConfigError, InputError
 
@@ -19,6 +19,10 @@ CORPUS = [
     "<pad> <pad> <s> <s> </s> </s> <unk> <unk> </s> </s>",  # often enough to be worth a merge
     "naïve café 😀 12 345\ttab",
 ] * 5
+
+
+# Spaces for Python, but not for Unicode, by which the library goes.
+NO_SPACE = "\x1c\x1d\x1e\x1f"
 
 
 def build(kind: Kind) -> Tokenizer:
@@ -63,7 +67,7 @@ def test_no_text_gives_a_special_id(text: str) -> None:
 def test_a_literal_special_token_stays_text(tokenizer: Tokenizer, special: str) -> None:
     for text in (special, f"The {special}", f"{special} {special}"):
         ids = tokenizer.encode(text)
-        assert len(ids) > 1
+        assert len(ids) > 1 or tokenizer.kind == "space"
         assert not set(ids) & {0, 1, 2, 3}  # all of its characters and words were seen
         assert tokenizer.decode(ids) == text
     joined = tokenizer.encode(f"dog{special}{special}dog")
@@ -99,7 +103,7 @@ def test_offsets_cover_the_text_in_order(text: str) -> None:
         assert len(spans) == len(tokenizer.encode(text))
         assert all(0 <= a <= b <= len(text) for a, b in spans)
         assert spans == sorted(spans)
-        if kind != "word":  # words leave out what is between them
+        if kind not in WORDS:  # words leave out what is between them
             assert {i for a, b in spans for i in range(a, b)} == set(range(len(text)))
 
 
@@ -126,6 +130,31 @@ def test_words_are_joined_as_they_stood() -> None:
         assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.decode(tokenizer.encode(" The\t\n dog  ")) == "The dog"
     assert tokenizer.decode(tokenizer.encode("The zebra runs")) == "The <unk> runs"
+
+
+@given(dangerous)
+def test_space_splits_at_spaces_only(text: str) -> None:
+    """Each word as the text has it is one token, and comes back if it was learnt."""
+    plain = "".join(" " if c in NO_SPACE else c for c in text)
+    words = plain.split()
+    tokenizer = Tokenizer.train("space", [plain, "dog"])
+    assert tokenizer.tokens(plain) == words
+    assert tokenizer.decode(tokenizer.encode(plain)) == " ".join(words)
+    assert TOKENIZERS["space"].encode(plain) == [
+        TOKENIZERS["space"].vocab.get(f" {word}", 3) for word in words
+    ]
+
+
+def test_space_keeps_a_word_whole_and_the_text_as_it_was() -> None:
+    tokenizer = Tokenizer.train("space", ["don't <unk> @,@ 1,000 </s> ▁x a▁b"])
+    text = "don't  <unk> @,@ </s>\t▁x a▁b 1,000\n"
+    assert tokenizer.tokens(text) == text.split()
+    assert tokenizer.decode(tokenizer.encode(text)) == " ".join(text.split())
+    assert tokenizer.tokens("x don't.") == ["<unk>", "<unk>"]
+    assert tokenizer.decode(tokenizer.encode("</s> zebra x")) == "</s> <unk> <unk>"
+    assert [text[a:b].strip() for a, b in tokenizer.offsets(text)] == text.split()
+    assert tokenizer.encode_words(["a", "don't", "@,@"])[1] == [0, 1, 2]
+    assert len(Tokenizer.train("space", ["a b c a"], 6)) == 6
 
 
 def test_bytes_are_numbered_by_value() -> None:
@@ -242,7 +271,7 @@ def test_impossible_sizes(kind: Kind, size: int | None, message: str) -> None:
 def test_nothing_to_learn_from(kind: Kind) -> None:
     with pytest.raises(InputError, match="0 texts with nothing to learn from"):
         Tokenizer.train(kind, [])
-    if kind in ("word", "char"):
+    if kind in ("word", "space", "char"):
         with pytest.raises(InputError, match="2 texts with nothing to learn from"):
             Tokenizer.train(kind, ["", ""])
 

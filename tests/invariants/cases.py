@@ -78,6 +78,11 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
     )
 
 
+def _with_letters() -> Iterator[tuple[str, ModelConfig]]:
+    yield "transformer-encoder-letters", transformer("encoder", letters=5)
+    yield "lstm-encoder-letters", recurrent("encoder", bidirectional=True, letters=5)
+
+
 def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
     pooling = cycle(("tag", "mean", "attention", "last", "first"))
     for cell in CELLS:
@@ -106,8 +111,11 @@ def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
     )
 
 
-CONFIGS: dict[str, ModelConfig] = dict((*_transformers(), *_odd_transformers(), *_recurrent()))
-ALWAYS = {name for name, _ in _odd_transformers()} | {f"{cell}-decoder" for cell in CELLS}
+CONFIGS: dict[str, ModelConfig] = dict(
+    (*_transformers(), *_odd_transformers(), *_with_letters(), *_recurrent())
+)
+ALWAYS = {name for name, _ in (*_odd_transformers(), *_with_letters())}
+ALWAYS |= {f"{cell}-decoder" for cell in CELLS}
 
 
 def every(
@@ -219,8 +227,19 @@ def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, 
     return padded.scatter(1, places, ids), real
 
 
+def spelt(ids: Tensor) -> Tensor:
+    """Letters for every word of the vocabulary: one to seven of them, as wide as they must be."""
+    generator = torch.Generator().manual_seed(3)
+    table = torch.randint(1, 257, (VOCAB, 7), generator=generator)
+    table = table * (torch.arange(7) <= torch.arange(VOCAB)[:, None] % 7)
+    letters = table[ids]  # (rows, length, 7)
+    return letters[..., : max(int((letters > 0).sum(dim=-1).max()), 1)]
+
+
 def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
     """All positions at once."""
+    if getattr(model.config, "letters", 0):
+        return model(text.ids, text.real, trace, letters=spelt(text.ids))
     if text.source is None:
         return model(text.ids, text.real, trace)
     return model(text.source, text.ids, text.source_real, text.real, trace)

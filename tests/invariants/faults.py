@@ -245,9 +245,9 @@ FAULTS = (
     ),
     # padding, batches
     Fault(
-        TRANSFORMER,
+        "parts/masks.py",
         "positions come from the padded index",
-        "return masks.positions(real)",
+        "return positions(real)",
         "return torch.arange(ids.shape[1], device=ids.device)[None].expand_as(ids)",
         "padding::padded",
     ),
@@ -285,6 +285,13 @@ FAULTS = (
         'outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))',
         'outputs, state = self.recurrent(x, trace=trace.at("recurrent"))',
         "padding::padded",
+    ),
+    Fault(
+        "parts/letters.py",
+        "what stands behind the end of a word is a letter",
+        "self.table(letters) * (letters > 0)[..., None]",
+        "self.table(letters)",
+        "padding::batched",
     ),
     # states
     Fault(
@@ -408,6 +415,13 @@ FAULTS = (
         'cell = trace("cell", forget * cell + write * candidate)',
         'cell = trace("cell", forget * cell.detach() + write * candidate)',
         "gradients::cells",
+    ),
+    Fault(
+        "parts/letters.py",
+        "no gradient through the loudest answers",
+        "answers.amax(dim=2)",
+        "answers.amax(dim=2).detach()",
+        "gradients::letters",
     ),
     # causality
     Fault(

@@ -15,6 +15,7 @@ from translucid.parts.attention import CrossAttention, Layout, SelfAttention, at
 from translucid.parts.cache import RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import Dense, make_feedforward
+from translucid.parts.letters import Letters
 from translucid.parts.norms import Standardise, make_norm
 from translucid.parts.positions import make_positions, rotate
 from translucid.parts.recurrent import STEPS, CellName, Recurrent
@@ -90,6 +91,17 @@ def test_attend(kv_heads: int, traced: bool) -> None:
 
     assert gradcheck(plain, (q, k, v))
     assert gradcheck(biased, (q, k, v, bias))
+
+
+@PATHS
+def test_letters(traced: bool) -> None:
+    """With a word that ends early, and one without letters."""
+    letters = torch.tensor([[[5, 9, 7], [3, 0, 0], [0, 0, 0]]])
+    check(
+        Letters(4, 3, d_letter=2),
+        lambda part, x: part.add(x, letters, new_trace(traced)),
+        drawn(1, 3, 3),
+    )
 
 
 @PATHS

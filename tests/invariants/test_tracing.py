@@ -69,6 +69,8 @@ CORNERS = [
     "gru-encoder-decoder-forward-dot",
     "gru-decoder",
     "gru-encoder-both",
+    "transformer-encoder-letters",
+    "lstm-encoder-letters",
 ]
 
 

@@ -30,6 +30,7 @@ def found(parts: dict[str, Sequence[Any]], name: str) -> Finding:
         {"train": TEXTS[:50], "valid": TEXTS[50:]},
         {"train": TAGGED[:15], "test": TAGGED[15:]},
         {"train": [Text(f"one line of text number {n}", n) for n in range(9)]},
+        {"train": [Text("" if n % 2 else f"line {n}", n) for n in range(9)]},  # kept on purpose
         {"train": [Numbers((-1.0,), (1.0,), 1)], "valid": [Numbers((-2.0,), (1.0,), 1)]},
     ],
 )

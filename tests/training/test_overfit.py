@@ -7,6 +7,7 @@ import torch
 from tests.training.checked import FAMILIES, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
+from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Batch, cross_entropy
 from translucid.tasks.classify import Classify
 from translucid.tasks.regress import Regress
@@ -22,6 +23,12 @@ from translucid.training.overfit import overfit_one_batch, small
 def test_one_batch_is_learnt_by_heart(task: str, family: str) -> None:
     finding = overfit(task, FAMILIES[family])
     assert finding.ok, finding.words
+
+
+def test_nothing_is_hidden_from_what_is_to_be_learnt_by_heart() -> None:
+    tags = {"shape": "encoder", "head": "tag", "outputs": 3, "vocab": 9, "word_dropout": 0.5}
+    for config in (RecurrentConfig(**tags), TransformerConfig(**tags)):
+        assert small(config).word_dropout == small(config).dropout == 0
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,11 +103,6 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
     for count in (1, 3):
         twin = tmp_path / f"by {count}"
         subprocess.run(["cp", "-r", str(out), str(twin)], check=True)
-        numbers = json.loads((twin / "state" / place.name / "state.json").read_text())
-        numbers["state"]["finished"] = False  # as if it had been stopped there
-        (twin / "state" / place.name / "state.json").write_text(json.dumps(numbers))
-        manifest = twin / "state" / place.name / "manifest.json"
-        manifest.write_text(json.dumps(folders.digests(twin / "state" / place.name)))
         run("resume", str(twin), "training.steps=6", "--allow-changes", processes=count)
         same_end(alone, twin)
 
@@ -140,6 +137,33 @@ def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
         tmp_path / "straight/metrics.jsonl"
     ).read_bytes()
     assert folders.digests(out / "best") == folders.digests(tmp_path / "straight" / "best")
+
+
+@pytest.mark.slow
+def test_a_shard_that_cannot_be_written_ends_the_job_with_the_way_on(tmp_path: Path) -> None:
+    """A limit that the model still fits under; the shards, with moments, do not."""
+    more = ["training.save_every=2", "--parallel=fsdp"]
+    run(*words(tmp_path / "straight", *more), processes=2)
+    blocks = (tmp_path / "straight/best/model.safetensors").stat().st_size // 1024 + 2
+    shard = next((tmp_path / "straight/state").rglob("shard-*")).stat().st_size
+    assert shard > 1024 * blocks
+    out = tmp_path / "limited"
+    command = shlex.join([*TORCHRUN, "-m", "translucid", *words(out, *more)])
+    limited = subprocess.run(
+        ["bash", "-c", f"ulimit -f {blocks}; exec {command}"],
+        capture_output=True, text=True, check=False, timeout=180,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"},
+    )  # fmt: skip
+    assert limited.returncode != 0
+    (error,) = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
+    assert f"{out / 'state'}" in error
+    assert "could not be written" in error
+    assert "File too large" in error
+    assert f"begin again with: torchrun --nproc-per-node 2 -m translucid resume {out}" in error
+    assert "CheckpointException" not in limited.stderr
+    assert not [*out.rglob(".*")]
+    run("resume", str(out), processes=2)
+    same(tmp_path / "straight", out, tolerance=0)
 
 
 def _children(pid: int) -> list[int]:
@@ -178,3 +202,28 @@ def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_pat
     assert running.returncode != 0
     assert err.count(message) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_two_machines_are_one(alone: Path, tmp_path: Path) -> None:
+    """Two torchrun nodes that find each other over loopback, one process each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    out = tmp_path / "nodes"
+    shared = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1",
+              "--master-port", str(port)]  # fmt: skip
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *shared, "--node-rank", str(rank),
+             "-m", "translucid", *words(out, *PLAIN)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    told = [node.communicate(timeout=180) for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], told
+    same(alone, out)
+    assert "step 6  loss" in told[0][1]
+    assert "step 6  loss" not in told[1][1], "only the first process speaks"

@@ -1,6 +1,8 @@
 """A resumed run is the uninterrupted run, to the bit: weights, moments, averages, log, choice."""
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +73,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "classify transformer, sgd, patience": (
         "classify", "transformer", {"optimizer": "sgd", "patience": 2, "evaluate_every": 3}),
     "tag rnn, written aside": ("tag", "rnn", {"save_aside": True, "save_every": 2}),
+    "tag gru, letters, hidden words": ("tag", "spelling", {}),
     "regress mlp, lines of progress over three steps": (
         "regress", "mlp", {"log_every": 3, "optimizer": "adam", "schedule": "wsd"}),
 }  # fmt: skip
@@ -110,6 +113,15 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     resume_run(tmp_path / "run", quiet=True)
     assert folders.digests(tmp_path / "run" / "best") == before
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
+    assert (tmp_path / "run/test.json").exists()
+
+
+def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path) -> None:
+    train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
+    resume_run(tmp_path / "run", ["training.steps=5"], allow_changes=True, quiet=True)
+    lines = [json.loads(x) for x in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5]
+    assert Checkpoints(tmp_path / "run").steps()[0] == 5
     assert (tmp_path / "run/test.json").exists()
 
 
@@ -220,12 +232,18 @@ def test_after_falling_back_the_run_is_still_the_same(stopped: Path) -> None:
 def test_a_save_that_fails_says_so_and_keeps_the_last(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file where the next checkpoint is to be written: the run ends, the older ones stay."""
-    (stopped / "state/.step-00000007.writing").write_text("in the way")
-    monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: None)
+    """The disk is full at the second save: the run ends, the older checkpoints stay."""
+    write_manifest = folders.write_manifest
+
+    def full(folder: Path) -> None:
+        if "00000007" in folder.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_manifest(folder)
+
+    monkeypatch.setattr(folders, "write_manifest", full)
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
-    assert "the state could not be saved" in str(told.value)
+    assert "step-00000007 could not be written" in str(told.value)
     assert "the newest whole checkpoint is of step 6" in str(told.value)
     assert "translucid resume" in str(told.value)
 

@@ -19,11 +19,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "lstm": {"kind": "recurrent", "cell": "lstm", "d_model": 16, "hidden": 16},
     "gru": {"kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16},
     "rnn": {"kind": "recurrent", "cell": "rnn", "d_model": 16, "hidden": 16},
+    "spelling": {
+        "kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "bidirectional": True,
+        "letters": 6, "word_dropout": 0.3,
+    },
     "mlp": {"kind": "mlp", "hidden": [8]},
-}
+}  # fmt: skip
 PAIRS = [
     *((task, family) for task in ("translate", "language", "classify", "tag")
       for family in ("transformer", "lstm", "gru", "rnn")),
+    ("tag", "spelling"),
     ("regress", "mlp"),
 ]  # fmt: skip
 

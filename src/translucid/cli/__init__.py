@@ -16,7 +16,19 @@ import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import check, data, demo, doctor, info, recipe, tokenizer, train, use, work
+from translucid.cli import (
+    check,
+    data,
+    demo,
+    doctor,
+    info,
+    recipe,
+    reproduce,
+    tokenizer,
+    train,
+    use,
+    work,
+)
 from translucid.cli.files import CommandWithFiles
 from translucid.errors import TranslucidError
 
@@ -60,6 +72,7 @@ app.command()(recipe.new)
 app.command(cls=CommandWithFiles)(check.check)
 app.command(cls=CommandWithFiles)(train.train)
 app.command()(train.resume)
+app.command()(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(train.evaluate)
 app.command()(info.info)
 app.command()(use.translate)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from translucid.cli.demo_recipes import EXAMPLES, NEXT, DemoTask, recipe_values
+from translucid.cli.train import stopping
 
 
 def demo(
@@ -36,8 +37,8 @@ def demo(
 
     from translucid.cli import demo_tasks
     from translucid.training import recipe
-    from translucid.training.model import Model, load
-    from translucid.training.run import train_recipe
+    from translucid.training.model import load
+    from translucid.training.run import resume_run, train_recipe
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     asked = given or list(EXAMPLES[task])
@@ -45,12 +46,18 @@ def demo(
     demo_tasks.check(task, chosen, asked)
     if again:
         demo_tasks.remove(folder)
-    if (folder / "test.json").exists():
-        typer.echo(f"{folder} holds a trained model already; --again trains a new one")
-        chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
-        demo_tasks.check_same(task, chosen.task.kind, folder)
-    else:
-        model = Model(train_recipe(chosen, folder))
+    if (folder / "recipe.toml").exists():
+        there = recipe.read(folder / "recipe.toml")
+        demo_tasks.check_same(task, there.task.kind, folder)
+    with stopping() as interrupted:
+        if (folder / "test.json").exists():
+            typer.echo(f"{folder} holds a trained model already; --again trains a new one")
+        elif (folder / "recipe.toml").exists():
+            typer.echo(f"{folder} holds a demo that was stopped; going on with it")
+            resume_run(folder, interrupted=interrupted)
+        else:
+            train_recipe(chosen, folder, interrupted=interrupted)
+    chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
     done = demo_tasks.Done(
         folder, chosen, model, result["test"], result["notes"], result["examples"]

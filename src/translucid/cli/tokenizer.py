@@ -31,7 +31,7 @@ def train(
     import sys
 
     from translucid.data.loading import Loading
-    from translucid.data.pipelines import Kind
+    from translucid.data.pipelines import SIZED, Kind
     from translucid.data.readers import read_text
     from translucid.data.tokenizers import Tokenizer
     from translucid.errors import InputError
@@ -50,7 +50,7 @@ def train(
         if live:
             print(f"\r{read:,} lines read", end="", file=sys.stderr, flush=True)
 
-    size = vocab if kind in ("bpe", "unigram", "word") else None
+    size = vocab if kind in SIZED else None
     made = Tokenizer.train(cast(Kind, kind), texts, size, progress=progress)
     if live:
         print(file=sys.stderr)

@@ -154,6 +154,12 @@ def stopping() -> Iterator[Callable[[], bool]]:
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run or model folder.")],
     data: Annotated[list[str], typer.Option(help="A file as in training; for translation two.")],
+    keep_empty: Annotated[
+        bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
+    ] = False,
+    context: Annotated[
+        int, typer.Option(min=0, help="Tokens a language model reads before those it is scored on.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Score a model on a file.
@@ -162,7 +168,12 @@ def evaluate(
     """
     from translucid.training.model import load
 
-    score = load(model).evaluate(*data, say=lambda line: typer.echo(line, err=True))
+    score = load(model).evaluate(
+        *data,
+        context=context,
+        say=lambda line: typer.echo(line, err=True),
+        keep_empty=keep_empty,
+    )
     if as_json:
         typer.echo(json.dumps({"scores": score.numbers, "notes": score.notes}))
         return

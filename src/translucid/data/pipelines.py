@@ -1,9 +1,9 @@
-"""The five kinds of tokenizer, built from the parts of the `tokenizers` library.
+"""The six kinds of tokenizer, built from the parts of the `tokenizers` library.
 
 Special tokens cannot be forged. The library is told not to look for them in text, and no kind can
 put one together by itself: each special token mixes letters with signs, which the splitting of
 `bpe`, `unigram` and `word` keeps apart, and has several characters, where `char` and `bytes` know
-single ones only.
+single ones only; and every token of `space` begins with the space before it.
 """
 
 import json
@@ -15,9 +15,11 @@ from tokenizers import Tokenizer as Backend
 
 from translucid.errors import ConfigError
 
-Kind = Literal["bpe", "unigram", "word", "char", "bytes"]
+Kind = Literal["bpe", "unigram", "word", "space", "char", "bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # any text comes back exactly
+SIZED: frozenset[Kind] = frozenset({"bpe", "unigram", "word", "space"})  # take a vocab_size
+WORDS: frozenset[Kind] = frozenset({"word", "space"})  # leave out the space between their tokens
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 
@@ -69,6 +71,13 @@ def blank(kind: Kind) -> Backend:
             ]
         )
         backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
+    elif kind == "space":
+        # One space before every word, also before the first.
+        backend.normalizer = normalizers.Sequence(
+            [normalizers.Prepend(" "), normalizers.Replace(Regex(r"\s+"), " ")]
+        )
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(r" \S+"), "removed", invert=True)
+        backend.decoder = decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     else:
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         backend.decoder = decoders.Fuse()

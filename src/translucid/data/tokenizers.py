@@ -24,6 +24,7 @@ from translucid.data.pipelines import (
     SPECIAL,
     UNK,
     WORD_START,
+    WORDS,
     Kind,
     trained,
 )
@@ -73,8 +74,8 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Learn a vocabulary; the same texts give the same one, on any machine.
 
-        Without `vocab_size`: 8000 for bpe and unigram, everything seen for word and char. Pieces
-        seen less than `min_frequency` times (bpe: 2, word and char: 1) are not learnt.
+        Without `vocab_size`: 8000 for bpe and unigram, everything seen for word, space and char.
+        Pieces seen less than `min_frequency` times (bpe: 2, the others: 1) are not learnt.
         `progress` is told the number of texts read so far.
         """
         if kind not in KINDS:
@@ -176,14 +177,14 @@ class Tokenizer:
         """
         pieces = [self._bytes[i] for i in self._known(ids) if i >= UNK]
         text = b"".join(pieces).decode("utf-8", errors="replace")
-        return text.removeprefix(" ") if self.kind == "word" else text
+        return text.removeprefix(" ") if self.kind in WORDS else text
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it; half a character is shown by its bytes."""
         shown = [
             self._bytes[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)
         ]
-        return [piece.removeprefix(" ") for piece in shown] if self.kind == "word" else shown
+        return [piece.removeprefix(" ") for piece in shown] if self.kind in WORDS else shown
 
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))
@@ -194,8 +195,9 @@ class Tokenizer:
         special = [token.encode() for token in SPECIAL]
         if self.kind in BYTE_LEVEL:
             return special + [bytes(BYTE_OF[c] for c in piece) for piece in self._pieces[4:]]
-        if self.kind == "word":
+        if self.kind in WORDS:
             special[UNK] = b" " + special[UNK]
+        if self.kind == "word":
             return special + [p.replace(WORD_START, " ").encode() for p in self._pieces[4:]]
         return special + [piece.encode() for piece in self._pieces[4:]]
 

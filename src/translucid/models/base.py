@@ -1,7 +1,7 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, real)
+    encoder          model(ids, real)       with letters: model(ids, real, letters=)
     decoder          model(ids, real)       start(rows, capacity=), step(tokens, state)
     encoder-decoder  model(source, target)  start(source, capacity=), step(tokens, state)
 
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.models import inputs
-from translucid.models.heads import Classifier, Pooling, Tagger
+from translucid.models.heads import HeadName, Pooling, make_head
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
+from translucid.parts.letters import WordDropout
 from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
-HeadName = Literal["language", "classify", "tag"]
 HEADS: dict[Shape, tuple[HeadName, ...]] = {
     "encoder": ("classify", "tag"),
     "decoder": ("language", "classify", "tag"),
@@ -46,6 +46,10 @@ class SequenceConfig(Config):
     dropout: float = key(0.1, "share of numbers set to 0 while training", ge=0, lt=1)
     tied: bool = key(True, "the output head uses the embedding table")
     pooling: Pooling = key("mean", "how a classifier makes one vector of many")
+    letters: int = key(0, "filters that read each word's letters, of a tagger; 0: none", ge=0)
+    word_dropout: float = key(
+        0.0, "share of words that an encoder reads as unknown while training", ge=0, lt=1
+    )
 
     @property
     def longest(self) -> int | None:
@@ -67,6 +71,16 @@ class SequenceConfig(Config):
             raise ValueError(
                 f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
             )
+        if self.letters and (self.shape, self.head) != ("encoder", "tag"):
+            raise ValueError(
+                f"letters = {self.letters}: only an encoder with head tag reads letters, not "
+                f"{self.shape} with head {self.head}; leave it out"
+            )
+        if self.word_dropout and self.shape != "encoder":
+            raise ValueError(
+                f"word_dropout = {self.word_dropout} is for shape encoder, not {self.shape}; "
+                "leave it out"
+            )
         return self
 
 
@@ -86,7 +100,12 @@ class Encoder(nn.Module):
     embedding: Embedding
 
     def forward(
-        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+        *,
+        letters: Tensor | None = None,
     ) -> Encoded:
         raise NotImplementedError
 
@@ -155,12 +174,24 @@ class EncoderModel(Network):
     def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.encoder = config, encoder
-        self.head = make_head(config, encoder.d_output)
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
 
-    def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+        *,
+        letters: Tensor | None = None,
+    ) -> Tensor:
+        """letters: (batch, length, letters), for a config with letters: the bytes of each word + 1,
+        and 0 where it has ended."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, real, self.config.vocab)
-        encoded = self.encoder(ids, real, trace.at("encoder"))
+        inputs.check_letters(letters, ids, wanted=self.config.letters > 0)
+        read = self.word_dropout(ids)
+        encoded = self.encoder(read, real, trace.at("encoder"), letters=letters)
         return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
 
 
@@ -201,7 +232,7 @@ class DecoderModel(Writer):
                 decoder.d_output, config.vocab, tied=decoder.embedding if config.tied else None
             )
             if config.head == "language"
-            else make_head(config, decoder.d_output)
+            else make_head(config.head, decoder.d_output, config.outputs, config.pooling)
         )
 
     def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
@@ -263,11 +294,3 @@ class EncoderDecoderModel(Writer):
         inputs.check_ids(source, real, self.config.vocab, "source")
         encoded = self.encoder(source, real, trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))
-
-
-def make_head(config: SequenceConfig, d_input: int) -> Classifier | Tagger:
-    """The head that labels."""
-    assert config.outputs is not None, "the config was validated"
-    if config.head == "classify":
-        return Classifier(d_input, config.outputs, config.pooling)
-    return Tagger(d_input, config.outputs)

@@ -12,6 +12,7 @@ from translucid.parts.activations import softmax
 from translucid.parts.cache import RecurrentState
 from translucid.trace import NO_TRACE, NoTrace
 
+HeadName = Literal["language", "classify", "tag"]
 Pooling = Literal["mean", "last", "first", "attention"]
 
 
@@ -78,3 +79,11 @@ class Classifier(nn.Module):
                 weight = ((place == wanted) & real).to(x.dtype)
         weight = trace("pool_pattern", weight)  # (batch, length)
         return (weight[:, None] @ x).squeeze(1)
+
+
+def make_head(
+    name: HeadName, d_input: int, outputs: int | None, pooling: Pooling
+) -> Classifier | Tagger:
+    """The head that labels."""
+    assert outputs is not None, "the config was validated"
+    return Classifier(d_input, outputs, pooling) if name == "classify" else Tagger(d_input, outputs)

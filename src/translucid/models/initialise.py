@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from translucid.parts.activations import ActivationName
+from translucid.parts.letters import Letters
 from translucid.parts.positions import Learned
 
 
@@ -29,6 +30,7 @@ def transformer(stack: nn.Module, layers: int) -> None:
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
         elif isinstance(module, Learned):
             nn.init.normal_(module.table, std=0.02)
+    letters(stack)
 
 
 def recurrent(model: nn.Module, forget_bias: float) -> None:
@@ -47,6 +49,17 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
             _xavier(module)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    letters(model)
+
+
+def letters(model: nn.Module) -> None:
+    """Let the letters be heard beside the word.
+
+    Their table has deviation 1, for no head is tied to it and no scale follows.
+    """
+    for module in model.modules():
+        if isinstance(module, Letters):
+            nn.init.normal_(module.table.weight)
 
 
 def mlp(model: nn.Module, activation: ActivationName) -> None:

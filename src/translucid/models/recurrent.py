@@ -15,6 +15,7 @@ from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts.alignment import AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding
+from translucid.parts.letters import make_letters
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
@@ -51,6 +52,7 @@ class RecurrentEncoder(Encoder):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.vocab, config.d_model)
+        self.letters = make_letters(config.letters, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.recurrent = Recurrent(
             config.cell,
@@ -64,9 +66,17 @@ class RecurrentEncoder(Encoder):
         initialise.recurrent(self, config.forget_bias)
 
     def forward(
-        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+        *,
+        letters: Tensor | None = None,
     ) -> Encoded:
-        x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        x = self.embedding(ids, trace.at("embedding"))
+        if self.letters is not None:
+            x = self.letters.add(x, letters, trace.at("letters"))
+        x = self.dropout(x)
         outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))
         return Encoded(self.dropout(outputs), real, state)
 

@@ -18,6 +18,7 @@ from translucid.parts.attention import CrossAttention, Layout, SelfAttention, ch
 from translucid.parts.cache import DecoderState, KVCache, Memory, Slots, Timeline
 from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import GatedName, make_feedforward
+from translucid.parts.letters import make_letters
 from translucid.parts.norms import NormName, make_norm
 from translucid.parts.positions import PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
@@ -130,6 +131,7 @@ class Stack(nn.Module):
         super().__init__()
         self.causal, self.window = causal, config.window
         self.embedding = Embedding(vocab, config.d_model, scale=True)
+        self.letters = make_letters(config.letters, config.d_model)
         self.positions = make_positions(
             config.positions,
             d_model=config.d_model,
@@ -150,8 +152,12 @@ class Stack(nn.Module):
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def embed(self, ids: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
+    def embed(
+        self, ids: Tensor, positions: Tensor, trace: NoTrace, letters: Tensor | None = None
+    ) -> Tensor:
         x = self.embedding(ids, trace.at("embedding"))
+        if self.letters is not None:
+            x = self.letters.add(x, letters, trace.at("letters"))
         return self.dropout(self.positions.add(x, positions, trace.at("positions")))
 
     def through(
@@ -167,14 +173,13 @@ class Stack(nn.Module):
     ) -> Tensor:
         """All layers, one after the other."""
         hidden = None if memory is None or memory.mask is None else masks.padding(memory.mask)
-        memory_layout = Layout(hidden)
         for i, layer in enumerate(self.layers):
             x = layer(
                 x,
                 layout,
                 real,
                 memory=None if memory is None else memory.projected[i],
-                memory_layout=memory_layout,
+                memory_layout=Layout(hidden),
                 cache=None if caches is None else caches[i],
                 slots=slots,
                 trace=trace.at(f"layers.{i}"),
@@ -227,12 +232,16 @@ class TransformerEncoder(Encoder, Stack):
         Stack.__init__(self, config, config.vocab, config.layers, cross=False, causal=False)
 
     def forward(
-        self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+        *,
+        letters: Tensor | None = None,
     ) -> Encoded:
-        positions = token_positions(ids, real)
-        x = self.embed(ids, positions, trace)
-        layout = self.layout(positions, real, trace)
-        return Encoded(self.through(x, layout, real, trace), real)
+        positions = masks.token_positions(ids, real)
+        x = self.embed(ids, positions, trace, letters)
+        return Encoded(self.through(x, self.layout(positions, real, trace), real, trace), real)
 
 
 class TransformerDecoder(Decoder, Stack):
@@ -256,7 +265,7 @@ class TransformerDecoder(Decoder, Stack):
         memory: Memory | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
-        positions = token_positions(ids, real)
+        positions = masks.token_positions(ids, real)
         x = self.embed(ids, positions, trace)
         layout = self.layout(positions, real, trace)
         return Encoded(self.through(x, layout, real, trace, memory=memory), real)
@@ -289,10 +298,3 @@ class TransformerDecoder(Decoder, Stack):
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         return self.through(x, layout, real, trace, memory=state.memory, caches=caches, slots=slots)
-
-
-def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
-    """(batch, length), or (1, length) when no row is padded."""
-    if real is None:
-        return torch.arange(ids.shape[1], device=ids.device)[None]
-    return masks.positions(real)

@@ -45,3 +45,10 @@ def positions(real: Tensor) -> Tensor:
     is ever attended to.
     """
     return (real.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
+
+
+def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
+    """The same for a batch that may have no mask: then (1, length), for all rows are alike."""
+    if real is None:
+        return torch.arange(ids.shape[1], device=ids.device)[None]
+    return positions(real)

@@ -77,8 +77,8 @@ class Language(Task[Text, LanguageItem]):
     metric = "perplexity"
     higher_is_better = False
 
-    def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0) -> None:
-        self.tokenizer, self.smoothing = tokenizer, smoothing
+    def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0) -> None:
+        self.tokenizer, self.smoothing, self.context = tokenizer, smoothing, context
 
     @property
     def start_id(self) -> int:
@@ -132,8 +132,27 @@ class Language(Task[Text, LanguageItem]):
             model(**batch.inputs), batch.targets, smoothing=self.smoothing, never=never
         )
 
+    def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
+        """The same targets, each once, with `context` tokens of the text before every row.
+
+        Rows become shorter by that, so that what is read at once is as long as in training; only
+        a context that fills a row by itself makes it longer.
+        """
+        if not self.context or not items:
+            return items
+        ids = [i for item in items for i in item.ids]
+        targets = [i for item in items for i in item.targets]
+        row = max(len(item.ids) for item in items)
+        stretch = row - self.context if self.context < row else row
+        found: list[LanguageItem] = []
+        for start in range(0, len(ids), stretch):
+            stop, before = min(start + stretch, len(ids)), max(start - self.context, 0)
+            told = [IGNORE] * (start - before) + targets[start:stop]
+            found.append(LanguageItem(ids[before:stop], told, 0.0, len(found) + 1))
+        return found
+
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
-        nats = summed_loss(model, items, self)
+        nats = summed_loss(model, self.with_context(items), self)
         tokens = sum(len(item.ids) for item in items)
         characters = sum(item.characters for item in items)
         return Score(

@@ -1,18 +1,26 @@
-"""Tagging: one tag for each word, read off the word's first subword."""
+"""Tagging: one tag for each word, read off the word's first subword.
+
+A model with letters is also given those of the word that a token belongs to; with a tokenizer of
+kind `space` that is one position for each word, known or not.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
+from translucid.data.letters import pad_letters, spell
 from translucid.data.records import Tagged
 from translucid.data.spans import first_subwords
 from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.spans import best_tags, span_rules
 from translucid.tasks import metrics
 from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+
+SpanDecoding = Literal["legal", "free"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,7 @@ class TagItem:
     tags: list[int]  # one per id; IGNORE except at a word's first subword
     firsts: list[int]  # where each word begins
     line: int
+    letters: tuple[bytes, ...] = ()  # of the word that each id belongs to, if the model reads them
 
 
 class Tag(Task[Tagged, TagItem]):
@@ -31,22 +40,34 @@ class Tag(Task[Tagged, TagItem]):
     higher_is_better = True
 
     def __init__(
-        self, tokenizer: Tokenizer, tags: Sequence[str], *, smoothing: float = 0.0
+        self,
+        tokenizer: Tokenizer,
+        tags: Sequence[str],
+        *,
+        smoothing: float = 0.0,
+        letters: bool = False,
+        spans: SpanDecoding = "legal",
     ) -> None:
         self.tokenizer, self.tags, self.smoothing = tokenizer, list(tags), smoothing
+        self.letters = letters
         self._number = {tag: i for i, tag in enumerate(self.tags)}
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
+        self._rules = span_rules(self.tags) if self.has_spans and spans == "legal" else None
 
     def encode(self, record: Tagged) -> TagItem:
         item = self.encode_words(record.words, record.line)
         tags = [IGNORE] * len(item.ids)
         for place, tag in zip(item.firsts, record.tags, strict=True):
             tags[place] = self._number[tag]
-        return TagItem(item.ids, tags, item.firsts, record.line)
+        return replace(item, tags=tags)
 
     def encode_words(self, words: Sequence[str], line: int = 0) -> TagItem:
         ids, word_of = self.tokenizer.encode_words(words)
-        return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line)
+        letters: tuple[bytes, ...] = ()
+        if self.letters:
+            spelt = [spell(word) for word in words]
+            letters = tuple(b"" if word is None else spelt[word] for word in word_of)
+        return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line, letters)
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:
         return (len(item.ids),)
@@ -68,14 +89,18 @@ class Tag(Task[Tagged, TagItem]):
 
     def _part(self, item: TagItem, start: int, stop: int) -> TagItem:
         firsts = [place - start for place in item.firsts if start <= place < stop]
-        return TagItem(item.ids[start:stop], item.tags[start:stop], firsts, item.line)
+        ids, tags = item.ids[start:stop], item.tags[start:stop]
+        return TagItem(ids, tags, firsts, item.line, item.letters[start:stop])
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
         ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.tags for item in items], IGNORE)
         count = sum(self.targets(item) for item in items)
         lines = tuple(item.line for item in items)
-        return Batch({"ids": ids, "real": real}, targets, count, lines)
+        inputs = {"ids": ids, "real": real}
+        if self.letters:
+            inputs["letters"] = pad_letters([item.letters for item in items])
+        return Batch(inputs, targets, count, lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
@@ -84,13 +109,23 @@ class Tag(Task[Tagged, TagItem]):
         """One tag per word, for every item in its order."""
 
         def act(batch: Batch) -> list[list[int]]:
-            return model(**batch.inputs).argmax(dim=-1).tolist()
+            scores = model(**batch.inputs)
+            if self._rules is None:
+                return scores.argmax(dim=-1).tolist()
+            return best_tags(scores.float(), batch.targets != IGNORE, self._rules).tolist()
 
-        rows = in_batches(model, items, self, act)
+        rows = in_batches(model, [self._with_any_tags(item) for item in items], self, act)
         return [
             [self.tags[row[place]] for place in item.firsts]
             for item, row in zip(items, rows, strict=True)
         ]
+
+    def _with_any_tags(self, item: TagItem) -> TagItem:
+        """A tag at every word: what is to be tagged has none yet."""
+        tags = [IGNORE] * len(item.ids)
+        for place in item.firsts:
+            tags[place] = 0
+        return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
         predicted = self.predict(model, items)

@@ -3,7 +3,7 @@
     config.json         the model's config, the task, its labels, the tokenizers' fingerprints
     model.safetensors   the weights
     source/ target/     the tokenizers; or tokenizer/ where one serves all
-    manifest.json       a SHA-256 of every other file
+    manifest.json       a SHA-256 of every other file but the card
     README.md           the model card
 
 No pickle. A folder appears whole or not at all: it is written aside and renamed.
@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from translucid.data.tokenizers import Tokenizer
-from translucid.errors import InputError, TrainingError
+from translucid.errors import InputError
 from translucid.models import ModelConfig, Network, build
 from translucid.models.perceptron import PerceptronConfig
 from translucid.tasks.base import TaskName
-from translucid.training.folders import fault, recover, write_whole
+from translucid.training.folders import CARD, fault, standing, write_whole
 from translucid.training.recipe import MODELS
 from translucid.training.weights import load_weights, save_weights
 
@@ -59,27 +57,22 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (aside / CONFIG).write_text(text, "utf-8")
-        (aside / "README.md").write_text(card, "utf-8")
+        (aside / CARD).write_text(card, "utf-8")
 
-    try:
-        write_whole(folder, fill)
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(f"the model could not be saved in {folder}: {error}") from error
+    write_whole(folder, fill)
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder, or of a run folder the best model, or else the newest."""
-    folder = Path(folder)
-    for name in ("best", "last"):
-        recover(folder / name)
-        if not (folder / CONFIG).is_file() and (folder / name / CONFIG).is_file():
-            folder = folder / name
+    given = Path(folder)
+    places = [standing(place) for place in (given, given / "best", given / "last")]
+    folder = next((place for place in places if (place / CONFIG).is_file()), given)
     if not (folder / CONFIG).is_file():
         raise InputError(
             f"{folder} is no model folder: it holds no {CONFIG}; "
             f"give the folder that training wrote"
         )
-    wrong = fault(folder, leave_out=("README.md",))
+    wrong = fault(folder)
     if wrong is not None:
         raise InputError(f"{wrong}; copy the folder again, whole")
     config = json.loads((folder / CONFIG).read_text("utf-8"))

@@ -11,19 +11,19 @@ The newest two stay: should one be damaged later, the run goes back to the other
 import json
 import shutil
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from translucid.errors import InputError, TrainingError
-from translucid.training.folders import aside, fault, put_in_place, write_whole
+from translucid.errors import InputError, SaveError
+from translucid.training.folders import aside, fault, saving, write_whole
 from translucid.training.processes import ALONE, Processes
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
@@ -42,12 +42,18 @@ class Checkpoint:
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
         """Write what was saved into the tensors of that name, whole or shared out."""
         if not (self.folder / TENSORS).exists():
+            from torch.distributed.checkpoint.api import CheckpointException
             from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
             from torch.distributed.checkpoint.state_dict_loader import load
 
             reader = HuggingFaceStorageReader(str(self.folder))
             alone = not torch.distributed.is_initialized()
-            load(dict(tensors), storage_reader=reader, no_dist=alone)
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is
+                    load(dict(tensors), storage_reader=reader, no_dist=alone)
+            except CheckpointException as error:  # no Exception: it would end in a traceback
+                raise ValueError(_first(error.failures)) from error
             return
         found = load_file(str(self.folder / TENSORS))
         for name, tensor in tensors.items():
@@ -64,7 +70,7 @@ class Checkpoints:
         self._run, self._folder, self._aside = run, run / "state", aside
         self._processes = processes
         self._writing: threading.Thread | None = None
-        self._failed: OSError | None = None
+        self._failed: Exception | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
         """Write a checkpoint; those before the previous one go once it is there and whole."""
@@ -86,7 +92,7 @@ class Checkpoints:
             self._writing = None
         if self._failed is not None:
             error, self._failed = self._failed, None
-            raise TrainingError(self._explain(error)) from error
+            raise error
 
     def _write(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
         def fill(folder: Path) -> None:
@@ -96,52 +102,61 @@ class Checkpoints:
         try:
             write_whole(self._place(step), fill)
             self._check(step)
-        except OSError as error:
+        except Exception as error:  # whatever it is, `wait` raises it where it is heard
             self._failed = error
-        except SafetensorError as error:  # its writer's way to report a full disk
-            self._failed = OSError(str(error))
 
     def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
         """Every process writes its share into a folder that the main one puts in place."""
+        from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
+        def share(folder: Path) -> None:
+            self._processes.wait()  # until the main one has made the folder
+            writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+            try:
+                save(dict(tensors), storage_writer=writer)
+            except CheckpointException as error:  # in all of them, if one could not write
+                raise OSError(_first(error.failures)) from error
+
+        def fill(folder: Path) -> None:
+            share(folder)
+            _write_numbers(folder, numbers)
+
         place = self._place(step)
         if self._processes.main:
-            shutil.rmtree(aside(place), ignore_errors=True)
-            aside(place).mkdir(parents=True)
-        self._processes.wait()
-        writer = HuggingFaceStorageWriter(str(aside(place)), save_distributed=True)
-        save(dict(tensors), storage_writer=writer)
-        self._processes.wait()
-        if self._processes.main:
-            try:
-                _write_numbers(aside(place), numbers)
-                put_in_place(place)
-                self._check(step)
-            except OSError as error:
-                self._failed = error
+            write_whole(place, fill)
+            self._check(step)
+        else:
+            with saving(place):
+                share(aside(place))
         self._processes.wait()
 
     def _check(self, step: int) -> None:
         wrong = fault(self._place(step))
         if wrong is not None:
-            raise OSError(f"what was written cannot be read back: {wrong}")
-        for older in self.steps()[KEPT:]:
+            raise SaveError(f"what was written cannot be read back: {wrong}")
+        # Newer ones are there if the run went back behind them: they are damaged, and do not count.
+        for older in [each for each in self.steps() if each <= step][KEPT:]:
             shutil.rmtree(self._place(older), ignore_errors=True)
 
     def _place(self, step: int) -> Path:
         return self._folder / f"step-{step:08}"
 
-    def _explain(self, error: OSError) -> str:
-        whole = [step for step in self.steps() if fault(self._place(step)) is None]
-        rest = (
-            f"the newest whole checkpoint is of step {whole[0]:,}; mend that, then go on with: "
-            f"translucid resume {self._run}"
-            if whole
-            else "no earlier checkpoint is whole; mend that and begin again"
-        )
-        return f"the state could not be saved in {self._folder}: {error}; {rest}"
+    def how_to_go_on(self) -> str:
+        """After something could not be saved: what is there, and what to type."""
+        command = f"{self._processes.command} resume {self._run}"
+        for step in self.steps():
+            if fault(self._place(step)) is None:
+                return (
+                    f"the newest whole checkpoint is of step {step:,}; "
+                    f"mend that, then go on with: {command}"
+                )
+        if self.steps():
+            return "no checkpoint is whole; mend that, then train into a new folder"
+        if (self._run / "recipe.toml").exists():
+            return f"no checkpoint was saved yet; mend that, then begin again with: {command}"
+        return "nothing was saved yet; mend that, then train again"
 
     def steps(self) -> list[int]:
         """Of the checkpoints that are there, newest first."""
@@ -160,6 +175,11 @@ class Checkpoints:
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
             "train into a new folder"
         )
+
+
+def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
+    """What went wrong in the first of the processes that failed."""
+    return str(next(iter(failures.values()))[0])
 
 
 def _write_numbers(folder: Path, numbers: dict[str, Any]) -> None:

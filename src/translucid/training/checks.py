@@ -53,8 +53,9 @@ def startup(
         if finding.serious and not finding.ok:
             raise TrainingError(f"{finding.name}: {finding.words}")
     parts = parts_of(examples)
-    found += [data_checks.crossed(parts["train"], parts[p], p) for p in parts if p != "train"]
-    if not isinstance(task, Regress):
+    others = [part for part in parts if part != "train"] if "train" in parts else []
+    found += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
+    if parts and not isinstance(task, Regress):
         found.append(unknown_tokens(task, parts))
     for finding in found:
         if not finding.ok:

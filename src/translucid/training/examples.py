@@ -9,6 +9,7 @@ from typing import Any
 
 from translucid.data import readers
 from translucid.data.loading import Loading, check_labels
+from translucid.data.pipelines import SIZED
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
 from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
@@ -17,7 +18,7 @@ from translucid.tasks.base import Task, TaskName
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
+from translucid.tasks.tag import SpanDecoding, Tag
 from translucid.tasks.translate import Translate
 from translucid.training.recipe import DataConfig, Recipe
 
@@ -131,8 +132,9 @@ def _reader(
             )
         case "language":
             return readers.read_text(
-                files[0], column=data.text_column, unit=data.unit, loading=loading
-            )
+                files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
+                loading=loading,
+            )  # fmt: skip
         case "classify":
             return readers.read_labelled(
                 files[0], text=data.text_column, label=data.label_column, loading=loading
@@ -150,14 +152,14 @@ def _reader(
             )
 
 
-def train_tokenizers(recipe: Recipe, train: Sequence[Record]) -> dict[str, Tokenizer]:
+def train_tokenizers(recipe: Recipe, train: Iterable[Record]) -> dict[str, Tokenizer]:
     """One tokenizer, or one for each language."""
     task, options = recipe.task.kind, recipe.tokenizer
     if task == "regress":
         return {}
     if options.folder is not None:
         return _tokenizers_in(Path(options.folder))
-    size = options.vocab if options.kind in ("bpe", "unigram", "word") else None
+    size = options.vocab if options.kind in SIZED else None
 
     def learn(texts: Iterable[str]) -> Tokenizer:
         try:
@@ -225,6 +227,9 @@ def make_task(
     *,
     smoothing: float = 0.0,
     beams: int = 4,
+    letters: bool = False,
+    spans: SpanDecoding = "legal",
+    context: int = 0,
 ) -> Task[Any, Any]:
     """The task with its vocabulary."""
     match name:
@@ -235,11 +240,12 @@ def make_task(
             target = tokenizers.get("target") or tokenizers["tokenizer"]
             return Translate(source, target, smoothing=smoothing, beams=beams)
         case "language":
-            return Language(tokenizers["tokenizer"], smoothing=smoothing)
+            return Language(tokenizers["tokenizer"], smoothing=smoothing, context=context)
         case "classify":
             return Classify(tokenizers["tokenizer"], labels, smoothing=smoothing)
         case "tag":
-            return Tag(tokenizers["tokenizer"], labels, smoothing=smoothing)
+            tokenizer = tokenizers["tokenizer"]
+            return Tag(tokenizer, labels, smoothing=smoothing, letters=letters, spans=spans)
 
 
 def check_known_labels(

@@ -1,14 +1,33 @@
-"""Folders that are whole or not there: written aside, flushed, renamed, with a digest per file."""
+"""Files and folders that are whole or not there: written aside, flushed, renamed; a folder with a
+digest per file."""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from safetensors import SafetensorError
+
+from translucid.errors import SaveError
+
 MANIFEST = "manifest.json"
+CARD = "README.md"  # has no digest: it is for people, who may write in it
+_ASIDE, _OLD = ".writing", ".old"
 _BLOCK = 1 << 20
+
+
+@contextmanager
+def saving(path: Path) -> Iterator[None]:
+    """What the system refuses becomes a SaveError that names the path and the cause."""
+    try:
+        yield
+    except OSError as error:
+        raise SaveError(f"{path} could not be written: {error.strerror or error}") from error
+    except SafetensorError as error:  # its writer's way to report a full disk
+        raise SaveError(f"{path} could not be written: {error}") from error
 
 
 def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -17,21 +36,45 @@ def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
     A process that dies leaves the old folder or the new one. What a failure left aside is removed,
     so that a full disk is not filled with halves.
     """
-    place = aside(folder)
-    shutil.rmtree(place, ignore_errors=True)
-    try:
-        place.mkdir(parents=True)
-        fill(place)
+    with saving(folder), _halves_removed(folder):
+        remove(aside(folder))
+        aside(folder).mkdir(parents=True)
+        fill(aside(folder))
         put_in_place(folder)
+
+
+def write_text(file: Path, text: str) -> None:
+    """A file that is the old one or the new one, whenever the process dies."""
+    with saving(file), _halves_removed(file):
+        aside(file).write_text(text, "utf-8")
+        _flush(aside(file))
+        aside(file).replace(file)
+        _flush(file.parent)
+
+
+@contextmanager
+def _halves_removed(path: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        remove(aside(path))
+        recover(path)
         raise
+
+
+def remove(path: Path) -> None:
+    """A file or a folder, as far as the system allows."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def put_in_place(folder: Path) -> None:
     """What was written aside gets its digests, is flushed, and takes the folder's place."""
     place, old = aside(folder), _old(folder)
-    (place / MANIFEST).write_text(json.dumps(digests(place), indent=2) + "\n", "utf-8")
+    write_manifest(place)
     for path in [*place.rglob("*"), place]:
         _flush(path)
     recover(folder)
@@ -52,24 +95,42 @@ def recover(folder: Path) -> None:
             old.rename(folder)
 
 
-def fault(folder: Path, leave_out: tuple[str, ...] = ()) -> str | None:
+def standing(folder: Path) -> Path:
+    """Where to read a folder: a process that died between the two renames left only the old one.
+
+    Reading changes nothing on disk, so that it never meets a save that is going on.
+    """
+    return _old(folder) if _old(folder).exists() and not folder.exists() else folder
+
+
+def sweep(parent: Path) -> None:
+    """Put right what a process that died left here: halves go, old folders go back."""
+    for half in parent.glob(f".*{_ASIDE}"):
+        remove(half)
+    for old in parent.glob(f".*{_OLD}"):
+        recover(parent / old.name.removeprefix(".").removesuffix(_OLD))
+
+
+def fault(folder: Path) -> str | None:
     """What is wrong with a folder, in words; None if every file is the one that was written."""
     path = folder / MANIFEST
     try:
-        wanted = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        wanted = json.loads(text)
     except FileNotFoundError:
         return f"{path} is missing, so nothing in {folder} can be trusted"
     except (ValueError, OSError) as error:
         return f"{path} cannot be read ({error}), so nothing in {folder} can be trusted"
+    # The text, too: it may be cut or changed where JSON does not care.
+    if not isinstance(wanted, dict) or text != _manifest(wanted):
+        return f"{path} is damaged or was changed"
     for name, digest in wanted.items():
-        if name in leave_out:
-            continue
         try:
             if digest_of(folder / name) != digest:
                 return f"{folder / name} is damaged or was changed"
         except FileNotFoundError:
             return f"{folder / name} is missing"
-        except OSError as error:
+        except (ValueError, OSError) as error:
             return f"{folder / name} cannot be read: {error}"
     return None
 
@@ -88,13 +149,22 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def aside(folder: Path) -> Path:
-    """Where a folder is written before it is whole."""
-    return folder.with_name(f".{folder.name}.writing")
+def write_manifest(folder: Path) -> None:
+    wanted = {name: digest for name, digest in digests(folder).items() if name != CARD}
+    (folder / MANIFEST).write_text(_manifest(wanted), "utf-8")
+
+
+def _manifest(wanted: dict[str, str]) -> str:
+    return json.dumps(wanted, indent=2) + "\n"
+
+
+def aside(path: Path) -> Path:
+    """Where a file or folder is written before it is whole."""
+    return path.with_name(f".{path.name}{_ASIDE}")
 
 
 def _old(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.old")
+    return folder.with_name(f".{folder.name}{_OLD}")
 
 
 def _flush(path: Path) -> None:

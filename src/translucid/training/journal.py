@@ -7,8 +7,9 @@ uninterrupted one does; what depends on the clock stands in timing.jsonl.
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -24,7 +25,9 @@ from rich.progress import (
 from translucid.errors import ConfigError
 from translucid.tasks.base import Score
 from translucid.training import trainer
+from translucid.training.folders import saving
 
+FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
@@ -37,11 +40,11 @@ class Journal:
     def __init__(self, folder: Path | None, *, quiet: bool = False) -> None:
         self._folder, self._quiet = folder, quiet or folder is None
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        place = folder or Path(os.devnull)
+            with saving(folder):
+                folder.mkdir(parents=True, exist_ok=True)
         self._metrics, self._timing, self._log = (
-            (place / name if folder is not None else place).open("a", encoding="utf-8")
-            for name in ("metrics.jsonl", "timing.jsonl", "log.txt")
+            _open_at_end(folder / name if folder is not None else Path(os.devnull))
+            for name in FILES
         )
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
@@ -49,16 +52,24 @@ class Journal:
 
     def go_back(self, length: int) -> None:
         """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
-        if self._folder is not None:
+        if self._folder is None:
+            return
+        there = self.length()
+        if there < length:
+            self.say(
+                f"{self._metrics.name} has {there:,} of the {length:,} bytes that were written "
+                "up to here: lines of it are lost, the run is not"
+            )
+        else:
             self._metrics.truncate(length)
 
     def length(self) -> int:
         """Bytes in metrics.jsonl, all of them on disk."""
         if self._folder is None:
             return 0
-        self._metrics.flush()
-        os.fsync(self._metrics.fileno())
-        return os.fstat(self._metrics.fileno()).st_size
+        with saving(Path(self._metrics.name)):
+            os.fsync(self._metrics.fileno())
+            return os.fstat(self._metrics.fileno()).st_size
 
     def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
         """Training starts at `step` of `steps`."""
@@ -81,8 +92,7 @@ class Journal:
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
-        self._log.write(line + "\n")
-        self._log.flush()
+        _write(self._log, line)
         if self._quiet:
             return
         if self._bar is not None:
@@ -99,33 +109,47 @@ class Journal:
         else:
             self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
         values = vars(now)
-        _write(self._metrics, {k: v for k, v in values.items() if k not in TIMING})
-        _write(self._timing, {"step": now.step} | {k: values[k] for k in TIMING})
+        computed = {k: v for k, v in values.items() if k not in TIMING}
+        _write(self._metrics, json.dumps(computed))
+        _write(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
             self._plot(f"train/{name}", values[name], now.step)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
-        _write(self._metrics, {"step": step, "valid": score.numbers, "best": best})
+        _write(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
 
     def _plot(self, name: str, value: float, step: int) -> None:
-        if self._tensorboard is not None:
-            self._tensorboard.add_scalar(name, value, step)
+        if self._tensorboard is not None and self._folder is not None:
+            with saving(self._folder / "tensorboard"):
+                self._tensorboard.add_scalar(name, value, step)
 
     def close(self) -> None:
-        if self._tensorboard is not None:
-            self._tensorboard.close()
         if self._bar is not None:
             self._bar.stop()
-        for file in (self._metrics, self._timing, self._log):
-            file.close()
+        for file in (self._tensorboard, self._metrics, self._timing, self._log):
+            with suppress(OSError):  # what could not be written was reported then
+                if file is not None:
+                    file.close()
 
 
-def _write(file: Any, values: dict[str, Any]) -> None:
-    file.write(json.dumps(values) + "\n")
-    file.flush()
+def _open_at_end(path: Path) -> TextIO:
+    """To write more lines; half a line, left by a full disk or a killed process, goes first."""
+    with saving(path):
+        if path.is_file():
+            written = path.read_bytes()
+            whole = written.rfind(b"\n") + 1
+            if whole < len(written):
+                os.truncate(path, whole)
+        return path.open("a", encoding="utf-8")
+
+
+def _write(file: TextIO, line: str) -> None:
+    with saving(Path(file.name)):
+        file.write(line + "\n")
+        file.flush()
 
 
 def _tensorboard_writer(folder: Path, step: int) -> Any:

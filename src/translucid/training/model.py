@@ -27,6 +27,8 @@ from translucid.training.examples import check_known_labels, make_task, read_rec
 from translucid.training.recipe import DataConfig
 from translucid.training.run import train_recipe
 
+ROW = 256  # tokens that a language model is scored on at once
+
 
 @dataclass(frozen=True)
 class Label:
@@ -43,7 +45,10 @@ class Model:
         self.network = held.network
         self.facts = held.facts
         self._bundle = held
-        self.task: Task[Any, Any] = make_task(held.task, held.tokenizers, held.labels)
+        letters = getattr(held.network.config, "letters", 0) > 0
+        self.task: Task[Any, Any] = make_task(
+            held.task, held.tokenizers, held.labels, letters=letters
+        )
 
     def translate(self, texts: Sequence[str], *, beam: int = 4) -> list[str]:
         """One translation per text, in order; an empty text stays empty."""
@@ -110,17 +115,26 @@ class Model:
         return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
 
     def evaluate(
-        self, *files: str, say: Callable[[str], None] = lambda line: None, **columns: Any
+        self,
+        *files: str,
+        context: int = 0,
+        say: Callable[[str], None] = lambda line: None,
+        **data: Any,
     ) -> Score:
         """Scores on a file (for translation, two) in the format of the training data.
 
-        `say` is told, line by line, what was read and what was left out.
+        `data` are keys of a recipe's data section, such as text_column. Before what a language
+        model is scored on, it reads `context` tokens. `say` is told, line by line, what was read
+        and what was left out.
         """
-        records = read_records(self.task.name, files, DataConfig(**columns), say)
+        records = read_records(self.task.name, files, DataConfig(**data), say)
         check_known_labels(self.task.name, records, self._bundle.labels, files[0])
         if isinstance(self.task, Language):
-            rows = self.task.rows(records, min(self.longest or 256, 256))
-            return self.task.evaluate(self.network, rows)
+            task = Language(self.task.tokenizer, context=context)
+            rows = task.rows(records, min(self.longest or ROW, ROW))
+            for row in task.with_context(rows):
+                check_length(len(row.ids), self.longest, f"context = {context}, row {row.line}")
+            return task.evaluate(self.network, rows)
         items = [self.task.encode(record) for record in records]
         for item in items:
             check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
@@ -178,7 +192,8 @@ class Model:
                 return {"ids": pad([task.encode_text(text)], 0)[0]}
             case Tag() as task:
                 words = [text[a:b] for a, b in split_words(text)]
-                return {"ids": pad([task.encode_words(words).ids], 0)[0]}
+                inputs = task.collate([task.encode_words(words)]).inputs
+                return {name: value for name, value in inputs.items() if name != "real"}
             case Language() as task:
                 return {"ids": pad([[task.start_id, *task.tokenizer.encode(text)]], 0)[0]}
             case _:

@@ -1,7 +1,7 @@
 """What stands between records and a model: tokenizers, labels, the task, and the sizes that only
 the data knows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Prepared:
 def prepare(
     recipe: Recipe,
     examples: Examples,
-    learn_from: Sequence[Record] | None = None,
+    learn_from: Iterable[Record] | None = None,
     made_before: dict[str, Tokenizer] | None = None,
 ) -> Prepared:
     """All that is learnt from the examples before a model is; tokenizers from `learn_from`, if it
@@ -50,6 +50,9 @@ def prepare(
         labels,
         smoothing=recipe.task.label_smoothing,
         beams=recipe.decoding.beams,
+        letters=recipe.model.get("letters", 0) > 0,
+        spans=recipe.decoding.spans,
+        context=recipe.decoding.context,
     )
     return Prepared(tokenizers, labels, task, _sizes(recipe, examples, tokenizers, labels))
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import model_validator
+
 from translucid.data.pipelines import Kind
 from translucid.errors import ConfigError, InputError
 from translucid.models import ModelConfig
@@ -17,6 +19,7 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.recipe import Config, key, unknown_key, with_overrides
 from translucid.tasks.base import TaskName
+from translucid.tasks.tag import SpanDecoding
 from translucid.training.config import TrainingConfig
 
 Paths = tuple[str, ...]
@@ -40,6 +43,7 @@ class DataConfig(Config):
     train: Paths = key((), "one file; for translation two, or one table", strict=False)
     valid: Paths = key((), "held out to choose the best model; not set: 5 % of train", strict=False)
     test: Paths = key((), "for one score at the end", strict=False)
+    store: str | None = key(None, "folder for token ids on disk, for text larger than memory")
     text_column: Column = key(None, "name or number (from 1) in a table")
     label_column: Column = key(None, "of classification")
     source_column: Column = key(None, "of translation from one table")
@@ -53,8 +57,17 @@ class DataConfig(Config):
         (), "of regression; not set: the last", strict=False
     )
     unit: Literal["line", "paragraph", "file"] = key("line", "a text of language modelling")
+    keep_empty: bool = key(False, "an empty line is a text too, as benchmarks of words count it")
     max_length: int = key(256, "longest training example, in tokens; row of a language model", gt=1)
     long: Literal["skip", "truncate", "split"] = key("skip", "what happens to longer ones; counted")
+
+    @model_validator(mode="after")
+    def _only_lines_are_empty(self) -> "DataConfig":
+        if self.keep_empty and self.unit != "line":
+            raise ValueError(
+                f"keep_empty = true: only a line can be empty, not a {self.unit}; set unit = 'line'"
+            )
+        return self
 
     def paths(self, files: Paths) -> Paths:
         """Where the files are."""
@@ -66,14 +79,22 @@ class TokenizerConfig(Config):
 
     folder: str | None = key(None, "a tokenizer made before; not set: train one")
     kind: Kind = key("bpe", "what a token is")
-    vocab: int = key(8000, "most tokens to tell apart; of bpe, unigram and word", gt=0)
+    vocab: int = key(8000, "most tokens to tell apart; not of char and bytes", gt=0)
     joint: bool = key(True, "one vocabulary for both languages of a translation")
 
 
 class DecodingConfig(Config):
-    """How text is written."""
+    """How a model's answers are found."""
 
     beams: int = key(4, "drafts kept while a translation is written; 1 is greedy", gt=0)
+    spans: SpanDecoding = key(
+        "legal", "tags of names: the best whole spans, or each word's best tag by itself"
+    )
+    context: int = key(
+        0,
+        "tokens that a language model reads before those it is scored on; 0: each row alone",
+        ge=0,
+    )
 
 
 MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {

@@ -8,17 +8,17 @@ checkpoints/, tensorboard/                       on request
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from translucid.errors import ConfigError, InputError
+from translucid.errors import ConfigError, InputError, SaveError, TrainingError
 from translucid.training import recipe, told
 from translucid.training.annotate import dump
 from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoints
-from translucid.training.folders import write_whole
-from translucid.training.journal import Journal
+from translucid.training.folders import aside, write_text, write_whole
+from translucid.training.journal import FILES, Journal
 from translucid.training.processes import Processes, joined
 from translucid.training.recipe import Recipe
 from translucid.training.setting import pick_device, set_up
@@ -38,7 +38,8 @@ def train_recipe(
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
     `interrupted` stops is saved, and raises Interrupted.
     """
-    with joined(recipe.training.parallel, pick_device(recipe.training.device)) as processes:
+    device = pick_device(recipe.training.device)
+    with joined(recipe.training.parallel, device) as processes, _explained(out, processes):
         check_together(recipe, processes)
         new = [folder for folder in (out, *out.parents) if not folder.exists()]
         if processes.main:
@@ -46,29 +47,58 @@ def train_recipe(
         journal = _open_journal(out, quiet=quiet, main=processes.main)
         try:
             processes.wait()
-            setting = set_up(recipe, journal.say, pick=pick)
-            if processes.main:
-                (out / "recipe.toml").write_text(dump(setting.recipe), "utf-8")
-                write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
-            return Sitting(out, setting, journal, processes, interrupted).go()
+            return _begin(recipe, out, journal, processes, interrupted, pick=pick)
         except BaseException:
-            if processes.main and not any((out / "state").glob("step-*")):
-                _clear(out, new)  # nothing was saved: leave all as it was
+            if processes.main and not any(_saved(out)):
+                _clear(out, new)  # leave all as it was
             raise
         finally:
             journal.close()
 
 
+def _begin(
+    recipe: Recipe, out: Path, journal: Journal, processes: Processes,
+    interrupted: Callable[[], bool], *, pick: bool = False,
+) -> Bundle:  # fmt: skip
+    """From the first step on."""
+    setting = set_up(recipe, journal.say, pick=pick)
+    if processes.main:
+        write_text(out / "recipe.toml", dump(setting.recipe))
+        write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+    return Sitting(out, setting, journal, processes, interrupted).go()
+
+
 def _check_new(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose a folder with --out")
-    if any((out / "state").glob("step-*")):
+    there = {path.name for path in out.iterdir()} if out.exists() else set()
+    if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
             f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
             "folder with --out"
         )
-    if out.exists() and any(out.iterdir()):
+    # A run that is killed before it knows its recipe leaves a journal without metrics.
+    metrics = out / "metrics.jsonl"
+    left = {*FILES, aside(out / "recipe.toml").name}
+    only_started = metrics.exists() and not metrics.stat().st_size and there <= left
+    if there and not only_started:
         raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
+
+
+def _saved(out: Path) -> Iterator[Path]:
+    """Checkpoints and models: what is worth more than the time to begin again."""
+    yield from (out / "state").glob("step-*")
+    yield from (place for place in (out / "best", out / "last") if place.exists())
+
+
+@contextmanager
+def _explained(out: Path, processes: Processes) -> Iterator[None]:
+    """What could not be saved is said together with what is there and how to go on."""
+    try:
+        yield
+    except SaveError as error:
+        rest = Checkpoints(out, processes=processes).how_to_go_on()
+        raise TrainingError(f"{error}; {rest}") from error
 
 
 def _clear(out: Path, new: Sequence[Path]) -> None:
@@ -100,10 +130,8 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
 def _open_journal(out: Path, *, quiet: bool, main: bool) -> Journal:
     try:
         return Journal(out if main else None, quiet=quiet)
-    except OSError as error:
-        raise InputError(
-            f"{out}: cannot be made ({error.strerror}); choose another folder with --out"
-        ) from None
+    except SaveError as error:
+        raise InputError(f"{error}; choose another folder with --out") from None
 
 
 def resume_run(
@@ -114,14 +142,22 @@ def resume_run(
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Bundle:
-    """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
+    """Go on with a run from its newest whole checkpoint, as if it had never stopped.
+
+    One that was stopped before its first save begins again: nothing of it is lost but time.
+    """
     if not (out / "recipe.toml").is_file():
         raise InputError(f"{out} is no run folder: it holds no recipe.toml")
     chosen = recipe.read(out / "recipe.toml", overrides)
-    with joined(chosen.training.parallel, pick_device(chosen.training.device)) as processes:
+    device = pick_device(chosen.training.device)
+    with joined(chosen.training.parallel, device) as processes, _explained(out, processes):
         check_together(chosen, processes)
-        journal = _open_journal(out, quiet=quiet, main=processes.main)
+        journal = Journal(out if processes.main else None, quiet=quiet)
         try:
+            if not Checkpoints(out).steps():
+                journal.say(f"{out} was stopped before its first save: it begins again")
+                journal.go_back(0)
+                return _begin(chosen, out, journal, processes, interrupted)
             found = Checkpoints(out).newest(journal.say)
             before = found.numbers["told"]
             reachable = _where_the_files_are(chosen, before["folder"])
@@ -136,8 +172,10 @@ def resume_run(
             for words in (*changed, *told.circumstances(before, sitting.told)):
                 journal.say(f"not bit for bit as before: {words}")
             if processes.main:
-                (out / "recipe.toml").write_text(dump(chosen), "utf-8")
+                write_text(out / "recipe.toml", dump(chosen))
             sitting.put_back(found)
+            if changed:  # more steps, say: then a run that had ended goes on
+                sitting.take_up_again()
             journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
             return sitting.go()
         finally:

@@ -14,13 +14,16 @@ from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
+from translucid.tasks.language import Language
 from translucid.training import sizing
 from translucid.training.checks import startup
+from translucid.training.corpus import amount_of, check_storable, read_corpus
 from translucid.training.examples import Examples, load_examples, texts_of
 from translucid.training.folders import fault
 from translucid.training.items import epoch_plan, held_out_items, training_items
 from translucid.training.prepare import prepare
 from translucid.training.recipe import DataConfig, Recipe
+from translucid.training.sizing import Amount
 
 Say = Callable[[str], None]
 
@@ -57,15 +60,25 @@ def set_up(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
             "step on a CPU; use adamw, or a GPU"
         )
-    examples = load_examples(recipe, say)
-    if pick:
-        recipe = _pick_sizes(recipe, examples, device, say)
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
-    known = prepare(recipe, examples, made_before=made_before)
-    items = training_items(known.task, examples.train, recipe.data, say)
+    items: Sequence[Any]
+    valid: Sequence[Any]
+    held_rows: Sequence[Any] | None = None
+    if recipe.data.store is not None:
+        check_storable(recipe)
+        if pick:
+            recipe = _pick_sizes(recipe, amount_of(recipe), device, say)
+        known, examples, items, held_rows = read_corpus(recipe, say, made_before)
+    else:
+        examples = load_examples(recipe, say)
+        if pick:
+            recipe = _pick_sizes(recipe, sizing.measure(examples.train), device, say)
+        known = prepare(recipe, examples, made_before=made_before)
+        items = training_items(known.task, examples.train, recipe.data, say)
     valid, test = (
         held_out_items(known.task, part, recipe.data) for part in (examples.valid, examples.test)
     )
+    valid = valid if held_rows is None else held_rows
     torch.manual_seed(recipe.training.seed)
     network = build(recipe.model_config_for(sizes=known.sizes))
     _check_positions(network, known.task, recipe.data, valid, test)
@@ -82,11 +95,11 @@ def set_up(
     return Setting(recipe, known.task, network, known.tokenizers, known.labels, items, valid, test)
 
 
-def _pick_sizes(recipe: Recipe, examples: Examples, device: torch.device, say: Say) -> Recipe:
-    amount = sizing.measure(examples.train)
+def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
     chosen, said = sizing.with_picks(recipe, sizing.pick(recipe, amount, device.type))
     if said:
-        say(f"picked for {amount.examples:,} examples with {amount.words:,} words:")
+        examples = f"{amount.examples:,} examples with " if amount.examples else "about "
+        say(f"picked for {examples}{amount.words:,} words:")
         say("  " + " ".join(said))
         say("  change any of them by writing it at the end of the command")
     return chosen
@@ -119,8 +132,12 @@ def _check_positions(
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
+        where = f"{name}:"
+        if isinstance(task, Language):
+            part = task.with_context(part)
+            where = f"decoding.context = {task.context}: {name}, row "
         for item in part:
-            check_length(max(task.sizes(item)), longest, f"{name}:{item.line}")
+            check_length(max(task.sizes(item)), longest, f"{where}{item.line}")
 
 
 def _say_about(

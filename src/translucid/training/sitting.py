@@ -15,6 +15,7 @@ from translucid.tasks.base import Score
 from translucid.training import bundle, told
 from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoint, Checkpoints
+from translucid.training.folders import sweep, write_text
 from translucid.training.items import Stream
 from translucid.training.journal import Journal
 from translucid.training.keeper import Keeper
@@ -65,16 +66,29 @@ class Sitting:
         self.keeper.put_back(found.numbers["kept"])
         self.journal.go_back(found.numbers["metrics"])
 
+    def take_up_again(self) -> None:
+        """A run that had ended goes on if it is now told to take more steps."""
+        self.state.finished = self.state.step >= self.setting.recipe.training.steps
+        if not self.state.finished and self.processes.main:
+            (self.out / "test.json").unlink(missing_ok=True)  # of the model that it was
+
     def go(self) -> Bundle:
         """Train to the end, then test."""
         setting, training = self.setting, self.setting.recipe.training
+        if self.processes.main:
+            for place in (self.out, self.out / "state", self.out / "checkpoints"):
+                sweep(place)
         self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
         watchers = Watchers(
             self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
         )
-        with _kernels(training.deterministic):
-            ending = train(self.state, setting.task, self.stream, setting.valid, training, watchers)
-        self.checkpoints.wait()
+        try:
+            with _kernels(training.deterministic):
+                ending = train(
+                    self.state, setting.task, self.stream, setting.valid, training, watchers
+                )
+        finally:  # however it ended: a save that fails behind it must be heard
+            self.checkpoints.wait()
         if ending == "interrupted":
             raise Interrupted(
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
@@ -117,9 +131,7 @@ class Sitting:
             self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
             examples = len(self.setting.test)
             result = {"test": score.numbers, "notes": score.notes, "examples": examples}
-            aside = self.out / ".test.json"
-            aside.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-            aside.replace(self.out / "test.json")
+            write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
         return best
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from translucid.data.pipelines import WORDS
 from translucid.data.records import Numbers
 from translucid.training.examples import Record, texts_of
 from translucid.training.recipe import Recipe, parse
@@ -57,7 +58,7 @@ def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any
     tokenizer: dict[str, Any] = {}
     if recipe.tokenizer.kind in ("bpe", "unigram"):
         tokenizer["vocab"] = min(size.vocab, max(amount.words_known, 500))
-    elif recipe.tokenizer.kind == "word":
+    elif recipe.tokenizer.kind in WORDS:
         tokenizer["vocab"] = max(amount.words_known + 4, 8)
     model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
     if recipe.model["kind"] == "recurrent":

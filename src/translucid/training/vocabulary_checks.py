@@ -120,7 +120,7 @@ def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> 
     told = batch.targets[batch.targets != IGNORE]
     held = {
         **{name: (ids, target_tokens if name == "target" else tokens)
-           for name, ids in batch.inputs.items() if not name.endswith("real")},
+           for name, ids in batch.inputs.items() if name in ("ids", "source", "target")},
         "targets": (told, has.get("labels", target_tokens)),
     }  # fmt: skip
     return [

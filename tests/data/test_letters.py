@@ -1,0 +1,34 @@
+"""Words as letters."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translucid.data.letters import LONGEST, pad_letters, spell
+from translucid.parts.letters import NUMBERS
+
+words = st.lists(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=4), max_size=4
+)
+
+
+@given(words)
+def test_every_letter_is_in_its_place(rows: list[list[str]]) -> None:
+    padded = pad_letters([[spell(word) for word in row] for row in rows])
+    assert padded.dtype == torch.long
+    assert padded.dim() == 3
+    assert padded.shape[2] >= 1
+    assert not padded.numel() or int(padded.max()) < NUMBERS
+    for row, texts in zip(padded.tolist(), rows, strict=True):
+        for place, letters in enumerate(row):
+            word = spell(texts[place]) if place < len(texts) else b""
+            assert bytes(letter - 1 for letter in letters if letter) == word
+            assert letters == sorted(letters, key=lambda letter: letter == 0)  # padding comes last
+
+
+def test_of_a_long_word_beginning_and_end_are_kept() -> None:
+    word = "ab" + "x" * 50 + "yz"
+    assert spell(word) == b"ab" + b"x" * 16 + b"yz"
+    assert len(spell(word)) == LONGEST
+    assert spell("x" * LONGEST) == b"x" * LONGEST
+    assert spell("é") == b"\xc3\xa9"
