@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# One process per core with one thread each: threads of several processes wait for one another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
 
@@ -13,7 +15,7 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: lint  ## install what is needed, then lint, check types and run the tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
