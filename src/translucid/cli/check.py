@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from translucid.cli.findings import show, wrong
-from translucid.cli.given import TASKS, Given
+from translucid.cli.given import TASKS, DataFolder, Given, MadeUp, TestFiles, TrainFiles, ValidFiles
 from translucid.errors import InputError
 
 
@@ -20,16 +20,11 @@ def check(
         list[str] | None,
         typer.Argument(help="Columns and the like: data.text_column=review ..."),
     ] = None,
-    train_files: Annotated[
-        list[str] | None,
-        typer.Option("--train", help="Training file; for translation two, or one table."),
-    ] = None,
-    valid_files: Annotated[list[str] | None, typer.Option("--valid", help="Held out.")] = None,
-    test_files: Annotated[list[str] | None, typer.Option("--test", help="For the end.")] = None,
-    toyland: Annotated[int | None, typer.Option(help="Use this many made-up sentences.")] = None,
-    data_folder: Annotated[
-        str | None, typer.Option("--data", help="Folder of the recipe's files.")
-    ] = None,
+    train_files: TrainFiles = None,
+    valid_files: ValidFiles = None,
+    test_files: TestFiles = None,
+    toyland: MadeUp = None,
+    data_folder: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Look at the data: what is read, how long, which labels, what occurs twice.

@@ -3,11 +3,22 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:  # a command's top stays light
     from translucid.training.recipe import Recipe
 
+# The options that say so, for every command that takes them.
+TrainFiles = Annotated[
+    list[str] | None,
+    typer.Option("--train", help="Training file; for translation two, or one table."),
+]
+ValidFiles = Annotated[list[str] | None, typer.Option("--valid", help="Held out.")]
+TestFiles = Annotated[list[str] | None, typer.Option("--test", help="For the end.")]
+MadeUp = Annotated[int | None, typer.Option(help="Use this many made-up sentences.")]
+DataFolder = Annotated[str | None, typer.Option("--data", help="Folder of the recipe's files.")]
 TASKS = ("regress", "language", "classify", "tag", "translate")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from translucid.cli.given import TASKS, Given
+from translucid.cli.given import TASKS, DataFolder, Given, MadeUp, TestFiles, TrainFiles, ValidFiles
 from translucid.errors import InputError
 
 
@@ -22,16 +22,11 @@ def train(
         list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; new.")] = None,
-    train_files: Annotated[
-        list[str] | None,
-        typer.Option("--train", help="Training file; for translation two, or one table."),
-    ] = None,
-    valid_files: Annotated[list[str] | None, typer.Option("--valid", help="Held out.")] = None,
-    test_files: Annotated[list[str] | None, typer.Option("--test", help="For the end.")] = None,
-    toyland: Annotated[int | None, typer.Option(help="Use this many made-up sentences.")] = None,
-    data_folder: Annotated[
-        str | None, typer.Option("--data", help="Folder of the recipe's files.")
-    ] = None,
+    train_files: TrainFiles = None,
+    valid_files: ValidFiles = None,
+    test_files: TestFiles = None,
+    toyland: MadeUp = None,
+    data_folder: DataFolder = None,
     parallel: Annotated[
         str | None, typer.Option(help="Under torchrun: ddp (the default) or fsdp.")
     ] = None,

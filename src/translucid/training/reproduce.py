@@ -90,7 +90,7 @@ def _train(chosen: Recipe, folder: Path, *, quiet: bool, interrupted: Callable[[
         raise InputError("the recipe names no test data, so there is nothing to compare with")
     if (folder / "test.json").exists():
         return
-    if any((folder / "state").glob("step-*")):
+    if (folder / "recipe.toml").exists():
         resume_run(folder, quiet=quiet, interrupted=interrupted)
     else:
         train_recipe(chosen, folder, quiet=quiet, interrupted=interrupted)
