@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TranslucidError as error:
-        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        if train.speaks():
             _report(str(error), debug)
         sys.exit(2)
     except Exception as error:

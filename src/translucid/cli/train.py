@@ -103,8 +103,13 @@ def _self_test(given: Given) -> None:
     typer.echo(f"next: translucid train {given.words()}")
 
 
+def speaks() -> bool:
+    """Of several processes that torchrun started, one speaks."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _say_done(folder: Path, task: str) -> None:
-    if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
+    if not speaks():
         return
     verb = {"language": "generate", "regress": "predict"}.get(task, task)
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
@@ -131,14 +136,14 @@ def stopping() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        if os.environ.get("RANK", "0") == "0":
+        if speaks():
             typer.echo("stopping after this step; once more to leave at once", err=True)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(asked)
     except Interrupted as end:
-        if os.environ.get("RANK", "0") == "0":
+        if speaks():
             typer.echo(str(end))
         raise typer.Exit from None
     finally:

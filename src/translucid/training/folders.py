@@ -16,7 +16,6 @@ from translucid.errors import SaveError
 MANIFEST = "manifest.json"
 CARD = "README.md"  # has no digest: it is for people, who may write in it
 _ASIDE, _OLD = ".writing", ".old"
-_BLOCK = 1 << 20
 
 
 @contextmanager
@@ -142,11 +141,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def digest_of(path: Path) -> str:
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path) -> None:
