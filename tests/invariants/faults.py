@@ -37,15 +37,15 @@ FAULTS = (
     Fault(
         CACHE,
         "each chunk starts again at position 0",
-        "self.counts[:, None] + masks.positions(real)",
-        "masks.positions(real)",
+        "places = self.counts[..., None] + torch.arange(queries, device=device)",
+        "places = 0 * self.counts[..., None] + torch.arange(queries, device=device)",
         "steps::chunks",
     ),
     Fault(
         CACHE,
         "padding counts as a position",
-        "self.counts += real.sum(dim=1)",
-        "self.counts += queries",
+        "counted = real.sum(dim=2)",
+        "counted = queries",
         "steps::ragged_prompts",
     ),
     Fault(
@@ -58,10 +58,10 @@ FAULTS = (
     # beams
     Fault(
         CACHE,
-        "reorder forgets the values",
-        "self.keys, self.values = self.keys[rows], self.values[rows]",
-        "self.keys = self.keys[rows]",
-        "beams::beams_follow_their_parents",
+        "a move of sources forgets the values",
+        "self.keys, self.values = self.keys[sources], self.values[sources]",
+        "self.keys = self.keys[sources]",
+        "beams::rows_repeat_and_vanish",
     ),
     Fault(
         CACHE,
@@ -72,15 +72,15 @@ FAULTS = (
     ),
     Fault(
         CACHE,
-        "reorder forgets which slots are padding",
-        "self.real, self.positions = self.real[rows], self.positions[rows]",
-        "self.positions = self.positions[rows]",
+        "a move of sources forgets which slots are seen",
+        "self.seen, self.positions = self.seen[sources], self.positions[sources]",
+        "self.positions = self.positions[sources]",
         "beams::rows_repeat_and_vanish",
     ),
     Fault(
         CACHE,
-        "reorder forgets how many tokens a row has",
-        "self.counts = self.counts[rows]",
+        "a move of sources forgets how many tokens a row has",
+        "self.counts = self.counts[sources]",
         "pass",
         "beams::rows_repeat_and_vanish",
     ),
@@ -94,7 +94,7 @@ FAULTS = (
     Fault(
         CACHE,
         "the memory stays when sentences leave",
-        "self.memory = self.memory.select(rows[:: self.beams] // self.beams)",
+        "self.memory = self.memory.select(sources)",
         "pass",
         "beams::sentences_leave_and_change_places",
     ),
@@ -106,11 +106,32 @@ FAULTS = (
         "beams::sentences_leave_and_change_places",
     ),
     Fault(
-        ATTENTION,
-        "beams are folded in the order (beams, sources)",
-        "folded = q.unflatten(0, (-1, beams)).transpose(1, 2)",
-        "folded = q.unflatten(0, (beams, -1)).transpose(0, 1).transpose(1, 2)",
+        CACHE,
+        "a beam sees its old path and not its parent's",
+        "self.seen.copy_(self.seen.gather(1, parents[..., None].expand_as(self.seen)))",
+        "pass",
         "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "beams see one another",
+        "own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]",
+        "own = torch.ones(beams, beams, dtype=torch.bool, device=device)[:, None]",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "the prompt is lost when beams begin",
+        "new[:, :, :taken] = old[:, :, :taken]",
+        "pass",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        CACHE,
+        "the queries of a beam go to the slots of others",
+        "index = block.unflatten(0, (queries, beams)).T.flatten()",
+        "index = block",
+        "beams::several_tokens_at_once",
     ),
     # beam search
     Fault(
@@ -169,13 +190,6 @@ FAULTS = (
         "value = _changed(name, value, change)",
         "_changed(name, value, change)",
         "causality::an_open_mask_lets_the_future_in",
-    ),
-    Fault(
-        ATTENTION,
-        "a shared memory is repeated in the wrong order when seen",
-        "k, v = k.repeat_interleave(beams, dim=0), v.repeat_interleave(beams, dim=0)",
-        "k, v = k.repeat(beams, 1, 1, 1), v.repeat(beams, 1, 1, 1)",
-        "tracing::steps",
     ),
     Fault(
         TRANSFORMER,
@@ -254,8 +268,8 @@ FAULTS = (
     Fault(
         TRANSFORMER,
         "padding is attended to",
-        'mask = mask & scope("padding", masks.padding(real))',
-        'scope("padding", masks.padding(real))',
+        'mask = mask & scope("padding", seen[:, None])',
+        'scope("padding", seen[:, None])',
         "padding::padded",
     ),
     Fault(
@@ -304,7 +318,7 @@ FAULTS = (
     Fault(
         CACHE,
         "trim leaves the counts",
-        "self.counts = self.real.sum(dim=1)",
+        "self.counts = self.seen.sum(dim=2)",
         "pass",
         "states::trim",
     ),

@@ -44,12 +44,13 @@ class Decoding:
     def rows(self) -> int:
         return self.text.ids.shape[0]
 
-    def step(self) -> None:
-        """One more token for each row; then compare with the prefixes read anew."""
-        newest = random_ids(self.model, self.rows, 1, self.dice)
-        real = torch.cat([self.text.real, torch.ones(self.rows, 1, dtype=torch.bool)], dim=1)
+    def step(self, queries: int = 1) -> None:
+        """More tokens for each row; then compare with the prefixes read anew."""
+        newest = random_ids(self.model, self.rows, queries, self.dice)
+        real = torch.cat([self.text.real, torch.ones_like(newest, dtype=torch.bool)], dim=1)
         self.text = replace(self.text, ids=torch.cat([self.text.ids, newest], dim=1), real=real)
-        close(self.model.step(newest, self.state)[:, -1], whole(self.model, self.text)[:, -1])
+        stepped = self.model.step(newest, self.state)
+        close(stepped, whole(self.model, self.text)[:, -queries:])
 
     def expand(self, beams: int) -> None:
         self.state.expand(beams)
@@ -86,6 +87,15 @@ def test_beams_follow_their_parents(name: str) -> None:
     assert memory is None or all(
         part.shape[0] == SOURCES for layer in memory.projected for part in layer
     ), "the memory was copied for each beam"
+
+
+@some_writers
+def test_several_tokens_at_once(name: str) -> None:
+    now = decoding(name)
+    now.expand(BEAMS)
+    now.step(2)
+    now.follow()
+    now.step(3)
 
 
 @some_writers

@@ -125,14 +125,14 @@ def test_self_attention(causal: bool, traced: bool) -> None:
 
 @PATHS
 def test_cross_attention(traced: bool) -> None:
-    """With two beams for each source, one of them with nothing to see."""
+    """One of the sources has nothing to see."""
     real = torch.tensor([[True, True, False], [False, False, False]])
 
     def call(part: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
         layout = Layout(real[:, None, None])
         return part(x, part.remember(memory), layout, trace=new_trace(traced))
 
-    check(CrossAttention(8, 4, 2), call, drawn(4, 2, 8), drawn(2, 3, 8))
+    check(CrossAttention(8, 4, 2), call, drawn(2, 4, 8), drawn(2, 3, 8))
 
 
 @PATHS

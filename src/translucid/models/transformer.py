@@ -4,6 +4,7 @@ Shapes: x (batch, length, d_model). Every combination of positions, norm, placem
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -189,16 +190,21 @@ class Stack(nn.Module):
     def layout(self, positions: Tensor, real: Tensor | None, trace: NoTrace) -> Layout:
         """For a whole sequence at once."""
         slots = torch.arange(positions.shape[1], device=positions.device)
-        return self._layout(positions, positions, slots, slots, real, trace)
+        seen = None if real is None else real[:, None]
+        return self._layout(positions, positions, slots, slots, seen, trace)
 
     def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
         """For the newest tokens, which see the slots in use."""
         keys = torch.arange(slots.extent, device=slots.index.device)
         positions = timeline.positions[:, : slots.extent]
         newest = timeline.positions.index_select(1, slots.index)
-        return self._layout(
-            newest, positions, slots.index, keys, timeline.real[:, : slots.extent], trace
-        )
+        seen = None
+        if not timeline.everything_seen or slots.index.shape[0] > 1:
+            seen = timeline.seen[:, :, : slots.extent].repeat_interleave(
+                slots.index.shape[0] // timeline.beams, dim=1
+            )  # (sources, beams * queries, slots)
+        layout = self._layout(newest, positions, slots.index, keys, seen, trace)
+        return replace(layout, causal=False, blind=not timeline.full)
 
     def _layout(
         self,
@@ -206,13 +212,14 @@ class Stack(nn.Module):
         keys: Tensor,
         query_slots: Tensor,
         key_slots: Tensor,
-        real: Tensor | None,
+        seen: Tensor | None,
         trace: NoTrace,
     ) -> Layout:
+        """seen: (batch, queries or 1, keys)."""
         angles = self.positions.angles(queries, trace.at("positions"))
         bias = self.positions.bias(queries, keys, trace.at("positions"))
         scope = trace.at("masks")
-        if real is None and self.window is None and not scope.wants("causal"):
+        if seen is None and self.window is None and not scope.wants("causal"):
             return Layout(causal=self.causal, bias=bias, angles=angles)
 
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=queries.device)
@@ -220,8 +227,8 @@ class Stack(nn.Module):
             mask = scope("causal", masks.causal(query_slots, key_slots)[None, None])
         if self.window is not None:
             mask = mask & scope("window", masks.window(queries, keys, self.window))
-        if real is not None:
-            mask = mask & scope("padding", masks.padding(real))
+        if seen is not None:
+            mask = mask & scope("padding", seen[:, None])
         return Layout(mask, bias=bias, angles=angles)
 
 
@@ -290,11 +297,16 @@ class TransformerDecoder(Decoder, Stack):
     ) -> Tensor:
         timeline = state.timeline
         assert timeline is not None, "the state was started by another kind of model"
-        slots = timeline.advance(
-            torch.ones_like(tokens, dtype=torch.bool) if real is None else real
-        )
+        slots = timeline.advance(tokens, real)
         state.length += tokens.shape[1]
-        x = self.embed(tokens, timeline.positions.index_select(1, slots.index), trace)
+        # The beams of a source are more queries of it: they share its memory and its cache.
+        folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
+        real = None if real is None else real.view(folded)
+        positions = timeline.positions.index_select(1, slots.index)
+        x = self.embed(tokens.reshape(folded), positions, trace)
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
-        return self.through(x, layout, real, trace, memory=state.memory, caches=caches, slots=slots)
+        outputs = self.through(
+            x, layout, real, trace, memory=state.memory, caches=caches, slots=slots
+        )
+        return outputs.view(*tokens.shape, -1)  # (rows, queries, d_model)

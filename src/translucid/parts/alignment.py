@@ -1,7 +1,7 @@
 """Attention for recurrent decoders: one alignment of each target position to the source.
 
-Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (rows, queries,
-keys). The decoder's state asks AFTER its step (Luong et al. 2015,
+Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (sources, beams *
+queries, keys). The decoder's state asks AFTER its step (Luong et al. 2015,
 https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at once;
 the score is Bahdanau's or Luong's.
 """
@@ -42,14 +42,16 @@ class Alignment(nn.Module):
     ) -> Tensor:
         """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run
         (beams)."""
-        beams = hidden.shape[0] // memory[0].shape[0]
-        keys, values = (t.repeat_interleave(beams, dim=0) for t in memory)
+        rows, queries = hidden.shape[:2]
+        keys, values = memory
+        hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams: queries of a source
         scores = trace("scores", self.score(hidden, keys, trace))
         if mask is not None:
-            scores = scores.masked_fill(~mask.repeat_interleave(beams, dim=0)[:, None], -torch.inf)
+            scores = scores.masked_fill(~mask[:, None], -torch.inf)
         pattern = trace("pattern", softmax(scores, trace))
-        context = trace("context", pattern @ values)  # (rows, queries, d_memory)
-        return trace("output", torch.tanh(self.output(torch.cat([context, hidden], dim=-1))))
+        context = trace("context", pattern @ values)  # (sources, beams * queries, d_memory)
+        output = torch.tanh(self.output(torch.cat([context, hidden], dim=-1)))
+        return trace("output", output).view(rows, queries, -1)
 
 
 class AdditiveAlignment(Alignment):

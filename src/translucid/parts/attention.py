@@ -38,6 +38,7 @@ class Layout:
 
     mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: all may attend
     causal: bool = False  # with mask None: only the past, without building the mask
+    blind: bool = True  # a query may be there that sees nothing
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
     angles: Tensor | None = None  # (batch, queries, d_head / 2)
 
@@ -103,7 +104,7 @@ def _attend_fused(
         enable_gqa=q.shape[1] != k.shape[1],
     )
     # Not every kernel gives zeros to a query that may see nothing (cuDNN in bfloat16 does not).
-    if layout.mask is None:
+    if layout.mask is None or not layout.blind:
         return mixed
     return mixed.masked_fill(~layout.mask.any(dim=-1, keepdim=True), 0.0)
 
@@ -200,21 +201,9 @@ class CrossAttention(MultiHead):
     def forward(
         self, x: Tensor, memory: tuple[Tensor, Tensor], layout: Layout, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """A memory of fewer rows than x is shared: each source serves as many rows in a run
-        (beams)."""
         q = trace("query", self._heads(self.query(x), self.heads))
-        k, v = memory
-        beams = x.shape[0] // k.shape[0]
-        if beams == 1 or trace.wants(*INSIDE, "key", "value", "mixed"):
-            # Whoever looks sees one row for each row of x; otherwise nothing is copied.
-            k, v = k.repeat_interleave(beams, dim=0), v.repeat_interleave(beams, dim=0)
-            mask = None if layout.mask is None else layout.mask.repeat_interleave(beams, dim=0)
-            return self._mix(q, trace("key", k), trace("value", v), Layout(mask), trace)
-        # (sources * beams, heads, queries, d_head) -> (sources, heads, beams * queries, d_head)
-        folded = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
-        mixed = attend(folded, k, v, layout, scaled=self.scaled)
-        mixed = mixed.unflatten(2, (beams, -1)).transpose(1, 2).flatten(0, 1)
-        return trace("output", self.output(mixed.transpose(1, 2).flatten(2)))
+        k, v = trace("key", memory[0]), trace("value", memory[1])
+        return self._mix(q, k, v, layout, trace)
 
 
 def check_heads(d_model: int, heads: int, kv_heads: int | None) -> None:

@@ -1,8 +1,15 @@
 """What a decoder remembers between steps. The caller owns it; a part never keeps one.
 
-Shapes: a state has `rows` = sources * beams rows; the beams of one source stand in a run. A slot
-is a place in the cache, in order of time; a position is a token's place among the real tokens of
-its row. They differ where a row was padded.
+A state serves `sources` texts, each followed in `beams` ways: rows = sources * beams, the beams of
+one source in a run. A slot is a place in the cache, in order of time; a position is a token's place
+among the real tokens of its row. They differ where a row was padded, and where there are beams:
+
+    slot    0 1 2   3 4   5 6   7 8      a prompt of 3, then two beams side by side
+    beam 0  x x x   x .   . x   x .      it has left its own path at slot 6 for that of beam 1
+    beam 1  x x x   . x   . x   . x
+
+All beams of a source share one cache. When a beam continues another, nothing is copied: it is told
+which slots it sees.
 """
 
 from collections.abc import Sequence
@@ -10,35 +17,43 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.parts import masks
 
 
 @dataclass(frozen=True)
 class Slots:
     """Where the newest tokens go, and how much of the cache is in use."""
 
-    index: Tensor  # (queries,)
+    index: Tensor  # (beams * queries,)
     extent: int  # attention reads slots 0 to extent - 1
 
 
 class KVCache:
-    """Keys and values of one attention layer."""
+    """Keys and values of one attention layer, shared by the beams of a source."""
 
-    def __init__(self, rows: int, heads: int, capacity: int, d_head: int, like: Tensor) -> None:
-        self.keys = like.new_zeros(rows, heads, capacity, d_head)
-        self.values = like.new_zeros(rows, heads, capacity, d_head)
+    def __init__(self, sources: int, heads: int, slots: int, d_head: int, like: Tensor) -> None:
+        self.keys = like.new_zeros(sources, heads, slots, d_head)
+        self.values = like.new_zeros(sources, heads, slots, d_head)
 
     def append(self, keys: Tensor, values: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Store the newest positions and return all in use: (rows, heads, extent, d_head)."""
+        """Store the newest positions and return all in use: (sources, heads, extent, d_head)."""
         self.keys.index_copy_(2, slots.index, keys)
         self.values.index_copy_(2, slots.index, values)
         return self.keys[:, :, : slots.extent], self.values[:, :, : slots.extent]
 
-    def reorder(self, rows: Tensor) -> None:
-        self.keys, self.values = self.keys[rows], self.values[rows]
+    def grow(self, slots: int, taken: int) -> None:
+        """Make room for this many slots; the first `taken` stay."""
+        for name in ("keys", "values"):
+            old: Tensor = getattr(self, name)
+            new = old.new_zeros(*old.shape[:2], slots, old.shape[3])
+            new[:, :, :taken] = old[:, :, :taken]
+            setattr(self, name, new)
+
+    def select(self, sources: Tensor) -> None:
+        self.keys, self.values = self.keys[sources], self.values[sources]
 
     def copy(self) -> "KVCache":
         twin = copy(self)
@@ -62,54 +77,90 @@ class RecurrentState:
 
 
 class Timeline:
-    """Which slots are taken, and which of them hold real tokens.
+    """Which slots are taken, and who sees them.
 
     The slot number is kept twice: as a tensor, so that a captured graph can move it on, and as a
     number, so that an eager step reads only the slots in use. `fixed=True` makes every step read
-    the whole capacity, which a captured graph needs, since its shapes cannot grow.
+    all slots, which a captured graph needs, since its shapes cannot grow.
     """
 
-    def __init__(self, rows: int, capacity: int, device: torch.device, fixed: bool = False) -> None:
-        self.capacity, self.fixed = capacity, fixed
+    def __init__(
+        self, sources: int, capacity: int, device: torch.device, fixed: bool = False
+    ) -> None:
+        self.slots, self.fixed, self.beams = capacity, fixed, 1
         self.taken = 0
         self.cursor = torch.zeros((), dtype=torch.long, device=device)
-        self.real = torch.zeros(rows, capacity, dtype=torch.bool, device=device)
-        self.positions = torch.zeros(rows, capacity, dtype=torch.long, device=device)
-        self.counts = torch.zeros(rows, dtype=torch.long, device=device)  # real tokens so far
+        self.seen = torch.zeros(sources, 1, capacity, dtype=torch.bool, device=device)
+        self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
+        self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
+        self.full = True  # nobody was ever given padding
 
-    def advance(self, real: Tensor) -> Slots:
-        """Take the next slots for tokens of this mask (rows, queries)."""
-        queries = real.shape[1]
-        if not self.fixed and self.taken + queries > self.capacity:
+    @property
+    def everything_seen(self) -> bool:
+        """Every row sees every slot in use: no mask is needed."""
+        return self.beams == 1 and self.full and not self.fixed
+
+    def advance(self, tokens: Tensor, real: Tensor | None) -> Slots:
+        """Take the next slots for these tokens and their mask (rows, queries)."""
+        queries, beams, device = tokens.shape[1], self.beams, self.cursor.device
+        if not self.fixed and self.taken + queries * beams > self.slots:
+            room, taken = self.slots // beams, self.taken // beams
             raise InputError(
-                f"the state holds {self.capacity} positions and {self.taken} are taken, "
+                f"the state holds {room} positions and {taken} are taken, "
                 f"but {queries} more were given; start with a larger capacity"
             )
-        index = self.cursor + torch.arange(queries, device=self.cursor.device)
-        self.real.index_copy_(1, index, real)
-        self.positions.index_copy_(1, index, self.counts[:, None] + masks.positions(real))
-        self.counts += real.sum(dim=1)
-        self.cursor += queries
-        self.taken += queries
-        return Slots(index, self.capacity if self.fixed else self.taken)
+        # A beam sees what it writes, unless that is padding; beams write side by side.
+        own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]  # (beams, 1, beams)
+        if real is None:
+            new = own.expand(self.seen.shape[0], beams, queries, beams)
+            places = self.counts[..., None] + torch.arange(queries, device=device)
+            counted: int | Tensor = queries
+        else:
+            self.full = False
+            real = real.unflatten(0, (-1, beams))  # (sources, beams, queries)
+            new = real[..., None] & own
+            places = self.counts[..., None] + (real.cumsum(dim=2) - 1).clamp(min=0)
+            counted = real.sum(dim=2)
+        block = self.cursor + torch.arange(queries * beams, device=device)
+        self.seen.index_copy_(2, block, new.flatten(2))
+        self.positions.index_copy_(1, block, places.transpose(1, 2).flatten(1))
+        self.counts += counted
+        self.cursor += queries * beams
+        self.taken += queries * beams
+        index = block.unflatten(0, (queries, beams)).T.flatten()  # the queries of a beam in a run
+        return Slots(index, self.slots if self.fixed else self.taken)
+
+    def expand(self, beams: int) -> None:
+        """Several beams from now on; all of them see what was read so far."""
+        more = (self.slots - self.taken) * beams - (self.slots - self.taken)
+        self.slots, self.beams = self.slots + more, beams
+        self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
+        self.positions = F.pad(self.positions, (0, more))
+        self.counts = self.counts.repeat(1, beams)
+
+    def follow(self, parents: Tensor) -> None:
+        self.seen.copy_(self.seen.gather(1, parents[..., None].expand_as(self.seen)))
+        self.counts.copy_(self.counts.gather(1, parents))
 
     def trim(self, length: int) -> None:
         """Forget all slots from `length` on."""
+        if self.beams > 1:
+            raise InputError("several beams cannot be trimmed; copy() the state before the step")
         if not 0 <= length <= self.taken:
             raise InputError(f"cannot trim to {length}: the state holds {self.taken} positions")
         self.taken = length
         self.cursor.fill_(length)
-        self.real[:, length:] = False
-        self.counts = self.real.sum(dim=1)
+        self.seen[:, :, length:] = False
+        self.counts = self.seen.sum(dim=2)
 
-    def reorder(self, rows: Tensor) -> None:
-        self.real, self.positions = self.real[rows], self.positions[rows]
-        self.counts = self.counts[rows]
+    def select(self, sources: Tensor) -> None:
+        self.seen, self.positions = self.seen[sources], self.positions[sources]
+        self.counts = self.counts[sources]
 
     def copy(self) -> "Timeline":
         twin = copy(self)
         twin.cursor, twin.counts = self.cursor.clone(), self.counts.clone()
-        twin.real, twin.positions = self.real.clone(), self.positions.clone()
+        twin.seen, twin.positions = self.seen.clone(), self.positions.clone()
         return twin
 
 
@@ -144,30 +195,51 @@ class DecoderState:
     beams: int = 1
 
     def expand(self, beams: int) -> None:
-        """Give every row `beams` copies, in a run; the memory stays as it is and is shared."""
+        """Follow every source in `beams` ways; what was read, and the memory, they share."""
         if self.beams != 1:
             raise InputError(f"the state has {self.beams} beams already; start a fresh one")
-        rows = torch.arange(self._rows, device=self._device).repeat_interleave(beams)
-        self._move(rows)
         self.beams = beams
+        if self.timeline is not None:
+            self.timeline.expand(beams)
+        for layer in self.layers:
+            if isinstance(layer, KVCache):
+                assert self.timeline is not None, "a cache has a timeline"
+                layer.grow(self.timeline.slots, self.timeline.taken)
+            else:
+                rows = torch.arange(layer.hidden.shape[1], device=layer.hidden.device)
+                layer.reorder(rows.repeat_interleave(beams))
 
     def follow(self, parents: Tensor) -> None:
         """Beam j of source i now continues beam parents[i, j] of the same source: (sources, beams).
 
-        Beams never leave their source, so the memory need not move.
+        Beams never leave their source, so neither memory nor caches move.
         """
+        if self.timeline is not None:
+            self.timeline.follow(parents)
         sources = torch.arange(parents.shape[0], device=parents.device)[:, None]
-        self._move((sources * self.beams + parents).flatten())
+        for layer in self.layers:
+            if isinstance(layer, RecurrentState):
+                layer.reorder((sources * self.beams + parents).flatten())
+
+    def select(self, sources: Tensor) -> None:
+        """Source i is now what source sources[i] was; sources may repeat or be left out."""
+        if self.timeline is not None:
+            self.timeline.select(sources)
+        beams = torch.arange(self.beams, device=sources.device)
+        for layer in self.layers:
+            if isinstance(layer, KVCache):
+                layer.select(sources)
+            else:
+                layer.reorder((sources[:, None] * self.beams + beams).flatten())
+        if self.memory is not None:
+            self.memory = self.memory.select(sources)
 
     def reorder(self, rows: Tensor) -> None:
-        """Row i now continues what row rows[i] held; rows may repeat or be left out.
-
-        With several beams the rows come in whole runs of one source each; to move beams within
-        their source, `follow` is cheaper.
-        """
-        self._move(rows)
-        if self.memory is not None:
-            self.memory = self.memory.select(rows[:: self.beams] // self.beams)
+        """Row i now continues what row rows[i] held; rows may repeat or be left out. With several
+        beams they come in whole runs of one source each."""
+        self.select(rows[:: self.beams] // self.beams)
+        if self.beams > 1:
+            self.follow((rows % self.beams).unflatten(0, (-1, self.beams)))
 
     def trim(self, length: int) -> None:
         """Forget every position from `length` on."""
@@ -182,19 +254,3 @@ class DecoderState:
         """An independent twin; the memory, which never changes, is shared."""
         timeline = None if self.timeline is None else self.timeline.copy()
         return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)
-
-    def _move(self, rows: Tensor) -> None:
-        for layer in self.layers:
-            layer.reorder(rows)
-        if self.timeline is not None:
-            self.timeline.reorder(rows)
-
-    @property
-    def _rows(self) -> int:
-        first = self.layers[0]
-        return first.keys.shape[0] if isinstance(first, KVCache) else first.hidden.shape[1]
-
-    @property
-    def _device(self) -> torch.device:
-        first = self.layers[0]
-        return first.keys.device if isinstance(first, KVCache) else first.hidden.device
