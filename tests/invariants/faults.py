@@ -15,7 +15,8 @@ class Fault:
 
 
 CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/recurrent.py"
-NORMS, POSITIONS, BEAM = "parts/norms.py", "parts/positions.py", "decoding/beam.py"
+NORMS, POSITIONS = "parts/norms.py", "parts/positions.py"
+BEAM, SEARCH = "decoding/beam.py", "decoding/search.py"
 TRANSFORMER, TRACE = "models/transformer.py", "trace.py"
 
 FAULTS = (
@@ -135,24 +136,24 @@ FAULTS = (
     ),
     # beam search
     Fault(
-        BEAM,
+        SEARCH,
         "the state does not follow the parents",
         "state.follow(parents)",
         "pass",
         "beam_search::cached_search",
     ),
     Fault(
-        BEAM,
-        "the logits of the first token of the prefix are used",
+        SEARCH,
+        "the logits of the first row serve all",
         "model.step(newest, state)[:, -1]",
-        "model.step(newest, state)[:, 0]",
+        "model.step(newest, state)[:1, -1].expand(len(newest), -1)",
         "beam_search::greedy",
     ),
     Fault(
         BEAM,
         "alpha is ignored",
-        "ranking = scores / lengths[..., None] ** alpha",
-        "ranking = scores",
+        "return self.scores / self.lengths.clamp(min=1).to(self.scores) ** alpha",
+        "return self.scores",
         "beam_search::exhaustive",
     ),
     Fault(
@@ -164,17 +165,45 @@ FAULTS = (
     ),
     Fault(
         BEAM,
-        "padding after the end costs",
-        "only_pad[pad] = 0.0",
-        "only_pad[pad] = -0.1",
-        "beam_search::scores",
+        "a text that has ended is expanded",
+        "choose(beams.scores.masked_fill(beams.finished, -torch.inf), wanted)",
+        "choose(beams.scores, wanted)",
+        "beam_search::exhaustive",
     ),
     Fault(
         BEAM,
-        "a finished beam grows longer",
-        "lengths = beams.lengths + ~beams.finished",
-        "lengths = beams.lengths + 1",
+        "a text that has ended grows longer",
+        "lengths=beams.lengths.gather(1, parents) + live,",
+        "lengths=beams.lengths.gather(1, parents) + 1,",
         "beam_search::exhaustive",
+    ),
+    Fault(
+        BEAM,
+        "what goes on takes the places of what has ended",
+        "turn = (live.cumsum(dim=1) - 1).clamp(min=0)",
+        "turn = torch.arange(live.shape[1]).expand_as(live)",
+        "beam_search::exhaustive",
+    ),
+    Fault(
+        BEAM,
+        "the bound forgets that a longer text is divided by more",
+        "return bar >= live / most.to(live) ** alpha",
+        "return bar >= live / beams.lengths.amax(dim=1).to(live) ** alpha",
+        "beam_search::stopping_early_loses_nothing",
+    ),
+    Fault(
+        SEARCH,
+        "the state keeps the sentences that have left",
+        "state.select(stay)",
+        "state.select(torch.arange(len(stay)))",
+        "beam_search::batched_search",
+    ),
+    Fault(
+        BEAM,
+        "the gains are those of the parent's place",
+        "gains=_append(beams.gains, parents, gains),",
+        "gains=_append(beams.gains, parents * 0, gains),",
+        "beam_search::scores",
     ),
     # traced = untraced
     Fault(

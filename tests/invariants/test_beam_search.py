@@ -19,29 +19,33 @@ from tests.invariants.cases import (
 )
 from torch import Tensor
 
-from translucid.decoding.beam import Beams, beam_search, beam_step
+from translucid.decoding.beam import Beams, beam_step
+from translucid.decoding.search import Hypothesis, Search
+from translucid.decoding.search import search as run_search
 from translucid.models import ModelConfig, Network
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 EOS, PAD, BEAMS, STEPS = 1, 0, 3, 4
 
 
-def search(model: Network, text: Text, beams: int, alpha: float = 0.0, steps: int = STEPS) -> Beams:
+def search(model: Network, text: Text, how: Search, *steps: int) -> list[list[Hypothesis]]:
+    """Through a state that has read the prefix with one beam; steps: for all rows, or for each."""
+    rows = text.ids.shape[0]
     state = begin(model, text)
-    state.expand(beams)
-    return beam_search(
-        model, state, text.ids, beams=beams, steps=steps, eos=EOS, pad=PAD, alpha=alpha
-    )
+    model.step(text.ids[:, :-1], state)
+    state.expand(how.beams)
+    most = torch.tensor(steps or (STEPS,)).expand(rows)
+    return run_search(model, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
 
 
-def slow_search(model: Network, text: Text, beams: int, alpha: float) -> Beams:
+def slow_search(model: Network, text: Text, how: Search) -> Beams:
     """Without a state: every prefix is read anew at every step."""
-    rows = torch.arange(text.ids.shape[0]).repeat_interleave(beams)
-    found = Beams.start(text.ids, beams, dtype=torch.float64)
+    rows = torch.arange(text.ids.shape[0]).repeat_interleave(how.beams)
+    found = Beams.start(text.ids, how.beams, dtype=torch.float64)
     for _ in range(STEPS):
         prefixes = replace(text.take(rows), ids=found.tokens.flatten(0, 1))
-        log_probs = whole(model, prefixes)[:, -1].log_softmax(dim=-1).unflatten(0, (-1, beams))
-        found, _ = beam_step(found, log_probs, eos=EOS, pad=PAD, alpha=alpha)
+        log_probs = whole(model, prefixes)[:, -1].log_softmax(dim=-1).unflatten(0, (-1, how.beams))
+        found, _ = beam_step(found, log_probs, eos=EOS, pad=PAD)
         if found.finished.all():
             break
     return found
@@ -55,17 +59,30 @@ def score(model: Network, text: Text, tokens: Tensor, lengths: Tensor) -> Tensor
     return (chosen * (torch.arange(chosen.shape[1]) < lengths[:, None])).sum(dim=1)
 
 
+def words(found: Hypothesis) -> list[int]:
+    """The tokens with the end."""
+    return found.tokens + [EOS] * found.finished
+
+
 @pytest.mark.invariant("beam search through the cache = without a cache")
 @some_writers
 def test_cached_search(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
     alpha = 0.0 if "pre" in name else 0.7
-    fast, slow = search(model, text, BEAMS, alpha), slow_search(model, text, BEAMS, alpha)
-    assert torch.equal(fast.tokens, slow.tokens)
-    assert torch.equal(fast.lengths, slow.lengths)
-    assert torch.equal(fast.finished, slow.finished)
-    close(fast.scores, slow.scores)
+    how = Search(beams=BEAMS, best=BEAMS, alpha=alpha)
+    fast, slow = search(model, text, how), slow_search(model, text, how)
+    ranking = slow.ranking(alpha)
+    for row, texts in enumerate(fast):
+        order = ranking[row].argsort(descending=True)
+        assert [len(words(each)) for each in texts] == slow.lengths[row, order].tolist()
+        for each, place in zip(texts, order.tolist(), strict=True):
+            length = int(slow.lengths[row, place])
+            assert words(each) == slow.tokens[row, place, 2 : 2 + length].tolist()
+            assert each.finished == bool(slow.finished[row, place])
+            close(torch.tensor(each.score, dtype=torch.float64), ranking[row, place])
+            assert len(each.gains) == length
+            assert sum(each.gains) == pytest.approx(float(slow.scores[row, place]), abs=1e-12)
 
 
 @pytest.mark.invariant("scores recomputable")
@@ -73,15 +90,16 @@ def test_cached_search(name: str) -> None:
 def test_scores(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
-    found = search(model, text, BEAMS, alpha=0.5)
-    rows = torch.arange(2).repeat_interleave(BEAMS)
-    expected = score(
-        model, text.take(rows), found.tokens.flatten(0, 1), found.lengths.flatten()
-    ).unflatten(0, (2, BEAMS))
-    close(found.scores, expected)
-    ranking = found.ranking(0.5)
-    close(ranking, expected / found.lengths**0.5)
-    assert torch.equal(ranking, ranking.sort(dim=1, descending=True).values), "best first"
+    found = search(model, text, Search(beams=BEAMS, best=BEAMS, alpha=0.5))
+    for row, texts in enumerate(found):
+        ranks = [each.score for each in texts]
+        assert ranks == sorted(ranks, reverse=True), "best first"
+        for each in texts:
+            ids = torch.tensor([text.ids[row].tolist() + words(each)])
+            length = len(words(each))
+            expected = float(score(model, text.take([row]), ids, torch.tensor([length])))
+            assert each.log_probability == pytest.approx(expected, abs=1e-12)
+            assert each.score == pytest.approx(expected / length**0.5, abs=1e-12)
 
 
 @pytest.mark.invariant("beam of 1 = greedy")
@@ -96,9 +114,41 @@ def test_greedy(name: str) -> None:
         tokens, ended = torch.cat([tokens, best[:, None]], dim=1), ended | (best == EOS)
         if ended.all():
             break
-    found = search(model, text, beams=1)
-    assert torch.equal(found.tokens[:, 0], tokens)
-    assert torch.equal(found.finished[:, 0], ended)
+    for row, (each,) in enumerate(search(model, text, Search(beams=1))):
+        assert words(each) == tokens[row, 2 : 2 + len(words(each))].tolist()
+        assert each.finished == bool(ended[row])
+
+
+@pytest.mark.invariant("batched = one by one, in a search")
+@some_writers
+def test_batched_search(name: str) -> None:
+    """Sentences that are settled leave the others in the batch."""
+    model = model_of(name)
+    text = random_text(model, rows=3, length=2)
+    how = Search(beams=BEAMS, best=2)
+    limits = (3, 8, 5)
+    together = search(model, text, how, *limits)
+    for row, texts in enumerate(together):
+        (alone,) = search(model, text.take([row]), how, limits[row])
+        assert [words(each) for each in texts] == [words(each) for each in alone]
+        for one, other in zip(texts, alone, strict=True):
+            assert one.gains == pytest.approx(other.gains, abs=1e-12)
+
+
+@pytest.mark.invariant("stopping early = searching to the end")
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
+@pytest.mark.parametrize("best", [1, 2])
+@some_writers
+def test_stopping_early_loses_nothing(name: str, best: int, alpha: float) -> None:
+    model = model_of(name)
+    text = random_text(model, rows=4, length=2)
+    early = search(model, text, Search(beams=4, best=best, alpha=alpha), 8)
+    late = search(model, text, Search(beams=4, best=4, alpha=alpha), 8)
+    for one, other in zip(early, late, strict=True):
+        ended = [each for each in other if each.finished]
+        if len(ended) >= best:  # what is cut off may be ranked above what has ended
+            assert one[0].score >= other[0].score - 1e-12
+            assert [words(each) for each in one] == [words(each) for each in other[:best]]
 
 
 TINY: dict[str, ModelConfig] = {
@@ -118,16 +168,19 @@ def test_exhaustive(name: str, alpha: float) -> None:
     model = randomised(TINY[name])
     text = random_text(model, rows=2, length=prefix)
     all_texts = sorted({ended(words) for words in product(range(4), repeat=steps)})
-    found = search(model, text, len(all_texts), alpha, steps)
+    everything = len(all_texts)
+    how = Search(beams=everything, best=everything, alpha=alpha)
+    found = search(model, text, how, steps)
     for row in range(2):
-        one = text.take([row] * len(all_texts))
+        one = text.take([row] * everything)
         tokens = torch.cat([one.ids, torch.tensor(all_texts)], dim=1)
         lengths = torch.tensor([length(words) for words in all_texts])
         scores = score(model, one, tokens, lengths)
         order = (scores / lengths**alpha).argsort(descending=True)
-        assert torch.equal(found.tokens[row], tokens[order])
-        close(found.scores[row], scores[order])
-        close(found.lengths[row], lengths[order])
+        expected = [list(all_texts[i][: int(lengths[i])]) for i in order.tolist()]
+        assert [words(each) for each in found[row]] == expected
+        sums = torch.tensor([each.log_probability for each in found[row]], dtype=torch.float64)
+        close(sums, scores[order])
 
 
 def ended(words: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,9 +3,10 @@
 import math
 
 import pytest
-from tests.worked.helpers import same
+import torch
+from tests.worked.helpers import numbers, same
 
-from translucid.decoding.beam import beam_search
+from translucid.decoding.search import Search, search
 from translucid.decoding.table import END, PAD, TableModel
 
 GREEDY = "I am fine <eos>"
@@ -25,37 +26,40 @@ def language(p_finally):
     )
 
 
-def search(model, beams, alpha=0.0):
+def found_by(model, beams, alpha=0.0):
     """The finished sentences, best first, as {sentence: (log-probability, ranking)}."""
-    state = model.start(1)
+    state, prefix = model.start(1), model.encode("I am")
+    model.step(prefix[:, :-1], state)
     state.expand(beams)
-    found = beam_search(
-        model, state, model.encode("I am"), beams=beams, steps=8,
-        eos=model.ids[END], pad=model.ids[PAD], alpha=alpha,
+    (texts,) = search(
+        model, state, prefix, torch.tensor([0]), torch.tensor([8]),
+        Search(beams=beams, best=beams, alpha=alpha), eos=model.ids[END], pad=model.ids[PAD],
     )  # fmt: skip
-    assert found.finished.all()
-    sentences = [model.decode(tokens) for tokens in found.tokens[0]]
-    return dict(
-        zip(sentences, zip(found.scores[0], found.ranking(alpha)[0], strict=True), strict=True)
-    )
+    assert all(each.finished for each in texts)
+    return {
+        f"I am {model.decode(torch.tensor(each.tokens))} {END}": numbers(
+            [each.log_probability, each.score]
+        )
+        for each in texts
+    }
 
 
 def test_w40_beam_search_finds_what_greedy_search_misses():
-    greedy = search(language(0.4), beams=1)
+    greedy = found_by(language(0.4), beams=1)
     assert list(greedy) == [GREEDY]
     same(greedy[GREEDY][0].exp(), 0.25)
-    beam = search(language(0.4), beams=2)
+    beam = found_by(language(0.4), beams=2)
     assert list(beam) == [LONG, GREEDY]
     same(beam[LONG][0].exp(), 0.3258025)
 
 
 def test_w40_a_sum_of_log_probabilities_favours_short_outputs():
     # What the sources leave out: with P(finally) = 0.3 the long sentence loses by plain sums ...
-    plain = search(language(0.3), beams=2)
+    plain = found_by(language(0.3), beams=2)
     assert list(plain) == [GREEDY, LONG]
     same(plain[LONG][0].exp(), 0.24435187499999994)
     # ... and wins when the sums are divided by the length.
-    normalised = search(language(0.3), beams=2, alpha=1.0)
+    normalised = found_by(language(0.3), beams=2, alpha=1.0)
     assert list(normalised) == [LONG, GREEDY]
     same(normalised[GREEDY][1], -0.6931471805599453)
     same(normalised[LONG][1], -0.28182919637522763)

@@ -1,40 +1,24 @@
-"""Beam search as a pure step and a short loop; greedy search is a beam of 1.
+"""Beam search, one round as a pure function: log-probabilities in, the next beams out.
 
-A step knows nothing of models: it takes log-probabilities and returns the next beams and, for
-each, the beam it continues. The loop hands those parents to the decoder state, so a KV cache and
-a recurrent state are moved by the same line.
+A round knows nothing of models. Prefixes that are still being written all have the same length, so
+they compete by log-probability alone; a text that ends takes its place out of the competition. Only
+ended texts, whose lengths differ, are compared by log-probability / length^alpha. So a beam of 1 is
+greedy search, and a beam that holds every prefix is exhaustive.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 
-class State(Protocol):
-    """What a decoder remembers."""
-
-    def follow(self, parents: Tensor) -> None: ...
-
-
-S = TypeVar("S", bound=State)
-S_in = TypeVar("S_in", bound=State, contravariant=True)
-
-
-class Stepper(Protocol[S_in]):
-    """What beam search needs of a model."""
-
-    def step(self, tokens: Tensor, state: S_in) -> Tensor: ...
-
-
 @dataclass(frozen=True)
 class Beams:
-    """The prefixes still followed, best first."""
+    """The prefixes that are followed and the texts that have ended, each in its place."""
 
     tokens: Tensor  # (sources, beams, length), from the first given token on
-    scores: Tensor  # (sources, beams), summed log-probability
+    gains: Tensor  # (sources, beams, tokens chosen): the model's log-probability of each
+    scores: Tensor  # (sources, beams), what the search sums up; -inf: an empty place
     lengths: Tensor  # (sources, beams), tokens chosen so far, the end counted
     finished: Tensor  # (sources, beams)
 
@@ -46,98 +30,107 @@ class Beams:
         scores[:, 0] = 0.0
         return cls(
             tokens=prefix[:, None].expand(-1, beams, -1),
+            gains=torch.zeros(sources, beams, 0, dtype=dtype, device=device),
             scores=scores,
             lengths=torch.zeros(sources, beams, dtype=torch.long, device=device),
             finished=torch.zeros(sources, beams, dtype=torch.bool, device=device),
         )
 
     def ranking(self, alpha: float) -> Tensor:
-        """What beams are compared by: the score, divided by length to the power alpha."""
-        return self.scores / self.lengths.clamp(min=1) ** alpha
+        """What texts are compared by: the score, divided by length to the power alpha."""
+        return self.scores / self.lengths.clamp(min=1).to(self.scores) ** alpha
+
+    def select(self, sources: Tensor) -> "Beams":
+        return Beams(*(part[sources] for part in vars(self).values()))
+
+    def group(self, number: int, of: int) -> "Beams":
+        """One of several equal groups of beams."""
+        return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
+
+
+def choose(scores: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations, as many as there are beams: their scores, parents and tokens.
+
+    scores: (sources, beams); log_probs: (sources, beams, vocab). Each beam's best are found first,
+    for none but these can be among the best of all.
+    """
+    beams, vocab = log_probs.shape[1:]
+    width = min(beams, vocab)
+    gains, tokens = log_probs.topk(width)  # (sources, beams, width)
+    total, index = (scores[..., None] + gains).flatten(1).topk(beams)
+    return total, index // width, tokens.flatten(1).gather(1, index)
 
 
 def beam_step(
-    beams: Beams, log_probs: Tensor, *, eos: int, pad: int, alpha: float = 0.0
+    beams: Beams, log_probs: Tensor, *, eos: int, pad: int, adjusted: Tensor | None = None
 ) -> tuple[Beams, Tensor]:
-    """Extend every beam by one token and keep the best.
+    """Extend every prefix by one token and keep the best.
 
-    log_probs: (sources, beams, vocab). Returns the beams and their parents (sources, beams).
+    log_probs: (sources, beams, vocab). If `adjusted` is given, it decides and is summed up in place
+    of the model's own numbers. Returns the beams and their parents (sources, beams).
     """
-    vocab = log_probs.shape[-1]
-    # A finished beam has one continuation: padding, at no cost.
-    only_pad = torch.full_like(log_probs[0, 0], -torch.inf)
-    only_pad[pad] = 0.0
-    log_probs = torch.where(beams.finished[..., None], only_pad, log_probs)
+    live = ~beams.finished
+    wanted = log_probs if adjusted is None else adjusted
+    total, parents, tokens = choose(beams.scores.masked_fill(beams.finished, -torch.inf), wanted)
 
-    scores = beams.scores[..., None] + log_probs  # (sources, beams, vocab)
-    lengths = beams.lengths + ~beams.finished
-    ranking = scores / lengths[..., None] ** alpha
-    best = ranking.flatten(1).topk(beams.scores.shape[1]).indices  # into beams * vocab, best first
-    parents, token = best // vocab, best % vocab
+    # What has ended keeps its place; what goes on takes the other places, best first.
+    turn = (live.cumsum(dim=1) - 1).clamp(min=0)
+    places = torch.arange(live.shape[1], device=live.device).expand_as(parents)
+    scores = torch.where(live, total.gather(1, turn), beams.scores)
+    parents = torch.where(live, parents.gather(1, turn), places)
+    tokens = torch.where(live, tokens.gather(1, turn), pad)
+    flat = (parents * log_probs.shape[2] + tokens)[:, :, None]
+    gains = log_probs.flatten(1)[..., None].gather(1, flat).squeeze(-1).masked_fill(~live, 0.0)
 
-    past = beams.tokens.gather(1, parents[..., None].expand(-1, -1, beams.tokens.shape[-1]))
+    ended = live & (tokens == eos) & (scores > -torch.inf)
     after = Beams(
-        tokens=torch.cat([past, token[..., None]], dim=-1),
-        scores=scores.flatten(1).gather(1, best),
-        lengths=lengths.gather(1, parents),
-        finished=beams.finished.gather(1, parents) | (token == eos),
+        tokens=_append(beams.tokens, parents, tokens),
+        gains=_append(beams.gains, parents, gains),
+        scores=scores,
+        lengths=beams.lengths.gather(1, parents) + live,
+        finished=beams.finished | ended,
     )
     return after, parents
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round of the search, as a spectator sees it."""
+def group_step(
+    beams: Beams, log_probs: Tensor, *, eos: int, pad: int, adjusted: Tensor, groups: int,
+    diversity: float,
+) -> tuple[Beams, Tensor]:  # fmt: skip
+    """The same in groups of beams that do not compete with one another: each pays `diversity` for
+    a token as often as earlier groups have taken it in this round.
 
-    before: Beams
-    log_probs: Tensor  # (sources, beams, vocab)
-    after: Beams
-    parents: Tensor  # (sources, beams)
-
-
-def beam_rounds(
-    model: Stepper[S],
-    state: S,
-    prefix: Tensor,
-    *,
-    beams: int,
-    steps: int,
-    eos: int,
-    pad: int,
-    alpha: float = 0.0,
-) -> Iterator[Round]:
-    """Search, one round at a time. The state must hold `sources * beams` rows and no tokens yet."""
-    found = Beams.start(prefix, beams)
-    newest = prefix.repeat_interleave(beams, dim=0)  # (rows, queries)
-    for _ in range(steps):
-        logits = model.step(newest, state)[:, -1]  # (rows, vocab)
-        log_probs = logits.log_softmax(dim=-1).unflatten(0, (-1, beams))
-        found = Beams(found.tokens, found.scores.to(log_probs), found.lengths, found.finished)
-        after, parents = beam_step(found, log_probs, eos=eos, pad=pad, alpha=alpha)
-        yield Round(found, log_probs, after, parents)
-        if (after.finished | (after.scores == -torch.inf)).all():  # a dead beam cannot come back
-            return
-        state.follow(parents)
-        found, newest = after, after.tokens[..., -1].flatten()[:, None]
+    Vijayakumar et al. 2018, https://arxiv.org/abs/1610.02424
+    """
+    taken = torch.zeros_like(adjusted[:, 0])  # (sources, vocab)
+    found: list[Beams] = []
+    parents: list[Tensor] = []
+    for number in range(groups):
+        before = beams.group(number, groups)
+        own, wanted = (t.chunk(groups, dim=1)[number] for t in (log_probs, adjusted))
+        penalised = wanted - diversity * taken[:, None]
+        after, parent = beam_step(before, own, eos=eos, pad=pad, adjusted=penalised)
+        newest = after.tokens[..., -1]
+        taken = taken.scatter_add(1, newest, (~before.finished).to(taken))
+        found.append(after)
+        parents.append(parent + number * parent.shape[1])
+    parts = zip(*(vars(each).values() for each in found), strict=True)
+    return Beams(*(torch.cat(part, dim=1) for part in parts)), torch.cat(parents, dim=1)
 
 
-@torch.no_grad()
-def beam_search(
-    model: Stepper[S],
-    state: S,
-    prefix: Tensor,
-    *,
-    beams: int,
-    steps: int,
-    eos: int,
-    pad: int,
-    alpha: float = 0.0,
-) -> Beams:
-    """The best `beams` continuations of each prefix (sources, length), best first."""
-    rounds = beam_rounds(
-        model, state, prefix, beams=beams, steps=steps, eos=eos, pad=pad, alpha=alpha
-    )
-    found = Beams.start(prefix, beams)
-    for each in rounds:
-        found = each.after
-    return found
+def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
+    """Whether nothing that is still being written can come among the `best` texts. (sources,)
+
+    A score only falls, and no text is longer than `most` (sources,): so a prefix can reach at best
+    its score / most^alpha. Whoever has as many ended texts at least as good need not look further.
+    """
+    ended = beams.ranking(alpha).masked_fill(~beams.finished, -torch.inf)
+    bar = ended.topk(best, dim=1).values[:, -1]
+    live = beams.scores.masked_fill(beams.finished, -torch.inf).amax(dim=1)
+    return bar >= live / most.to(live) ** alpha
+
+
+def _append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
+    """Each row goes on from its parent's past. past: (sources, beams, length)"""
+    own = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
+    return torch.cat([own, newest[..., None]], dim=-1)

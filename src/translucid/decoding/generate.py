@@ -1,80 +1,142 @@
-"""Writing text with a model: translations by beam search, continuations by sampling."""
+"""From prompts to texts: read what is given, then search, or draw token by token."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from translucid.decoding.beam import beam_search
-from translucid.models.base import DecoderModel, EncoderDecoderModel
+from translucid.decoding import rules
+from translucid.decoding.rules import Rule
+from translucid.decoding.sampling import Sampling, pick
+from translucid.decoding.search import Hypothesis, Round, Search, as_log_probs, search
+from translucid.errors import InputError
+
+
+class TextWriter(Protocol):
+    """A network that writes, or several that decide together."""
+
+    @property
+    def start(self) -> Callable[..., Any]: ...
+    @property
+    def step(self) -> Callable[..., Tensor]: ...
+    @property
+    def longest(self) -> int | None: ...
+    @property
+    def device(self) -> torch.device: ...
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What an encoder-decoder reads: ids (sources, length), and where they are real."""
+
+    ids: Tensor
+    real: Tensor | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        if self.real is None:
+            return torch.full_like(self.ids[:, 0], self.ids.shape[1])
+        return self.real.sum(dim=1)
+
+
+def begin(
+    model: TextWriter, prefixes: Sequence[Sequence[int]], sources: Sources | None, *, steps: int
+) -> tuple[Any, Tensor]:
+    """A state that has read all prefixes but their last tokens, and the prefixes (rows, length),
+    with -1 in front of the shorter ones."""
+    if any(not prefix for prefix in prefixes):
+        raise InputError("a prefix is empty; give at least the token that starts a text")
+    length = max(map(len, prefixes))
+    rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
+    prefix = torch.tensor(rows, device=model.device)
+    capacity = length + steps
+    given = (len(rows),) if sources is None else (sources.ids, sources.real)
+    state = model.start(*given, capacity=capacity)
+    if length > 1:
+        past = prefix[:, :-1]
+        real = past >= 0
+        model.step(past.clamp(min=0), state, None if bool(real.all()) else real)
+    return state, prefix
 
 
 @torch.no_grad()
-def translate_batch(
-    model: EncoderDecoderModel,
-    source: Tensor,
-    source_real: Tensor | None,
+def find(
+    model: TextWriter,
+    prefixes: Sequence[Sequence[int]],
+    sources: Sources | None,
+    how: Search,
     *,
-    beams: int,
-    bos: int,
     eos: int,
     pad: int,
-    alpha: float = 1.0,
-    longest: int | None = None,
-) -> list[list[int]]:
-    """The best translation of each source (sources, length), as ids without start and end.
-
-    Scores are divided by length ** alpha. A translation has at most `longest` tokens; by default
-    twice the source and 10 more, or what the model's learned positions hold.
-    """
-    steps = longest or 2 * source.shape[1] + 10
-    if model.config.longest is not None:
-        steps = min(steps, max(1, model.config.longest - 1))  # the start token has a position too
-    state = model.start(source, source_real, capacity=steps + 1)
-    state.expand(beams)
-    prefix = source.new_full((source.shape[0], 1), bos)
-    found = beam_search(
-        model, state, prefix, beams=beams, steps=steps, eos=eos, pad=pad, alpha=alpha
+    extra: Sequence[Rule] = (),
+    watch: Callable[[Round], None] = lambda each: None,
+) -> list[list[Hypothesis]]:
+    """The best texts that go on from each prefix, best first."""
+    longest = max(map(len, prefixes))
+    lengths = (
+        torch.tensor([len(prefix) for prefix in prefixes]) if sources is None else sources.lengths
     )
-    best = found.ranking(alpha).argmax(dim=1)
-    tokens = found.tokens[torch.arange(len(best), device=best.device), best, 1:]
-    return [_until(row, eos) for row in tokens.tolist()]
+    least, most = how.limits(lengths, room(model, longest))
+    state, prefix = begin(model, prefixes, sources, steps=int(most.max()))
+    state.expand(how.beams)
+    least, most = least.to(prefix.device), most.to(prefix.device)
+    return search(
+        model, state, prefix, least, most, how, eos=eos, pad=pad, extra=extra, watch=watch
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """One step of drawing: the newest token of every text that is still being written."""
+
+    rows: list[int]
+    tokens: list[int]
+    gains: list[float]  # the model's own log-probabilities
 
 
 @torch.no_grad()
-def sample(
-    model: DecoderModel,
-    prompt: Tensor,
+def draw(
+    model: TextWriter,
+    prefixes: Sequence[Sequence[int]],
+    sources: Sources | None,
+    how: Sampling,
+    numbers: Tensor,
     *,
-    tokens: int,
-    eos: int | None = None,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    seed: int = 0,
-) -> list[int]:
-    """Continue one prompt (1, length); temperature 0 takes the likeliest word each time.
+    eos: int | None,
+    extra: Sequence[Rule] = (),
+    stop: Callable[[int, int], bool] = lambda row, token: False,
+) -> Iterator[Written]:
+    """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
+    and 1. A text ends with `eos`, where `stop(row, token)` says so, or with its numbers."""
+    longest = max(map(len, prefixes))
+    limit = room(model, longest)
+    steps = numbers.shape[1] if limit is None else min(numbers.shape[1], limit)
+    state, tokens = begin(model, prefixes, sources, steps=steps)
+    rows = list(range(len(prefixes)))
+    numbers = numbers.to(tokens.device)
+    for step in range(steps):
+        log_probs = as_log_probs(model.step(tokens[:, -1:], state)[:, -1])
+        allowed = rules.apply(extra, log_probs, tokens)
+        chosen = pick(allowed, numbers[rows, step], how)
+        gains = log_probs.gather(1, chosen[:, None]).squeeze(1)
+        written = Written(list(rows), chosen.tolist(), gains.tolist())
+        yield written
+        goes_on = [
+            place
+            for place, (row, token) in enumerate(zip(rows, written.tokens, strict=True))
+            if token != eos and not stop(row, token)
+        ]
+        if not goes_on:
+            return
+        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
+        if len(goes_on) < len(rows):
+            stay = torch.tensor(goes_on, device=tokens.device)
+            rows, tokens = [rows[place] for place in goes_on], tokens[stay]
+            state.select(stay)
 
-    The text ends after `tokens`, or where the model's learned positions do.
-    """
-    if model.config.longest is not None:
-        tokens = min(tokens, max(1, model.config.longest - prompt.shape[1]))
-    generator = torch.Generator(device=prompt.device).manual_seed(seed)
-    state = model.start(1, capacity=prompt.shape[1] + tokens)
-    newest, written = prompt, []
-    for _ in range(tokens):
-        logits = model.step(newest, state)[0, -1].float()  # (vocab,)
-        if top_k is not None:
-            kth = logits.topk(min(top_k, logits.shape[0])).values[-1]
-            logits = logits.masked_fill(logits < kth, -torch.inf)
-        if temperature == 0:
-            choice = logits.argmax()
-        else:
-            p = (logits / temperature).softmax(dim=-1)
-            choice = torch.multinomial(p, 1, generator=generator)[0]
-        if eos is not None and int(choice) == eos:
-            break
-        written.append(int(choice))
-        newest = choice.view(1, 1)
-    return written
 
-
-def _until(ids: list[int], eos: int) -> list[int]:
-    return ids[: ids.index(eos)] if eos in ids else ids
+def room(model: TextWriter, prefix: int) -> int | None:
+    """How many tokens the model can still write after a prefix; None: as many as memory holds."""
+    return None if model.longest is None else max(1, model.longest - prefix)

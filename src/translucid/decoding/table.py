@@ -32,6 +32,10 @@ class TableState:
         flat = [i * self.beams + int(p) for i, row in enumerate(parents) for p in row]
         self.rows = [list(self.rows[i]) for i in flat]
 
+    def select(self, sources: Tensor) -> None:
+        kept = [i * self.beams + j for i in sources.tolist() for j in range(self.beams)]
+        self.rows = [self.rows[row] for row in kept]
+
 
 class TableModel:
     """P(word | prefix), from a table such as {"I am": {"fine": 0.5, "here": 0.5}}.

@@ -9,9 +9,11 @@ Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None
 padding. A family supplies an Encoder and a Decoder; the rest is here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -202,6 +204,15 @@ class Writer(Network):
     decoder: Decoder
     head: nn.Module
     vocab: int  # of what it reads from left to right
+    start: Callable[..., DecoderState]
+
+    @property
+    def longest(self) -> int | None:
+        return self.config.longest
+
+    @property
+    def device(self) -> torch.device:
+        return self.decoder.embedding.table.weight.device
 
     def step(
         self,

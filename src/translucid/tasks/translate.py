@@ -1,6 +1,6 @@
 """Translation: read one sentence, write another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,7 +9,10 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.data.records import Pair
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.generate import translate_batch
+from translucid.decoding.ensemble import Ensemble
+from translucid.decoding.generate import Sources, find
+from translucid.decoding.rules import Rule
+from translucid.decoding.search import Hypothesis, Round, Search
 from translucid.models.base import EncoderDecoderModel
 from translucid.tasks import metrics
 from translucid.tasks.base import (
@@ -39,10 +42,15 @@ class Translate(Task[Pair, TranslateItem]):
     higher_is_better = True
 
     def __init__(
-        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.1, beams: int = 4
+        self,
+        source: Tokenizer,
+        target: Tokenizer,
+        *,
+        smoothing: float = 0.1,
+        search: Search = Search(),  # noqa: B008 (frozen)
     ) -> None:
         self.source, self.target = source, target
-        self.smoothing, self.beams = smoothing, beams
+        self.smoothing, self.search = smoothing, search
 
     def encode(self, record: Pair) -> TranslateItem:
         return TranslateItem(
@@ -95,29 +103,51 @@ class Translate(Task[Pair, TranslateItem]):
         }
         return Score(numbers, (score.bleu_signature, score.chrf_signature))
 
-    def predict(
-        self, model: nn.Module, sources: Sequence[list[int]], *, beams: int | None = None
-    ) -> list[str]:
-        """Translations of encoded sources, in their order. An empty source gives an empty text."""
-        assert isinstance(model, EncoderDecoderModel)
-        items = [TranslateItem(ids, [], 0) for ids in sources]
-        chosen = beams or self.beams
+    def predict(self, model: nn.Module, sources: Sequence[list[int]]) -> list[str]:
+        """The best translations of encoded sources, in their order."""
+        return [self.target.decode(found[0].tokens) for found in self.find(model, sources)]
 
-        def act(batch: Batch) -> list[str]:
-            written = translate_batch(
-                model,
-                batch.inputs["source"],
-                batch.inputs["source_real"],
-                beams=chosen,
-                bos=self.target.bos_id,
+    def find(
+        self,
+        model: nn.Module,
+        sources: Sequence[list[int]],
+        how: Search | None = None,
+        *,
+        beside: Sequence[EncoderDecoderModel] = (),
+        prefixes: Sequence[list[int]] | None = None,
+        extra: Sequence[Rule] = (),
+        watch: Callable[[Round], None] = lambda each: None,
+    ) -> list[list[Hypothesis]]:
+        """The best translations of encoded sources, best first; an empty source has an empty one.
+
+        beside: models that decide together with `model`. prefixes: how each translation begins.
+        """
+        assert isinstance(model, EncoderDecoderModel)
+        chosen = how or self.search
+        writer = Ensemble([model, *beside]) if beside else model
+        begun = prefixes or [[] for _ in sources]
+        items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
+
+        def act(batch: Batch) -> list[list[Hypothesis]]:
+            read = zip(batch.inputs["target"], batch.inputs["target_real"], strict=True)
+            return find(
+                writer,
+                [ids[real].tolist() for ids, real in read],
+                Sources(batch.inputs["source"], batch.inputs["source_real"]),
+                chosen,
                 eos=self.target.eos_id,
                 pad=self.target.pad_id,
+                extra=extra,
+                watch=watch,
             )
-            return [self.target.decode(ids) for ids in written]
 
         # A GPU takes as long for a few rows as for many; a CPU's caches like few.
         budget = 32768 if next(model.parameters()).is_cuda else 4096
-        results = in_batches(model, items, self, act, batch_tokens=budget // chosen)
+        results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beams)
         return [
-            "" if len(item.source) <= 1 else text for item, text in zip(items, results, strict=True)
+            [_NOTHING] if len(item.source) <= 1 else found
+            for item, found in zip(items, results, strict=True)
         ]
+
+
+_NOTHING = Hypothesis([], 0.0, 0.0, [], True)

@@ -13,6 +13,7 @@ from translucid.data.pipelines import SIZED
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
 from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
+from translucid.decoding.search import Search
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.base import Task, TaskName
 from translucid.tasks.classify import Classify
@@ -226,7 +227,7 @@ def make_task(
     labels: Sequence[str],
     *,
     smoothing: float = 0.0,
-    beams: int = 4,
+    search: Search = Search(),  # noqa: B008 (frozen)
     letters: bool = False,
     spans: SpanDecoding = "legal",
     context: int = 0,
@@ -238,7 +239,7 @@ def make_task(
         case "translate":
             source = tokenizers.get("source") or tokenizers["tokenizer"]
             target = tokenizers.get("target") or tokenizers["tokenizer"]
-            return Translate(source, target, smoothing=smoothing, beams=beams)
+            return Translate(source, target, smoothing=smoothing, search=search)
         case "language":
             return Language(tokenizers["tokenizer"], smoothing=smoothing, context=context)
         case "classify":

@@ -10,7 +10,9 @@ import torch
 from translucid.data.batching import pad
 from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
-from translucid.decoding.generate import sample
+from translucid.decoding.generate import draw
+from translucid.decoding.sampling import Sampling, uniforms
+from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.base import DecoderModel, SequenceConfig
 from translucid.models.mlp import MLP
@@ -54,7 +56,8 @@ class Model:
         """One translation per text, in order; an empty text stays empty."""
         task = self._as(Translate)
         sources = [[*task.source.encode(text), task.source.eos_id] for text in _several(texts)]
-        return task.predict(self.network, sources, beams=beam)
+        found = task.find(self.network, sources, Search(beams=beam))
+        return [task.target.decode(texts[0].tokens) for texts in found]
 
     def classify(self, texts: Sequence[str]) -> list[Label]:
         """The likeliest label of each text."""
@@ -84,16 +87,16 @@ class Model:
         task = self._as(Language)
         assert isinstance(self.network, DecoderModel)
         ids = [task.start_id, *task.tokenizer.encode(prompt)]
-        device = next(self.network.parameters()).device
-        written = sample(
+        eos = task.tokenizer.eos_id
+        steps = draw(
             self.network,
-            torch.tensor([ids], device=device),
-            tokens=tokens,
-            eos=task.tokenizer.eos_id,
-            temperature=temperature,
-            top_k=top_k,
-            seed=seed,
+            [ids],
+            None,
+            Sampling(temperature=temperature, top_k=top_k),
+            uniforms(seed, ids, 0, tokens)[None],
+            eos=eos,
         )
+        written = [token for step in steps for token in step.tokens if token != eos]
         return task.tokenizer.decode([*ids[1:], *written])
 
     def read_row(self, text: str, where: str) -> list[float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.search import Search
 from translucid.tasks.base import Task
 from translucid.training.examples import (
     Examples,
@@ -49,7 +50,7 @@ def prepare(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
-        beams=recipe.decoding.beams,
+        search=Search(beams=recipe.decoding.beams),
         letters=recipe.model.get("letters", 0) > 0,
         spans=recipe.decoding.spans,
         context=recipe.decoding.context,

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping
 
-from translucid.decoding.beam import Beams, Round, beam_rounds
+import torch
+
+from translucid.decoding.search import Hypothesis, Round, Search, search
 from translucid.decoding.table import END, PAD, TableModel
 from translucid.errors import InputError
 from translucid.glass.content import Given, Step, Table, Value, literal
@@ -35,7 +37,8 @@ def beam(
     """Every round of greedy search and of beam search, from the probabilities after each prefix.
 
     table: {"I am": {"fine": 0.5, "here": 0.5}}; after a prefix that it does not list, the sentence
-    ends. Beams are compared by log-probability / length^alpha.
+    ends. Prefixes are compared by log-probability, ended sentences by log-probability /
+    length^alpha.
     """
     example = table is None
     model = _model(EXAMPLE if table is None else table)
@@ -55,20 +58,23 @@ def beam(
     title = f"Beam search: the best {width} are kept"
     found = _search(board, model, start, width, rounds, power, title)
     board.section = "Side by side"
-    rows = [_answer(board, "greedy", model, greedy), _answer(board, "beam", model, found)]
+    rows = [
+        _answer(board, "greedy", model, start, greedy),
+        _answer(board, "beam", model, start, found),
+    ]
     board.table(
         "Results: the same table, two searches",
         Table(("search", "sentence", "log-probability", "probability"), tuple(rows)),
         name="results",
         value={
-            "greedy": _value(model, greedy),
-            "beam": _value(model, found),
+            "greedy": _value(model, start, greedy),
+            "beam": _value(model, start, found),
         },
     )
     return board.solution(
         title=literal(f"Greedy search and beam search after “{start}”"),
         notes=_missing(model, board.steps),
-        closing=_compare(board, model, greedy, found),
+        closing=_compare(board, model, start, greedy, found),
         next="translucid work beam --beams 3 --alpha 0.6" if width == 2 else "translucid work beam",
         more="--beams 3 --alpha 0.6" if width == 2 else "",
         example=example,
@@ -127,19 +133,28 @@ def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
 
 def _search(
     board: Board, model: TableModel, start: str, beams: int, steps: int, alpha: float, title: str
-) -> Beams:
+) -> Hypothesis:
     board.section = title
     state = model.start()
-    state.expand(beams)
     prefix = model.encode(start)
-    found = Beams.start(prefix, beams)
-    ids = {"eos": model.ids[END], "pad": model.ids[PAD]}
-    for i, each in enumerate(
-        beam_rounds(model, state, prefix, beams=beams, steps=steps, alpha=alpha, **ids), 1
-    ):
-        _round(board, model, each, i, alpha)
-        found = each.after
-    return found
+    if prefix.shape[1] > 1:
+        model.step(prefix[:, :-1], state)
+    state.expand(beams)
+    rounds: list[Round] = []
+    found = search(
+        model,
+        state,
+        prefix,
+        torch.zeros(1, dtype=torch.long),
+        torch.tensor([steps]),
+        Search(beams=beams, best=beams, alpha=alpha),
+        eos=model.ids[END],
+        pad=model.ids[PAD],
+        watch=rounds.append,
+    )
+    for number_of, each in enumerate(rounds, start=1):
+        _round(board, model, each, number_of, alpha)
+    return found[0][0]
 
 
 def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: float) -> None:
@@ -162,7 +177,7 @@ def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: 
                 rows.append(
                     _candidate(board, prefix, word, log_p, score + log_p, length, alpha, kept)
                 )
-    rows.sort(key=lambda row: -row[0])
+    rows.sort(key=lambda row: (row[2]["word"] != "(ended)", -row[0]))  # it keeps its place
     header = ["prefix", "next", "$P$", r"$\sum \ln P$", *(["rank by"] if alpha else []), ""]
     hidden = len(rows) - _SHOWN
     board.table(
@@ -197,30 +212,37 @@ def _candidate(
     return rank, (*cells, "kept" if stays else "pruned"), value
 
 
-def _answer(board: Board, name: str, model: TableModel, found: Beams) -> tuple[str, ...]:
-    score = found.scores[0, 0].item()
-    sentence = model.decode(found.tokens[0, 0])
-    if not found.finished[0, 0]:
-        sentence += " (unfinished)"
+def _answer(
+    board: Board, name: str, model: TableModel, start: str, found: Hypothesis
+) -> tuple[str, ...]:
+    sentence = _sentence(model, start, found) + ("" if found.finished else " (unfinished)")
+    score = found.log_probability
     return name, literal(sentence), board.number(score), board.number(math.exp(score))
 
 
-def _value(model: TableModel, found: Beams) -> Value:
-    score = found.scores[0, 0].item()
+def _sentence(model: TableModel, start: str, found: Hypothesis) -> str:
+    """From the prefix to the end."""
+    words = [model.words[i] for i in found.tokens] + [END] * found.finished
+    return " ".join([*start.split(), *words])
+
+
+def _value(model: TableModel, start: str, found: Hypothesis) -> Value:
     return {
-        "sentence": model.decode(found.tokens[0, 0]),
-        "score": score,
-        "probability": math.exp(score),
-        "finished": bool(found.finished[0, 0]),
+        "sentence": _sentence(model, start, found),
+        "score": found.log_probability,
+        "probability": math.exp(found.log_probability),
+        "finished": found.finished,
     }
 
 
-def _compare(board: Board, model: TableModel, greedy: Beams, found: Beams) -> str:
+def _compare(
+    board: Board, model: TableModel, start: str, greedy: Hypothesis, found: Hypothesis
+) -> str:
     one, other = (
-        literal("“" + model.decode(beams.tokens[0, 0]).removesuffix(END).strip() + "”")
-        for beams in (greedy, found)
+        literal("“" + _sentence(model, start, each).removesuffix(END).strip() + "”")
+        for each in (greedy, found)
     )
-    ended = [bool(beams.finished[0, 0]) for beams in (greedy, found)]
+    ended = [each.finished for each in (greedy, found)]
     if not all(ended):  # the probability of a beginning is not that of a sentence
         first, second = ("ends with" if end else "is left unfinished at" for end in ended)
         return (
@@ -229,7 +251,7 @@ def _compare(board: Board, model: TableModel, greedy: Beams, found: Beams) -> st
         )
     if one == other:
         return f"Both searches find {one}."
-    ratio = math.exp(found.scores[0, 0].item() - greedy.scores[0, 0].item())
+    ratio = math.exp(found.log_probability - greedy.log_probability)
     times = board.number(ratio)
     if ratio < 1:
         return f"Beam search prefers {other}, at {times} times the probability of {one}."

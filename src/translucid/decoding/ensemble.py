@@ -1,0 +1,71 @@
+"""Several models that decide together: the mean of their probabilities."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.base import Writer
+from translucid.parts.cache import DecoderState
+
+
+@dataclass
+class EnsembleState:
+    """What each of the models remembers."""
+
+    states: Sequence[DecoderState]
+
+    @property
+    def length(self) -> int:
+        return self.states[0].length
+
+    def expand(self, beams: int) -> None:
+        for state in self.states:
+            state.expand(beams)
+
+    def follow(self, parents: Tensor) -> None:
+        for state in self.states:
+            state.follow(parents)
+
+    def select(self, sources: Tensor) -> None:
+        for state in self.states:
+            state.select(sources)
+
+
+class Ensemble:
+    """Models of one vocabulary, with the `start` and `step` of one."""
+
+    def __init__(self, models: Sequence[Writer]) -> None:
+        if not models:
+            raise InputError("an ensemble needs at least one model")
+        sizes = sorted({model.vocab for model in models})
+        if len(sizes) > 1:
+            raise InputError(
+                f"the models have vocabularies of {', '.join(map(str, sizes))} words; only models "
+                "of one vocabulary can decide together"
+            )
+        self.models = list(models)
+        self.vocab = sizes[0]
+
+    @property
+    def longest(self) -> int | None:
+        return min((m.longest for m in self.models if m.longest is not None), default=None)
+
+    @property
+    def device(self) -> torch.device:
+        return self.models[0].device
+
+    def start(self, *given: Any, capacity: int) -> EnsembleState:
+        return EnsembleState([m.start(*given, capacity=capacity) for m in self.models])
+
+    def step(self, tokens: Tensor, state: EnsembleState, real: Tensor | None = None) -> Tensor:
+        """The logarithm of the mean probability (rows, queries, vocab)."""
+        each = [
+            model.step(tokens, own, real).float().log_softmax(dim=-1)
+            for model, own in zip(self.models, state.states, strict=True)
+        ]
+        return torch.stack(each).logsumexp(dim=0) - math.log(len(each))

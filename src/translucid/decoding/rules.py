@@ -1,0 +1,76 @@
+"""What a text may and may not hold: rules that change the log-probabilities before a token is
+chosen.
+
+A rule takes log-probabilities (..., vocab) and the tokens written so far (..., length), and gives
+new log-probabilities. What is forbidden gets minus infinity; the rest keeps its numbers, so that a
+score stays the model's own. In the tokens, -1 stands for what is not text.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+Rule = Callable[[Tensor, Tensor], Tensor]
+
+
+def forbid(ids: Sequence[int]) -> Rule:
+    """These tokens are never written."""
+
+    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        return log_probs.index_fill(-1, torch.tensor(ids, device=log_probs.device), -torch.inf)
+
+    return rule
+
+
+def force(places: Mapping[int, int], start: int) -> Rule:
+    """At each place, counted from 0 after `start` tokens, only this token is written."""
+
+    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        wanted = places.get(tokens.shape[-1] - start)
+        if wanted is None:
+            return log_probs
+        alone = torch.full_like(log_probs, -torch.inf)
+        alone[..., wanted] = log_probs[..., wanted]
+        return alone
+
+    return rule
+
+
+def no_repeat(size: int) -> Rule:
+    """No run of `size` tokens is written twice."""
+
+    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        if tokens.shape[-1] < size:
+            return log_probs
+        runs = tokens.unfold(-1, size, 1)  # (..., runs, size): every run so far
+        newest = tokens[..., tokens.shape[-1] - size + 1 :]  # its first size - 1 tokens again?
+        again = (runs[..., :-1] == newest[..., None, :]).all(dim=-1) & (runs >= 0).all(dim=-1)
+        ends = runs[..., -1].clamp(min=0)
+        hits = torch.zeros_like(log_probs).scatter_add(-1, ends, again.to(log_probs))
+        return log_probs.masked_fill(hits > 0, -torch.inf)
+
+    return rule
+
+
+def repetition(penalty: float) -> Rule:
+    """The log-probability of a token that was written before is multiplied by `penalty`.
+
+    Keskar et al. 2019, https://arxiv.org/abs/1909.05858, there on logits, whose sign decides
+    whether a penalty helps or hurts; a log-probability is never positive.
+    """
+
+    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        seen = torch.zeros_like(log_probs).scatter_add(
+            -1, tokens.clamp(min=0), (tokens >= 0).to(log_probs)
+        )
+        return torch.where(seen > 0, log_probs * penalty, log_probs)
+
+    return rule
+
+
+def apply(rules: Sequence[Rule], log_probs: Tensor, tokens: Tensor) -> Tensor:
+    """All rules, one after the other."""
+    for rule in rules:
+        log_probs = rule(log_probs, tokens)
+    return log_probs

@@ -1,0 +1,196 @@
+"""The search itself: a model, its state, and round after round until nothing better can come.
+
+Sentences that are settled leave the batch at once; what was found comes back in the order of the
+sources.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import torch
+from pydantic import model_validator
+from torch import Tensor
+
+from translucid.decoding import rules
+from translucid.decoding.beam import Beams, beam_step, group_step, settled
+from translucid.decoding.rules import Rule
+from translucid.recipe import Config, key
+
+
+class State(Protocol):
+    """What a decoder remembers."""
+
+    def follow(self, parents: Tensor) -> None: ...
+    def select(self, sources: Tensor) -> None: ...
+
+
+S_in = TypeVar("S_in", bound=State, contravariant=True)
+S = TypeVar("S", bound=State)
+
+
+class Stepper(Protocol[S_in]):
+    """What a search needs of a model."""
+
+    def step(self, tokens: Tensor, state: S_in) -> Tensor: ...
+
+
+class Search(Config):
+    """How to look for the best texts."""
+
+    beams: int = key(4, "prefixes that are followed side by side; 1: greedy", gt=0)
+    alpha: float = key(1.0, "texts are compared by log-probability / length^alpha", ge=0)
+    best: int = key(1, "how many texts are wanted for each source", gt=0)
+    shortest: int = key(0, "tokens that a text has at least, the end not counted", ge=0)
+    longest: int | None = key(
+        None, "tokens that a text has at most, the end counted; not set: by the source", gt=0
+    )
+    shortest_share: float = key(0.0, "the same as a share of the source's tokens", ge=0)
+    longest_share: float = key(2.0, "the same as a share of the source's tokens, and 10 more", gt=0)
+    no_repeat: int = key(0, "no run of this many tokens comes twice; 0: any may", ge=0)
+    repetition: float = key(1.0, "multiplies the log-probability of tokens written before", ge=1)
+    groups: int = key(1, "groups of beams that avoid each other's tokens", gt=0)
+    diversity: float = key(0.5, "what a token costs that an earlier group has taken", ge=0)
+
+    @model_validator(mode="after")
+    def _numbers_fit(self) -> "Search":
+        if self.best > self.beams:
+            raise ValueError(
+                f"best {self.best} is more than beams {self.beams}: a search finds at most as many "
+                f"texts as it has beams; set beams = {self.best}"
+            )
+        if self.beams % self.groups:
+            raise ValueError(
+                f"beams {self.beams} is not a multiple of groups {self.groups}; "
+                f"try beams = {self.groups * -(-self.beams // self.groups)}"
+            )
+        if self.longest is not None and self.shortest >= self.longest:
+            raise ValueError(
+                f"shortest {self.shortest} leaves no room below longest {self.longest}, in which "
+                f"the end is counted; set longest = {self.shortest + 1} or more"
+            )
+        return self
+
+    def limits(self, source: Tensor, room: int | None) -> tuple[Tensor, Tensor]:
+        """The fewest and the most tokens for sources of these lengths (sources,); the model has
+        `room` for so many."""
+        least = (source * self.shortest_share).floor().long().clamp(min=self.shortest)
+        most = (source * self.longest_share).ceil().long() + 10
+        if self.longest is not None:
+            most = torch.full_like(most, self.longest)
+        if room is not None:
+            most = most.clamp(max=room)
+        return torch.minimum(least, most - 1), most
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A text that the search has found."""
+
+    tokens: list[int]  # without start and end
+    score: float  # what it was ranked by
+    log_probability: float  # the model's own, the end included
+    gains: list[float]  # of each token, and of the end if it came
+    finished: bool  # it ended by itself; else it was cut off
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the search, as a spectator sees it."""
+
+    sources: Tensor  # (sources,), their numbers: some may have left
+    before: Beams
+    log_probs: Tensor  # (sources, beams, vocab), the model's own
+    adjusted: Tensor  # the same after all rules
+    after: Beams
+    parents: Tensor  # (sources, beams)
+    done: Tensor  # (sources,)
+
+
+@torch.no_grad()
+def search(
+    model: Stepper[S],
+    state: S,
+    prefix: Tensor,
+    least: Tensor,
+    most: Tensor,
+    how: Search,
+    *,
+    eos: int,
+    pad: int,
+    extra: Sequence[Rule] = (),
+    watch: Callable[[Round], None] = lambda each: None,
+) -> list[list[Hypothesis]]:
+    """The best texts for each source, best first.
+
+    prefix: (sources, length), of which the state has read all but the last token, -1 where it is
+    not text; the state has `beams` beams. least, most: (sources,).
+    """
+    checks = list(extra)
+    if how.no_repeat:
+        checks.append(rules.no_repeat(how.no_repeat))
+    if how.repetition != 1:
+        checks.append(rules.repetition(how.repetition))
+    found: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
+    numbers = torch.arange(prefix.shape[0], device=prefix.device)
+    beams = Beams.start(prefix, how.beams)
+    newest = prefix[:, -1:].repeat_interleave(how.beams, dim=0)  # (rows, 1)
+    rounds = 0
+    while len(numbers):
+        rounds += 1
+        log_probs = as_log_probs(model.step(newest, state)[:, -1]).unflatten(0, (-1, how.beams))
+        adjusted = rules.apply(checks, log_probs, beams.tokens)
+        if bool((rounds <= least).any()):
+            early = (rounds <= least)[:, None, None]  # an end would come too soon
+            is_end = torch.arange(adjusted.shape[-1], device=adjusted.device) == eos
+            adjusted = adjusted.masked_fill(early & is_end, -torch.inf)
+        before = Beams(**{**vars(beams), "scores": beams.scores.to(log_probs)})
+        if how.groups == 1:
+            beams, parents = beam_step(before, log_probs, eos=eos, pad=pad, adjusted=adjusted)
+        else:
+            beams, parents = group_step(
+                before, log_probs, eos=eos, pad=pad, adjusted=adjusted,
+                groups=how.groups, diversity=how.diversity,
+            )  # fmt: skip
+        done = settled(beams, most, best=how.best, alpha=how.alpha) | (rounds >= most)
+        watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
+        if how.beams > 1:
+            state.follow(parents)
+        if bool(done.any()):
+            for place in done.nonzero()[:, 0].tolist():
+                found[int(numbers[place])] = _harvest(beams, place, how, prefix.shape[1], eos)
+            stay = (~done).nonzero()[:, 0]
+            numbers, least, most = numbers[stay], least[stay], most[stay]
+            beams = beams.select(stay)
+            state.select(stay)
+        newest = beams.tokens[..., -1].reshape(-1, 1)
+    return found
+
+
+def as_log_probs(logits: Tensor) -> Tensor:
+    """In float32 at least: what is summed over a text must not be rounded to 8 bits."""
+    return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)
+
+
+def _harvest(beams: Beams, source: int, how: Search, start: int, eos: int) -> list[Hypothesis]:
+    """The best texts of one source. What has ended comes before what was cut off only if it is
+    ranked higher."""
+    ranking = beams.ranking(how.alpha)[source]
+    texts = []
+    for place in ranking.argsort(descending=True, stable=True)[: how.best].tolist():
+        if ranking[place] == -torch.inf:
+            continue
+        length = int(beams.lengths[source, place])
+        tokens = beams.tokens[source, place, start : start + length].tolist()
+        gains = beams.gains[source, place, :length].tolist()
+        ended = bool(beams.finished[source, place])
+        texts.append(
+            Hypothesis(
+                tokens=tokens[:-1] if ended else tokens,
+                score=float(ranking[place]),
+                log_probability=sum(gains),
+                gains=gains,
+                finished=ended,
+            )
+        )
+    return texts
