@@ -166,15 +166,15 @@ FAULTS = (
     Fault(
         BEAM,
         "a text that has ended is expanded",
-        "choose(beams.scores.masked_fill(beams.finished, -torch.inf), wanted)",
-        "choose(beams.scores, wanted)",
+        "competing = torch.where(live, scores, -torch.inf)[..., None] + gains",
+        "competing = scores[..., None] + gains",
         "beam_search::exhaustive",
     ),
     Fault(
         BEAM,
         "a text that has ended grows longer",
-        "lengths=beams.lengths.gather(1, parents) + live,",
-        "lengths=beams.lengths.gather(1, parents) + 1,",
+        "lengths=beams.lengths.gather(1, chosen.parents) + live,",
+        "lengths=beams.lengths.gather(1, chosen.parents) + 1,",
         "beam_search::exhaustive",
     ),
     Fault(
@@ -201,8 +201,8 @@ FAULTS = (
     Fault(
         BEAM,
         "the gains are those of the parent's place",
-        "gains=_append(beams.gains, parents, gains),",
-        "gains=_append(beams.gains, parents * 0, gains),",
+        "gains=_append(beams.gains, chosen.parents, gains),",
+        "gains=_append(beams.gains, chosen.parents * 0, gains),",
         "beam_search::scores",
     ),
     # traced = untraced

@@ -7,6 +7,7 @@ greedy search, and a beam that holds every prefix is exhaustive.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,17 +49,34 @@ class Beams:
         return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
 
 
-def choose(scores: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations, as many as there are beams: their scores, parents and tokens.
+class Chosen(NamedTuple):
+    """What each place goes on with. All: (sources, beams)"""
 
-    scores: (sources, beams); log_probs: (sources, beams, vocab). Each beam's best are found first,
-    for none but these can be among the best of all.
+    scores: Tensor
+    parents: Tensor
+    tokens: Tensor
+    gains: Tensor  # what each token has added to the score
+
+
+def choose(scores: Tensor, live: Tensor, gains: Tensor, tokens: Tensor, *, pad: int) -> Chosen:
+    """The best continuations of the live prefixes. What is not live keeps its place and gets
+    padding; the others share the places that are left, best first.
+
+    scores, live: (sources, beams). gains, tokens: (sources, beams, width), the best `width` tokens
+    of each beam, and no others can be chosen: as many as there are beams, or all, are enough.
     """
-    beams, vocab = log_probs.shape[1:]
-    width = min(beams, vocab)
-    gains, tokens = log_probs.topk(width)  # (sources, beams, width)
-    total, index = (scores[..., None] + gains).flatten(1).topk(beams)
-    return total, index // width, tokens.flatten(1).gather(1, index)
+    beams, width = gains.shape[1:]
+    competing = torch.where(live, scores, -torch.inf)[..., None] + gains
+    total, index = competing.flatten(1).topk(beams)
+    turn = (live.cumsum(dim=1) - 1).clamp(min=0)
+    index = index.gather(1, turn)
+    places = torch.arange(beams, device=scores.device).expand_as(index)
+    return Chosen(
+        scores=torch.where(live, total.gather(1, turn), scores),
+        parents=torch.where(live, index // width, places),
+        tokens=torch.where(live, tokens.flatten(1).gather(1, index), pad),
+        gains=torch.where(live, gains.flatten(1).gather(1, index), 0.0),
+    )
 
 
 def beam_step(
@@ -71,26 +89,21 @@ def beam_step(
     """
     live = ~beams.finished
     wanted = log_probs if adjusted is None else adjusted
-    total, parents, tokens = choose(beams.scores.masked_fill(beams.finished, -torch.inf), wanted)
-
-    # What has ended keeps its place; what goes on takes the other places, best first.
-    turn = (live.cumsum(dim=1) - 1).clamp(min=0)
-    places = torch.arange(live.shape[1], device=live.device).expand_as(parents)
-    scores = torch.where(live, total.gather(1, turn), beams.scores)
-    parents = torch.where(live, parents.gather(1, turn), places)
-    tokens = torch.where(live, tokens.gather(1, turn), pad)
-    flat = (parents * log_probs.shape[2] + tokens)[:, :, None]
-    gains = log_probs.flatten(1)[..., None].gather(1, flat).squeeze(-1).masked_fill(~live, 0.0)
-
-    ended = live & (tokens == eos) & (scores > -torch.inf)
+    best = wanted.topk(min(wanted.shape[1:]))
+    chosen = choose(beams.scores, live, *best, pad=pad)
+    gains = chosen.gains
+    if adjusted is not None:
+        flat = chosen.parents * log_probs.shape[2] + chosen.tokens
+        gains = log_probs.flatten(1).gather(1, flat).masked_fill(~live, 0.0)
+    ended = live & (chosen.tokens == eos) & (chosen.scores > -torch.inf)
     after = Beams(
-        tokens=_append(beams.tokens, parents, tokens),
-        gains=_append(beams.gains, parents, gains),
-        scores=scores,
-        lengths=beams.lengths.gather(1, parents) + live,
+        tokens=_append(beams.tokens, chosen.parents, chosen.tokens),
+        gains=_append(beams.gains, chosen.parents, gains),
+        scores=chosen.scores,
+        lengths=beams.lengths.gather(1, chosen.parents) + live,
         finished=beams.finished | ended,
     )
-    return after, parents
+    return after, chosen.parents
 
 
 def group_step(
@@ -124,9 +137,9 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
     A score only falls, and no text is longer than `most` (sources,): so a prefix can reach at best
     its score / most^alpha. Whoever has as many ended texts at least as good need not look further.
     """
-    ended = beams.ranking(alpha).masked_fill(~beams.finished, -torch.inf)
+    ended = torch.where(beams.finished, beams.ranking(alpha), -torch.inf)
     bar = ended.topk(best, dim=1).values[:, -1]
-    live = beams.scores.masked_fill(beams.finished, -torch.inf).amax(dim=1)
+    live = torch.where(beams.finished, -torch.inf, beams.scores).amax(dim=1)
     return bar >= live / most.to(live) ** alpha
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from translucid.decoding import rules
+from translucid.decoding.captured import CapturedSearch, Sources
 from translucid.decoding.rules import Rule
 from translucid.decoding.sampling import Sampling, pick
 from translucid.decoding.search import Hypothesis, Round, Search, as_log_probs, search
 from translucid.errors import InputError
+from translucid.models.lean_step import lean_step
 
 
 class TextWriter(Protocol):
@@ -27,32 +30,15 @@ class TextWriter(Protocol):
     def device(self) -> torch.device: ...
 
 
-@dataclass(frozen=True)
-class Sources:
-    """What an encoder-decoder reads: ids (sources, length), and where they are real."""
-
-    ids: Tensor
-    real: Tensor | None = None
-
-    @property
-    def lengths(self) -> Tensor:
-        if self.real is None:
-            return torch.full_like(self.ids[:, 0], self.ids.shape[1])
-        return self.real.sum(dim=1)
-
-
 def begin(
     model: TextWriter, prefixes: Sequence[Sequence[int]], sources: Sources | None, *, steps: int
 ) -> tuple[Any, Tensor]:
     """A state that has read all prefixes but their last tokens, and the prefixes (rows, length),
     with -1 in front of the shorter ones."""
-    if any(not prefix for prefix in prefixes):
-        raise InputError("a prefix is empty; give at least the token that starts a text")
-    length = max(map(len, prefixes))
-    rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
-    prefix = torch.tensor(rows, device=model.device)
+    prefix = as_rows(prefixes, model)
+    rows, length = prefix.shape
     capacity = length + steps
-    given = (len(rows),) if sources is None else (sources.ids, sources.real)
+    given = (rows,) if sources is None else (sources.ids, sources.real)
     state = model.start(*given, capacity=capacity)
     if length > 1:
         past = prefix[:, :-1]
@@ -61,7 +47,16 @@ def begin(
     return state, prefix
 
 
-@torch.no_grad()
+def as_rows(prefixes: Sequence[Sequence[int]], model: TextWriter) -> Tensor:
+    """Prefixes side by side (rows, length), with -1 in front of the shorter ones."""
+    if any(not prefix for prefix in prefixes):
+        raise InputError("a prefix is empty; give at least the token that starts a text")
+    length = max(map(len, prefixes))
+    rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
+    return torch.tensor(rows, device=model.device)
+
+
+@torch.inference_mode()
 def find(
     model: TextWriter,
     prefixes: Sequence[Sequence[int]],
@@ -71,20 +66,39 @@ def find(
     eos: int,
     pad: int,
     extra: Sequence[Rule] = (),
-    watch: Callable[[Round], None] = lambda each: None,
+    watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts that go on from each prefix, best first."""
     longest = max(map(len, prefixes))
     lengths = (
         torch.tensor([len(prefix) for prefix in prefixes]) if sources is None else sources.lengths
     )
-    least, most = how.limits(lengths, room(model, longest))
+    least, most = (limit.to(model.device) for limit in how.limits(lengths, room(model, longest)))
+    if watch is None and CapturedSearch.fits(model, how, extra):
+        return captured(model, eos, pad)(as_rows(prefixes, model), sources, least, most, how)
     state, prefix = begin(model, prefixes, sources, steps=int(most.max()))
     state.expand(how.beams)
-    least, most = least.to(prefix.device), most.to(prefix.device)
     return search(
-        model, state, prefix, least, most, how, eos=eos, pad=pad, extra=extra, watch=watch
+        lean_step(model) or model,
+        state,
+        prefix,
+        least,
+        most,
+        how,
+        eos=eos,
+        pad=pad,
+        extra=extra,
+        watch=watch,
     )
+
+
+def captured(model: Any, eos: int, pad: int) -> CapturedSearch:
+    """The captured search of a model; its graphs live as long as the model does."""
+    known = _CAPTURED.setdefault(model, {})
+    return known.setdefault((eos, pad), CapturedSearch(model, eos=eos, pad=pad))
+
+
+_CAPTURED: WeakKeyDictionary[Any, dict[tuple[int, int], CapturedSearch]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ class Written:
     gains: list[float]  # the model's own log-probabilities
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def draw(
     model: TextWriter,
     prefixes: Sequence[Sequence[int]],

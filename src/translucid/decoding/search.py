@@ -119,7 +119,7 @@ def search(
     eos: int,
     pad: int,
     extra: Sequence[Rule] = (),
-    watch: Callable[[Round], None] = lambda each: None,
+    watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts for each source, best first.
 
@@ -153,12 +153,14 @@ def search(
                 groups=how.groups, diversity=how.diversity,
             )  # fmt: skip
         done = settled(beams, most, best=how.best, alpha=how.alpha) | (rounds >= most)
-        watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
+        if watch is not None:
+            watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
         if how.beams > 1:
             state.follow(parents)
         if bool(done.any()):
-            for place in done.nonzero()[:, 0].tolist():
-                found[int(numbers[place])] = _harvest(beams, place, how, prefix.shape[1], eos)
+            leaving = harvest(beams.select(done), how, prefix.shape[1])
+            for number, texts in zip(numbers[done].tolist(), leaving, strict=True):
+                found[number] = texts
             stay = (~done).nonzero()[:, 0]
             numbers, least, most = numbers[stay], least[stay], most[stay]
             beams = beams.select(stay)
@@ -172,25 +174,29 @@ def as_log_probs(logits: Tensor) -> Tensor:
     return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)
 
 
-def _harvest(beams: Beams, source: int, how: Search, start: int, eos: int) -> list[Hypothesis]:
-    """The best texts of one source. What has ended comes before what was cut off only if it is
-    ranked higher."""
-    ranking = beams.ranking(how.alpha)[source]
-    texts = []
-    for place in ranking.argsort(descending=True, stable=True)[: how.best].tolist():
-        if ranking[place] == -torch.inf:
-            continue
-        length = int(beams.lengths[source, place])
-        tokens = beams.tokens[source, place, start : start + length].tolist()
-        gains = beams.gains[source, place, :length].tolist()
-        ended = bool(beams.finished[source, place])
-        texts.append(
-            Hypothesis(
-                tokens=tokens[:-1] if ended else tokens,
-                score=float(ranking[place]),
-                log_probability=sum(gains),
-                gains=gains,
-                finished=ended,
-            )
-        )
-    return texts
+def harvest(beams: Beams, how: Search, start: int) -> list[list[Hypothesis]]:
+    """The best texts of each source, best first; they begin at `start`. A text that was cut off
+    counts like one that has ended."""
+    ranking, order = beams.ranking(how.alpha).sort(dim=1, descending=True, stable=True)
+    order = order[:, : how.best]
+    ranks, lengths = ranking[:, : how.best].tolist(), beams.lengths.gather(1, order).tolist()
+    finished = beams.finished.gather(1, order).tolist()
+    tokens, gains = (
+        part.gather(1, order[..., None].expand(-1, -1, part.shape[2])).tolist()
+        for part in (beams.tokens[:, :, start:], beams.gains)
+    )
+    return [
+        [
+            _hypothesis(*one)
+            for one in zip(*of_source, strict=True)
+            if one[0] != -torch.inf  # an empty place
+        ]
+        for of_source in zip(ranks, tokens, gains, lengths, finished, strict=True)
+    ]
+
+
+def _hypothesis(
+    rank: float, tokens: list[int], gains: list[float], length: int, finished: bool
+) -> Hypothesis:
+    gains = gains[:length]
+    return Hypothesis(tokens[: length - finished], rank, sum(gains), gains, finished)

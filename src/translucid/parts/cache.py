@@ -81,13 +81,14 @@ class Timeline:
 
     The slot number is kept twice: as a tensor, so that a captured graph can move it on, and as a
     number, so that an eager step reads only the slots in use. `fixed=True` makes every step read
-    all slots, which a captured graph needs, since its shapes cannot grow.
+    the first `read` slots, all at first: a captured graph needs that, since its shapes cannot grow.
     """
 
     def __init__(
         self, sources: int, capacity: int, device: torch.device, fixed: bool = False
     ) -> None:
         self.slots, self.fixed, self.beams = capacity, fixed, 1
+        self.read = capacity  # slots that a step reads when they are fixed
         self.taken = 0
         self.cursor = torch.zeros((), dtype=torch.long, device=device)
         self.seen = torch.zeros(sources, 1, capacity, dtype=torch.bool, device=device)
@@ -128,12 +129,23 @@ class Timeline:
         self.cursor += queries * beams
         self.taken += queries * beams
         index = block.unflatten(0, (queries, beams)).T.flatten()  # the queries of a beam in a run
-        return Slots(index, self.slots if self.fixed else self.taken)
+        return Slots(index, self.read if self.fixed else self.taken)
+
+    def advance_one(self) -> Tensor:
+        """The same for one token in each row, none of them padding: the slots (beams,)."""
+        index = self.cursor + torch.arange(self.beams, device=self.cursor.device)
+        own = torch.eye(self.beams, dtype=torch.bool, device=index.device)
+        self.seen.index_copy_(2, index, own.expand(self.seen.shape[0], -1, -1))
+        self.positions.index_copy_(1, index, self.counts)
+        self.counts += 1
+        self.cursor += self.beams
+        self.taken += self.beams
+        return index
 
     def expand(self, beams: int) -> None:
         """Several beams from now on; all of them see what was read so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
-        self.slots, self.beams = self.slots + more, beams
+        self.slots, self.read, self.beams = self.slots + more, self.slots + more, beams
         self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
         self.positions = F.pad(self.positions, (0, more))
         self.counts = self.counts.repeat(1, beams)
@@ -141,6 +153,16 @@ class Timeline:
     def follow(self, parents: Tensor) -> None:
         self.seen.copy_(self.seen.gather(1, parents[..., None].expand_as(self.seen)))
         self.counts.copy_(self.counts.gather(1, parents))
+
+    def restart(self, other: "Timeline") -> None:
+        """Go on from another timeline that has one beam, in the same tensors."""
+        taken = other.taken
+        self.seen.zero_()
+        self.seen[:, :, :taken] = other.seen[:, :, :taken]
+        self.positions[:, :taken] = other.positions[:, :taken]
+        self.counts.copy_(other.counts.expand_as(self.counts))
+        self.cursor.fill_(taken)
+        self.taken, self.full = taken, other.full
 
     def trim(self, length: int) -> None:
         """Forget all slots from `length` on."""
@@ -172,6 +194,14 @@ class Memory:
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
     initial: RecurrentState | None = None  # where a recurrent decoder starts
+
+    def restart(self, other: "Memory") -> None:
+        """Hold what another memory of the same shape holds, in the same tensors."""
+        for mine, its in zip(self.projected, other.projected, strict=True):
+            mine[0].copy_(its[0])
+            mine[1].copy_(its[1])
+        if self.mask is not None and other.mask is not None:
+            self.mask.copy_(other.mask)
 
     def select(self, sources: Tensor) -> "Memory":
         return replace(
@@ -233,6 +263,21 @@ class DecoderState:
                 layer.reorder((sources[:, None] * self.beams + beams).flatten())
         if self.memory is not None:
             self.memory = self.memory.select(sources)
+
+    def restart(self, other: "DecoderState") -> None:
+        """Go on from another state that has one beam, in the tensors that are here: a captured
+        graph writes to these. What was read before is forgotten."""
+        assert self.timeline is not None, "a recurrent state is small: start a fresh one"
+        assert other.timeline is not None, "the other state is of another kind of model"
+        taken = other.timeline.taken
+        for mine, its in zip(self.layers, other.layers, strict=True):
+            if isinstance(mine, KVCache) and isinstance(its, KVCache):
+                mine.keys[:, :, :taken] = its.keys[:, :, :taken]
+                mine.values[:, :, :taken] = its.values[:, :, :taken]
+        self.timeline.restart(other.timeline)
+        if self.memory is not None and other.memory is not None:
+            self.memory.restart(other.memory)
+        self.length = other.length
 
     def reorder(self, rows: Tensor) -> None:
         """Row i now continues what row rows[i] held; rows may repeat or be left out. With several

@@ -57,6 +57,14 @@ class Sinusoidal(NoPositions):
                 f"try {d_model + 1}"
             )
         self.d_model, self.base = d_model, base
+        self._farthest = -1  # that was ever asked for
+        self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # computed once
+
+    def check(self, farthest: int) -> None:
+        """Every position can be told."""
+        if farthest > self._farthest:
+            self._farthest = farthest
+            self._tables.clear()
 
     def encode(self, positions: Tensor) -> Tensor:
         """The rows of the table for these positions, in float64: (..., d_model)."""
@@ -66,8 +74,21 @@ class Sinusoidal(NoPositions):
         return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even, cosine odd
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        encoding = trace("encoding", self.encode(positions).to(x.dtype))
+        encoding = trace("encoding", self._rows(positions, x))
         return trace("output", x + encoding)
+
+    def _rows(self, positions: Tensor, like: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self.encode(positions).to(like.dtype)
+        # Reading a number off a GPU makes it wait; a position is never beyond its slot, and a
+        # decoder state checked its capacity at the start.
+        on_cpu = positions.device.type == "cpu" and positions.numel()
+        self.check(int(positions.max()) if on_cpu else like.shape[1] - 1)
+        place = (like.device, like.dtype)
+        if place not in self._tables:
+            every = torch.arange(self._farthest + 1, device=like.device)
+            self._tables[place] = self.encode(every).to(like.dtype)
+        return self._tables[place][positions]
 
 
 class Learned(NoPositions):

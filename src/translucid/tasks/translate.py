@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.data.records import Pair
 from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.captured import Sources
 from translucid.decoding.ensemble import Ensemble
-from translucid.decoding.generate import Sources, find
+from translucid.decoding.generate import find
 from translucid.decoding.rules import Rule
 from translucid.decoding.search import Hypothesis, Round, Search
 from translucid.models.base import EncoderDecoderModel
@@ -116,7 +117,7 @@ class Translate(Task[Pair, TranslateItem]):
         beside: Sequence[EncoderDecoderModel] = (),
         prefixes: Sequence[list[int]] | None = None,
         extra: Sequence[Rule] = (),
-        watch: Callable[[Round], None] = lambda each: None,
+        watch: Callable[[Round], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of encoded sources, best first; an empty source has an empty one.
 

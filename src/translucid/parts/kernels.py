@@ -1,0 +1,247 @@
+"""GPU kernels for one decoding step, where torch would launch several or move what need not move.
+
+Each has a plain twin of the same name in `parts.plain_kernels`, and a test that they agree. Import
+this module only where Triton is: torch brings it along on Linux with CUDA.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from translucid.parts.cache import Timeline
+from translucid.parts.feedforward import FeedForward
+from translucid.parts.norms import LayerNorm, RMSNorm
+
+
+def visible(timeline: Timeline, like: Tensor) -> Tensor:
+    """What each beam sees: (sources, beams, slots). The newest slots do not matter here."""
+    return timeline.seen
+
+
+def visible_memory(mask: Tensor, like: Tensor) -> Tensor:
+    """The same of a memory's mask (sources, keys)."""
+    return mask[:, None]
+
+
+@triton.jit
+def _attend(
+    q, new_k, new_v, keys, values, seen, index, out,
+    q_row, k_row, stride_ks, stride_kh, stride_kn, stride_vs, stride_vh, stride_vn,
+    seen_source, seen_beam, length, scale,
+    OWN: tl.constexpr, MASKED: tl.constexpr, BEAMS: tl.constexpr, GROUPS: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """One source and one key head: all its beams, and all query heads that share the key head."""
+    source = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    m = tl.arange(0, ROWS)
+    d = tl.arange(0, D)
+    beam, group = m % BEAMS, m // BEAMS
+    here = m < BEAMS * GROUPS
+    row = source * BEAMS + beam
+    query_head = head * GROUPS + group
+    question = tl.load(
+        q + row[:, None] * q_row + query_head[:, None] * D + d[None, :], here[:, None], 0.0
+    )
+    if OWN:
+        # The newest key and value of each beam: seen by itself only, and kept for later steps.
+        own = row[:, None] * k_row + head * D + d[None, :]
+        k_own = tl.load(new_k + own, here[:, None], 0.0)
+        v_own = tl.load(new_v + own, here[:, None], 0.0)
+        slot = tl.load(index + beam, here, 0)
+        first = (here & (group == 0))[:, None]
+        at = source * stride_ks + head * stride_kh + slot[:, None] * stride_kn + d[None, :]
+        tl.store(keys + at, k_own, first)
+        at = source * stride_vs + head * stride_vh + slot[:, None] * stride_vn + d[None, :]
+        tl.store(values + at, v_own, first)
+        top = tl.sum(question.to(tl.float32) * k_own.to(tl.float32), axis=1) * scale
+        total = tl.full([ROWS], 1.0, tl.float32)
+        mixed = v_own.to(tl.float32)
+        length = tl.load(index)  # all slots before the newest
+    else:
+        top = tl.full([ROWS], -float("inf"), tl.float32)
+        total = tl.zeros([ROWS], tl.float32)
+        mixed = tl.zeros([ROWS, D], tl.float32)
+    key_base = keys + source * stride_ks + head * stride_kh
+    value_base = values + source * stride_vs + head * stride_vh
+    for start in range(0, length, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        inside = n < length
+        k = tl.load(key_base + n[None, :] * stride_kn + d[:, None], inside[None, :], 0.0)
+        scores = tl.dot(question, k, input_precision=PRECISION) * scale  # (ROWS, BLOCK)
+        may = here[:, None] & inside[None, :]
+        if MASKED:
+            looked_up = source * seen_source + beam[:, None] * seen_beam + n[None, :]
+            may = may & (tl.load(seen + looked_up, may, 0) != 0)
+        scores = tl.where(may, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=1))
+        # A query that has seen nothing yet: -inf - -inf would not be a number.
+        safe = tl.where(higher == -float("inf"), 0.0, higher)
+        shrink = tl.exp(top - safe)
+        p = tl.exp(scores - safe[:, None])
+        total = total * shrink + tl.sum(p, axis=1)
+        v = tl.load(value_base + n[:, None] * stride_vn + d[None, :], inside[:, None], 0.0)
+        mixed = mixed * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+        top = higher
+    mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
+    at = row[:, None] * (HEADS * GROUPS * D) + query_head[:, None] * D + d[None, :]
+    tl.store(out + at, mixed.to(out.dtype.element_ty), here[:, None])
+
+
+def attend_newest(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Attention of one token in each row: (rows, heads * d_head).
+
+    q: (rows, heads * d_head), perhaps a slice of a wider matrix. keys, values: (sources, kv_heads,
+    slots, d_head). seen: (sources, beams or 1, slots), None: all is seen. new: the newest keys and
+    values (rows, kv_heads * d_head) and the slot of each beam (beams,): they are written there, and
+    every row sees its own.
+    """
+    sources, kv_heads, slots, d = keys.shape
+    heads = q.shape[1] // d
+    groups = heads // kv_heads
+    out = torch.empty(q.shape[0], heads * d, dtype=q.dtype, device=q.device)
+    new_k, new_v, index = new if new is not None else (q, q, q)
+    mask = keys if seen is None else seen.view(torch.uint8)
+    seen_beam = 0 if seen is None or seen.shape[1] == 1 else seen.stride(1)
+    _attend[(sources, kv_heads)](
+        q, new_k, new_v, keys, values, mask, index, out,
+        q.stride(0), new_k.stride(0), *keys.stride()[:3], *values.stride()[:3],
+        0 if seen is None else seen.stride(0), seen_beam, slots, scale,
+        OWN=new is not None, MASKED=seen is not None, BEAMS=beams, GROUPS=groups,
+        HEADS=kv_heads, D=d, ROWS=max(16, triton.next_power_of_2(beams * groups)), BLOCK=64,
+        PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _add_norm(
+    x, branch, gain, shift, out, width, eps,
+    HAS_BRANCH: tl.constexpr, LAYER: tl.constexpr, KEEP_SUM: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    n = tl.arange(0, BLOCK)
+    inside = n < width
+    at = row * width + n
+    total = tl.load(x + at, inside, 0.0)
+    if HAS_BRANCH:
+        total = (total.to(tl.float32) + tl.load(branch + at, inside, 0.0).to(tl.float32)).to(
+            x.dtype.element_ty
+        )
+        if KEEP_SUM:
+            tl.store(x + at, total, inside)
+    value = total.to(tl.float32)
+    if LAYER:
+        value = tl.where(inside, value - tl.sum(value, axis=0) / width, 0.0)
+    value = value / tl.sqrt(tl.sum(value * value, axis=0) / width + eps)
+    value = value * tl.load(gain + n, inside, 0.0).to(tl.float32)
+    if LAYER:
+        value += tl.load(shift + n, inside, 0.0).to(tl.float32)
+    tl.store(out + at, value.to(out.dtype.element_ty), inside)
+
+
+def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
+    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    shift = norm.shift if isinstance(norm, LayerNorm) else None
+    out = torch.empty_like(x)
+    rows, width = x.shape
+    _add_norm[(rows,)](
+        x, x if branch is None else branch, norm.gain, norm.gain if shift is None else shift, out,
+        width, norm.eps, HAS_BRANCH=branch is not None, LAYER=shift is not None, KEEP_SUM=keep_sum,
+        BLOCK=triton.next_power_of_2(width), num_warps=4 if width <= 1024 else 8,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _top(
+    logits, never, values, places, normaliser, stride, vocab, end,
+    K: tl.constexpr, KEPT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    without_end = tl.load(never + row) != 0
+    kept_at = tl.arange(0, KEPT)
+    best = tl.where(kept_at < K, -float("inf"), float("inf"))
+    where = tl.zeros([KEPT], tl.int32)
+    high = -float("inf")
+    total = 0.0
+    for start in range(0, vocab, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        x = tl.load(logits + row * stride + n, n < vocab, -float("inf")).to(tl.float32)
+        higher = tl.maximum(high, tl.max(x, axis=0))
+        total = total * tl.exp(high - higher) + tl.sum(tl.exp(x - higher), axis=0)
+        high = higher
+        x = tl.where((n == end) & without_end, -float("inf"), x)
+        for _ in tl.static_range(K):
+            value, place = tl.max(x, axis=0), tl.argmax(x, axis=0)
+            taken = (kept_at == tl.argmin(best, axis=0)) & (best < value)
+            best = tl.where(taken, value, best)
+            where = tl.where(taken, start + place, where)
+            x = tl.where(n == start + place, -float("inf"), x)
+    tl.store(values + row * K + kept_at, best, kept_at < K)
+    tl.store(places + row * K + kept_at, where.to(tl.int64), kept_at < K)
+    tl.store(normaliser + row, high + tl.log(total))
+
+
+def top_and_normaliser(
+    logits: Tensor, width: int, end: int, never: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest `width` logits of each row, in any order, where they are, and log Σ exp of all:
+    (rows, width), (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is not chosen,
+    but counts in the sum."""
+    rows, vocab = logits.shape
+    values = torch.empty(rows, width, device=logits.device)
+    places = torch.empty(rows, width, dtype=torch.long, device=logits.device)
+    normaliser = torch.empty(rows, 1, device=logits.device)
+    _top[(rows,)](
+        logits, never.view(torch.uint8), values, places, normaliser, logits.stride(0), vocab, end,
+        K=width, KEPT=triton.next_power_of_2(width),
+        BLOCK=16384 if rows <= 64 else 4096, num_warps=16 if rows <= 64 else 8,
+    )  # fmt: skip
+    return values, places, normaliser
+
+
+@triton.jit
+def _rotate(x, cos, sin, stride, HEADS: tl.constexpr, D: tl.constexpr, PAIRS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    pair = tl.arange(0, PAIRS)
+    inside = pair < D // 2
+    c = tl.load(cos + row * (D // 2) + pair, inside, 0.0)
+    s = tl.load(sin + row * (D // 2) + pair, inside, 0.0)
+    for head in range(HEADS):
+        at = x + row * stride + head * D + 2 * pair
+        even = tl.load(at, inside, 0.0).to(tl.float32)
+        odd = tl.load(at + 1, inside, 0.0).to(tl.float32)
+        tl.store(at, (even * c - odd * s).to(x.dtype.element_ty), inside)
+        tl.store(at + 1, (even * s + odd * c).to(x.dtype.element_ty), inside)
+
+
+def rotate_newest(x: Tensor, cos: Tensor, sin: Tensor, heads: int) -> None:
+    """Turn the pairs of the first `heads` heads of x (rows, heads * d_head and more), in place.
+    cos, sin: (rows, d_head / 2), float64."""
+    d = 2 * cos.shape[1]
+    cos, sin = cos.float(), sin.float()
+    _rotate[(x.shape[0],)](
+        x, cos, sin, x.stride(0), HEADS=heads, D=d, PAIRS=triton.next_power_of_2(d // 2)
+    )
+
+
+def feedforward(part: nn.Module, h: Tensor) -> Tensor:
+    """The layer that acts on each position alone; its product and its ReLU in one kernel."""
+    if isinstance(part, FeedForward) and part.activation is torch.relu:
+        bias, weight = part.expand.bias, part.expand.weight
+        if bias is not None:
+            return part.output(torch._addmm_activation(bias, h, weight.t()))
+    return part(h)

@@ -1,0 +1,100 @@
+"""What `parts.kernels` does, in plain torch: for processors, and as the twin in the tests."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.parts.cache import Timeline
+from translucid.parts.norms import LayerNorm, RMSNorm
+
+
+def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
+    """What each beam sees of the slots in use, to be added to its scores: (sources, 1, beams,
+    slots); None: everything."""
+    if timeline.everything_seen:
+        return None
+    seen = timeline.seen[:, None, :, : timeline.taken]
+    return like.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+
+
+def visible_memory(mask: Tensor, like: Tensor) -> Tensor | None:
+    """The same of a memory's mask (sources, keys): (sources, 1, 1, keys)."""
+    if bool(mask.all()):
+        return None
+    return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
+
+
+def attend_newest(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    beams: int,
+    scale: float,
+    seen: Tensor | None,
+    new: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Attention of one token in each row: (rows, heads * d_head).
+
+    q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: as `visible`
+    and `visible_memory` give it. new: the newest keys and values (rows, kv_heads * d_head), which
+    are written to the slots of `index` (beams,).
+    """
+    sources, kv_heads, _, d = keys.shape
+    if new is not None:
+        k, v, index = new
+        start = int(index[0])
+        stop = start + beams
+        keys[:, :, start:stop] = _by_source(k, sources, beams, d)
+        values[:, :, start:stop] = _by_source(v, sources, beams, d)
+        keys, values = keys[:, :, :stop], values[:, :, :stop]
+    question = _by_source(q, sources, beams, d)
+    mixed = F.scaled_dot_product_attention(
+        question, keys, values, attn_mask=seen, scale=scale,
+        enable_gqa=question.shape[1] != kv_heads,
+    )  # fmt: skip
+    return mixed.transpose(1, 2).reshape(q.shape[0], -1)
+
+
+def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
+    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    if branch is not None:
+        x = x.add_(branch) if keep_sum else x + branch
+    if isinstance(norm, LayerNorm):
+        return F.layer_norm(x, x.shape[-1:], norm.gain, norm.shift, norm.eps)
+    assert isinstance(norm, RMSNorm)
+    return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
+
+
+def feedforward(part: nn.Module, h: Tensor) -> Tensor:
+    """The layer that acts on each position alone."""
+    return part(h)
+
+
+def rotate_newest(x: Tensor, cos: Tensor, sin: Tensor, heads: int) -> None:
+    """Turn the pairs of the first `heads` heads of x (rows, heads * d_head and more), in place.
+    cos, sin: (rows, d_head / 2), float64."""
+    d = 2 * cos.shape[1]
+    turned = x[:, : heads * d].view(x.shape[0], heads, d // 2, 2)
+    even, odd = turned[..., 0].clone(), turned[..., 1].clone()
+    cos, sin = cos.to(x)[:, None], sin.to(x)[:, None]
+    turned[..., 0] = even * cos - odd * sin
+    turned[..., 1] = even * sin + odd * cos
+
+
+def top_and_normaliser(
+    logits: Tensor, width: int, end: int, never: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest `width` logits of each row, where they are, and log Σ exp of all: (rows, width),
+    (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is not chosen, but counts in the
+    sum."""
+    logits = logits.float()
+    normaliser = logits.logsumexp(dim=-1, keepdim=True)
+    is_end = torch.arange(logits.shape[1], device=logits.device) == end
+    values, places = logits.masked_fill(never[:, None] & is_end, -torch.inf).topk(width)
+    return values, places, normaliser
+
+
+def _by_source(x: Tensor, sources: int, beams: int, d: int) -> Tensor:
+    """(rows, heads * d) as (sources, heads, beams, d)."""
+    return x.view(sources, beams, -1, d).transpose(1, 2)

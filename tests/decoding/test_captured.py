@@ -1,0 +1,59 @@
+"""The search with fixed shapes finds what the plain search finds. Without a GPU its rounds run as
+they are; `tests/cuda` has them captured."""
+
+import pytest
+import torch
+from tests.invariants.cases import randomised, transformer
+
+from translucid.decoding.captured import CapturedSearch, Sources
+from translucid.decoding.generate import as_rows, find, room
+from translucid.decoding.search import Hypothesis, Search
+from translucid.models import ModelConfig
+
+EOS, PAD, BOS = 1, 0, 2
+LENGTHS = (5, 2, 4)
+
+MODELS: dict[str, ModelConfig] = {
+    **{
+        positions: transformer("encoder-decoder", positions=positions)
+        for positions in ("sinusoidal", "learned", "rotary", "alibi", "none")
+    },
+    "few key heads, post": transformer("encoder-decoder", kv_heads=2, placement="post"),
+    "window": transformer("encoder-decoder", positions="rotary", window=3),
+    "language model": transformer("decoder", positions="rotary", norm="rms"),
+}
+SEARCHES = {
+    "greedy": Search(beams=1),
+    "beams": Search(beams=4, best=3),
+    "no length": Search(beams=3, best=2, alpha=0.0),
+    "not short": Search(beams=3, shortest=3, longest=6),
+    "more beams than words": Search(beams=13, best=13, longest=3),
+}
+
+
+def words(texts: list[Hypothesis]) -> list[tuple[list[int], bool]]:
+    return [(each.tokens, each.finished) for each in texts]
+
+
+@pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("name", MODELS)
+def test_fixed_shapes_find_the_same(name: str, how: Search) -> None:
+    model = randomised(MODELS[name])
+    captured = CapturedSearch(model, eos=EOS, pad=PAD)
+    generator = torch.Generator().manual_seed(5)
+    for prefixes in ([[BOS]] * 3, [[BOS, 5], [BOS], [BOS, 3, 4]]):
+        sources = None
+        if model.config.shape == "encoder-decoder":
+            ids = torch.randint(3, 11, (3, max(LENGTHS)), generator=generator)
+            real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+            sources = Sources(ids, real)
+        plain = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
+
+        lengths = torch.tensor([len(p) for p in prefixes]) if sources is None else sources.lengths
+        least, most = how.limits(lengths, room(model, max(map(len, prefixes))))
+        fixed = captured(as_rows(prefixes, model), sources, least, most, how)
+        assert [words(texts) for texts in fixed] == [words(texts) for texts in plain]
+        for one, other in zip(fixed, plain, strict=True):
+            for mine, its in zip(one, other, strict=True):
+                assert mine.score == pytest.approx(its.score, abs=1e-5)
+                assert mine.gains == pytest.approx(its.gains, abs=1e-5)

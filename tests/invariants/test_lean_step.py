@@ -1,0 +1,53 @@
+"""A lean step = a step, for every model it fits."""
+
+import pytest
+import torch
+from tests.invariants.cases import CONFIGS, begin, close, model_of, random_ids, random_text
+
+from translucid.models.lean_step import LeanStep
+from translucid.models.transformer import TransformerConfig
+
+BEAMS = 3
+RAGGED = torch.tensor([[True] * 3, [False, True, True]])
+
+
+def fitting() -> list[str]:
+    return [
+        name
+        for name, config in CONFIGS.items()
+        if isinstance(config, TransformerConfig)
+        and config.shape != "encoder"
+        and config.norm in ("layer", "rms")
+        and config.positions != "alibi"
+        and config.window is None
+    ]
+
+
+def test_what_fits() -> None:
+    """So that what the next test shows is not shown of nothing."""
+    writers = [name for name, config in CONFIGS.items() if config.shape != "encoder"]
+    assert [name for name in writers if LeanStep.fits(model_of(name))] == fitting()
+    assert len(fitting()) > 30
+
+
+@pytest.mark.invariant("lean step = step")
+@pytest.mark.usefixtures("no_grad")
+@pytest.mark.parametrize("ragged", [False, True], ids=["", "ragged"])
+@pytest.mark.parametrize("beams", [1, BEAMS])
+@pytest.mark.parametrize("name", fitting())
+def test_lean_step(name: str, beams: int, ragged: bool) -> None:
+    model = model_of(name)
+    lean, dice = LeanStep(model), torch.Generator().manual_seed(4)
+    text = random_text(model, rows=2, length=3)
+    plain, quick = begin(model, text), begin(model, text)
+    for state in (plain, quick):
+        model.step(text.ids, state, RAGGED if ragged else None)
+        state.expand(beams)
+    for _ in range(4):
+        newest = random_ids(model, 2 * beams, 1, dice)
+        close(lean.step(newest, quick), model.step(newest, plain))
+        parents = torch.randint(beams, (2, beams), generator=dice)
+        for state in (plain, quick):
+            state.follow(parents)
+    assert quick.length == plain.length
+    close(lean.step(newest, quick), model.step(newest, plain))
