@@ -119,8 +119,12 @@ class Rotary(NoPositions):
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
     """Turn the pairs of x (batch, heads, length, d_head) by angles (batch, length, d_head / 2)."""
-    cos = angles.cos().to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
-    sin = angles.sin().to(x.dtype)[:, None]
+    return turn(x, angles.cos(), angles.sin())
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same by cosines and sines (batch, length, d_head / 2), for who has them at hand."""
+    cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
