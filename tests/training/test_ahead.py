@@ -15,6 +15,7 @@ from tests.training.test_runs import small
 
 from translucid.errors import InputError
 from translucid.tasks.base import Batch
+from translucid.training import ahead as ahead_module
 from translucid.training import sitting
 from translucid.training.ahead import Ahead, made_ahead
 from translucid.training.run import train_recipe
@@ -44,6 +45,16 @@ def test_plain_steps_get_their_batches_as_they_are() -> None:
     batches = numbered(3)
     with made_ahead(batches, captured=False) as given:
         assert given is batches
+    assert not threads()
+
+
+def test_captured_steps_get_theirs_from_a_thread_that_ends_with_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ahead_module, "pinned", as_it_is)  # only a GPU's driver can pin
+    with made_ahead(numbered(10**9), captured=True) as given:
+        assert [int(next(given).targets) for _ in range(20)] == list(range(20))
+        assert threads() == ["batches"]
     assert not threads()
 
 
