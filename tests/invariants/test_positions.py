@@ -7,6 +7,7 @@ import torch
 from tests.invariants.cases import close
 from torch import Tensor
 
+from translucid.models import TransformerConfig, build
 from translucid.parts.positions import Alibi, Learned, Rotary, Sinusoidal, make_positions, rotate
 
 pytestmark = pytest.mark.invariant("relative positions see distance alone")
@@ -72,3 +73,17 @@ def test_learned() -> None:
     torch.nn.init.normal_(scheme.table)
     x = drawn(2, 4, D_HEAD)
     close(scheme.add(x, PLACES) - x, torch.stack([scheme.table[row] for row in PLACES]))
+
+
+def test_rotary_sines_are_computed_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(
+        TransformerConfig(
+            shape="encoder-decoder", head="language", vocab=9, d_model=8, heads=2, layers=3,
+            positions="rotary",
+        )
+    )  # fmt: skip
+    calls = []
+    plain = torch.Tensor.cos
+    monkeypatch.setattr(torch.Tensor, "cos", lambda x: calls.append(x) or plain(x))
+    model(torch.ones(2, 4, dtype=torch.long), torch.ones(2, 3, dtype=torch.long))
+    assert len(calls) == 2  # of the encoder and of the decoder

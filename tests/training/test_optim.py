@@ -5,8 +5,10 @@ from typing import get_args
 
 import pytest
 import torch
+from torch import nn
 
 from translucid.models import TransformerConfig, build
+from translucid.training.muon import Muon
 from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
 
 
@@ -54,6 +56,29 @@ def test_every_optimizer_moves_every_parameter_and_lowers_the_loss(name: Optimiz
     assert losses[-1] < losses[0]
     for n, p in model.named_parameters():
         assert not torch.equal(p, before[n]), n
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS")
+def test_muon_in_batches_is_torchs_muon() -> None:
+    """To the bit, for matrices that are wide, tall, square and alone in their shape."""
+    torch.manual_seed(0)
+    shapes = [(8, 24), (24, 8), (8, 24), (8, 8), (24, 8), (5, 7)]
+    ours, theirs = ([nn.Parameter(torch.zeros(shape)) for shape in shapes] for _ in range(2))
+    settings = {"lr": 0.02, "weight_decay": 0.1}
+    muon = Muon(ours, **settings)
+    wanted = torch.optim.Muon(theirs, **settings, adjust_lr_fn="match_rms_adamw")
+    for p, q in zip(ours, theirs, strict=True):
+        p.data.normal_()
+        q.data.copy_(p)
+    for _ in range(4):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn_like(p)
+            q.grad = p.grad.clone()
+        muon.step()
+        wanted.step()
+    for p, q in zip(ours, theirs, strict=True):
+        assert torch.equal(p, q)
+        assert torch.equal(muon.state[p]["momentum_buffer"], wanted.state[q]["momentum_buffer"])
 
 
 def test_only_matrices_decay() -> None:

@@ -105,6 +105,19 @@ def test_a_stream_begins_where_another_stood() -> None:
     assert whole.place(40)["epoch"] > 2
 
 
+def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
+    """As that of a run that was told to go on with larger batches: the next epoch begins."""
+    from translucid.training.setting import set_up
+
+    setting = set_up(small("classify", "gru", batch_tokens=60), lambda _: None)
+    items = setting.items[:23]
+    stream = Stream(setting.task, items, setting.recipe, batches=130, epoch=1, index=99)
+    wanted = Stream(setting.task, items, setting.recipe, batches=130, epoch=2, index=0)
+    for taken in range(131, 145):
+        assert torch.equal(next(stream).inputs["ids"], next(wanted).inputs["ids"])
+        assert stream.place(taken) == wanted.place(taken)
+
+
 def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     before = folders.digests(tmp_path / "run" / "best")

@@ -141,8 +141,8 @@ def test_the_average_is_swapped_in_and_out() -> None:
     with torch.no_grad():
         for p in model.parameters():
             p.add_(1.0)
-    average.update(model)
-    with average.swapped_in(model):
+    average.update()
+    with average.swapped_in():
         for name, p in model.named_parameters():
             assert ((own[name] < p) & (p < own[name] + 1)).all()
     for name, p in model.named_parameters():

@@ -5,7 +5,7 @@ Masks are boolean and broadcast to (batch, heads, queries, keys); True means "ma
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from translucid.errors import ConfigError
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
-from translucid.parts.positions import rotate
+from translucid.parts.positions import turn
 from translucid.trace import NO_TRACE, NoTrace
 
 # Whoever looks at one of these sees the computation by hand; else a fused kernel runs.
@@ -41,6 +41,12 @@ class Layout:
     blind: bool = True  # a query may be there that sees nothing
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
     angles: Tensor | None = None  # (batch, queries, d_head / 2)
+    # Of the angles, once for all layers: cosines and sines.
+    turns: tuple[Tensor, Tensor] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.angles is not None:
+            object.__setattr__(self, "turns", (self.angles.cos(), self.angles.sin()))
 
 
 def attend(
@@ -176,9 +182,10 @@ class SelfAttention(MultiHead):
         q = trace("query", self._heads(query, self.heads))
         k = trace("key", self._heads(key, self.kv_heads))
         v = trace("value", self._heads(value, self.kv_heads))
-        if layout.angles is not None:
-            q = trace("rotated_query", rotate(q, layout.angles))
-            k = trace("rotated_key", rotate(k, layout.angles))
+        if layout.turns is not None:
+            cos, sin = (each.to(q.dtype) for each in layout.turns)
+            q = trace("rotated_query", turn(q, cos, sin))
+            k = trace("rotated_key", turn(k, cos, sin))
         if cache is not None:
             assert slots is not None, "a cache needs to know where to write"
             k, v = cache.append(k, v, slots)

@@ -57,13 +57,15 @@ class Sinusoidal(NoPositions):
                 f"try {d_model + 1}"
             )
         self.d_model, self.base = d_model, base
-        self._farthest = -1  # that was ever asked for
+        self._farthest = 63  # that a table holds
         self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # computed once
+        self._former: list[Tensor] = []  # a captured graph may still read them
 
     def check(self, farthest: int) -> None:
         """Every position can be told."""
         if farthest > self._farthest:
-            self._farthest = farthest
+            self._farthest = max(farthest, 2 * self._farthest)
+            self._former += self._tables.values()
             self._tables.clear()
 
     def encode(self, positions: Tensor) -> Tensor:
@@ -140,8 +142,12 @@ class Rotary(NoPositions):
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
     """Turn the pairs of x (batch, heads, length, d_head) by angles (batch, length, d_head / 2)."""
-    cos = angles.cos().to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
-    sin = angles.sin().to(x.dtype)[:, None]
+    return turn(x, angles.cos(), angles.sin())
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same by cosines and sines (batch, length, d_head / 2), for who has them at hand."""
+    cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 

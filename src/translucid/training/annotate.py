@@ -67,10 +67,14 @@ def explain(field: FieldInfo) -> str:
 def choices(annotation: object) -> list[str]:
     """The words of a Literal, or of a union of them."""
     if get_origin(annotation) is Literal:
-        return [str(word) for word in get_args(annotation)]
+        return [_word(choice) for choice in get_args(annotation)]
     if get_origin(annotation) in (Union, UnionType):
         return [word for part in get_args(annotation) for word in choices(part)]
     return []
+
+
+def _word(choice: object) -> str:
+    return str(choice).lower() if isinstance(choice, bool) else str(choice)  # as TOML writes it
 
 
 def schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class Average:
@@ -13,28 +13,28 @@ class Average:
     def __init__(self, model: nn.Module, memory: float) -> None:
         self.memory, self.steps = memory, 0
         self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        # Two lists in the same order; to gather them anew would take as long as to average.
+        self._means = list(self.weights.values())
+        self._own: list[Tensor] = list(model.parameters())
 
     @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
+    def update(self) -> None:
         self.steps += 1
         memory = min(self.memory, self.steps / (self.steps + 10))  # a young mean forgets its start
-        means, weights = zip(
-            *((self.weights[name], p) for name, p in model.named_parameters()), strict=True
-        )
-        torch._foreach_lerp_(means, weights, 1 - memory)
+        torch._foreach_lerp_(self._means, self._own, 1 - memory)
 
     @contextmanager
-    def swapped_in(self, model: nn.Module) -> Iterator[None]:
+    def swapped_in(self) -> Iterator[None]:
         """Within the block the model has the mean weights; afterwards its own."""
-        self._swap(model)
+        self._swap()
         try:
             yield
         finally:
-            self._swap(model)
+            self._swap()
 
     @torch.no_grad()
-    def _swap(self, model: nn.Module) -> None:
-        for name, p in model.named_parameters():
-            kept = p.clone()
-            p.copy_(self.weights[name])
-            self.weights[name] = kept.detach()
+    def _swap(self) -> None:
+        for mean, own in zip(self._means, self._own, strict=True):
+            kept = own.clone()
+            own.copy_(mean)
+            mean.copy_(kept)

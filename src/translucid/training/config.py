@@ -25,6 +25,9 @@ class TrainingConfig(Config):
         "float32", "of the products; weights stay float32"
     )
     compile: bool = key(False, "fuse the model's kernels with torch.compile before training")
+    capture: Literal["auto", True, False] = key(
+        "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
+    )
     ema: float | None = key(None, "average the weights with this memory, such as 0.999", gt=0, lt=1)
     evaluate_every: int = key(500, "steps between two looks at the validation data", gt=0)
     save_every: int | None = key(

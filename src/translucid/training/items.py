@@ -10,6 +10,7 @@ from translucid.tasks.base import Batch, Task, sizes_of
 from translucid.tasks.language import Language
 from translucid.training.processes import ALONE, Processes
 from translucid.training.recipe import DataConfig, Recipe
+from translucid.training.shapes import few, in_few_shapes
 
 
 def training_items(
@@ -55,13 +56,17 @@ def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch
     """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
     training = recipe.training
     sizes = sizes_of(task, items)
+    tokens = int(sizes.sum())
+    if training.capture is True:
+        sizes = few(sizes, int(sizes.max()))
     largest = int(sizes.sum(axis=1).max())
     if largest > training.batch_tokens:
         raise ConfigError(
             f"training.batch_tokens = {training.batch_tokens}: an example has {largest:,} tokens; "
             "raise it, or lower data.max_length"
         )
-    return plan_batches(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
+    plan = plan_batches(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
+    return replace(plan, tokens=tokens)
 
 
 class Stream:
@@ -76,19 +81,30 @@ class Stream:
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
-        self._plan = epoch_plan(task, items, recipe, epoch)
+        self._longest = int(sizes_of(task, items).max())
+        self._begin_epoch()
 
     def __iter__(self) -> "Stream":
         return self
 
+    def _begin_epoch(self) -> None:
+        self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
+        # Known from now on, so that `place` does not depend on how far ahead a thread has read.
+        # A run that goes on with larger batches may stand behind the last one of its epoch.
+        taken = max(len(self._plan.batches), self._index)
+        self._starts[self._epoch + 1] = self._starts[self._epoch] + taken
+
     def __next__(self) -> Batch:
-        if self._index == len(self._plan.batches):
-            self._starts[self._epoch + 1] = self._starts[self._epoch] + self._index
+        if self._index >= len(self._plan.batches):
             self._epoch, self._index = self._epoch + 1, 0
-            self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
+            self._begin_epoch()
         chosen = self._plan.batches[self._index]
         self._index += 1
-        return self._share([self._items[i] for i in chosen])
+        batch = self._share([self._items[i] for i in chosen])
+        training = self._recipe.training
+        if training.capture is not True:
+            return batch
+        return in_few_shapes(batch, training.batch_tokens, self._longest)
 
     def _share(self, items: Sequence[Any]) -> Batch:
         """This process's rows of a batch; its count is that of all rows."""
@@ -101,5 +117,6 @@ class Stream:
 
     def place(self, batches: int) -> dict[str, int]:
         """Where the stream stood after so many batches; a new stream can begin there."""
-        epoch = max(e for e, start in self._starts.items() if start <= batches)
+        starts = self._starts.copy()  # a thread that reads ahead may add to it
+        epoch = max(e for e, start in starts.items() if start <= batches)
         return {"batches": batches, "epoch": epoch, "index": batches - self._starts[epoch]}

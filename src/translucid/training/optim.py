@@ -6,6 +6,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from translucid.training.muon import Muon
+
 OptimizerName = Literal["adamw", "adam", "sgd", "muon"]
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"]
 
@@ -39,11 +41,11 @@ def make_optimizer(
         case "sgd":
             return [torch.optim.SGD(groups, lr=learning_rate, momentum=momentum)]
         case "muon":
-            muon = torch.optim.Muon(
-                matrices, lr=learning_rate, weight_decay=weight_decay,
-                adjust_lr_fn="match_rms_adamw",  # so that one learning rate serves both
-            )  # fmt: skip
-            return [muon, torch.optim.AdamW(rest, lr=learning_rate, betas=betas, weight_decay=0.0)]
+            muon = Muon(matrices, lr=learning_rate, weight_decay=weight_decay)
+            others = torch.optim.AdamW(
+                rest, lr=learning_rate, betas=betas, weight_decay=0.0, fused=fused
+            )
+            return [muon, others]
 
 
 def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -15,7 +15,7 @@ from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.language import Language
-from translucid.training import sizing
+from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
 from translucid.training.examples import Examples, load_examples, texts_of
@@ -80,7 +80,10 @@ def set_up(
     )
     valid = valid if held_rows is None else held_rows
     torch.manual_seed(recipe.training.seed)
-    network = build(recipe.model_config_for(sizes=known.sizes))
+    config = recipe.model_config_for(sizes=known.sizes)
+    training = capture.decide(recipe.training, config, device, say)
+    recipe = recipe.model_copy(update={"training": training})
+    network = build(config)
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)
     if isinstance(network, MLP) and network.standardise is not None:

@@ -13,6 +13,7 @@ from translucid.errors import InputError, Interrupted
 from translucid.models import Network
 from translucid.tasks.base import Score
 from translucid.training import bundle, told
+from translucid.training.ahead import made_ahead
 from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoint, Checkpoints
 from translucid.training.folders import sweep, write_text
@@ -83,10 +84,11 @@ class Sitting:
             self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
         )
         try:
-            with _kernels(training.deterministic):
-                ending = train(
-                    self.state, setting.task, self.stream, setting.valid, training, watchers
-                )
+            with (
+                _kernels(training.deterministic),
+                made_ahead(self.stream, captured=training.capture is True) as batches,
+            ):
+                ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
         if ending == "interrupted":

@@ -123,7 +123,7 @@ class State:
     def readable(self) -> Iterator[nn.Module]:
         """The network to evaluate and keep: the average if there is one, and whole."""
         if self._whole is None:
-            with self.average.swapped_in(self.network) if self.average else nullcontext():
+            with self.average.swapped_in() if self.average else nullcontext():
                 yield self.network
             return
         means = self.average.weights if self.average is not None else {}

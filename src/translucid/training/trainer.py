@@ -1,9 +1,9 @@
 """The training loop: one function, top to bottom, no callbacks that change what it computes."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ from torch import nn
 
 from translucid.errors import TrainingError
 from translucid.tasks.base import Batch, Score, Task
+from translucid.training.capture import Captured
 from translucid.training.compiled import Compiled
 from translucid.training.config import TrainingConfig
+from translucid.training.gradients import Gradients
 from translucid.training.optim import rate
 from translucid.training.processes import whole
 from translucid.training.state import State
@@ -62,7 +64,7 @@ def train(
     """Train in place, from where the state is. `evaluated` is told when to keep the model, `save`
     when to keep the state."""
     model, device, processes = state.network, state.device, state.processes
-    called = Compiled(model, watchers.say) if config.compile else state.called
+    gradients, parameters = _gradients(state, task, config, watchers), list(model.parameters())
     marked = time.monotonic()
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
@@ -75,31 +77,27 @@ def train(
                 group["lr"] = config.learning_rate * share
 
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
-        micro = [next(batches).to(device) for _ in range(config.accumulate)]
+        micro = [next(batches) for _ in range(config.accumulate)]
         targets = sum(batch.count for batch in micro)
+        each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        gradients.prepare(micro)
         seed_step(config.seed, state.step, processes.rank)
         step_loss = torch.zeros((), device=device)
         for place, batch in enumerate(micro, start=1):
-            with processes.syncing(called, place == len(micro)):
-                with _precision(config, device):
-                    loss = task.loss(called, batch)
-                loss = loss * 0 if batch.idle else loss
-                # Processes average their gradients; the sum is wanted.
-                (loss * (processes.count / max(targets, 1))).backward()
-            step_loss += loss.detach()
+            step_loss += gradients.add(batch, each, last=place == len(micro))
 
-        norm = whole(nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm))
-        if torch.isfinite(norm):
+        # The one number of a step that the CPU waits for, once all of its work is launched.
+        norm = float(whole(nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
+        if math.isfinite(norm):
             for optimizer in state.optimizers:
                 optimizer.step()
             if state.average is not None:
-                state.average.update(model)
+                state.average.update()
             state.loss_sum += processes.sum(step_loss).float()
             state.target_sum += targets
         else:
-            _leave_out(state, float(norm), micro, config, watchers)
-        for optimizer in state.optimizers:
-            optimizer.zero_grad(set_to_none=True)
+            _leave_out(state, norm, micro, config, watchers)
+        gradients.clear(state.optimizers)
         state.step += 1
         state.batches += config.accumulate
 
@@ -113,7 +111,7 @@ def train(
                 Progress(
                     step=state.step,
                     loss=float(state.loss_sum) / max(state.target_sum, 1),
-                    norm=float(norm),
+                    norm=norm,
                     learning_rate=config.learning_rate * share,
                     targets=state.target_sum,
                     targets_per_second=speed,
@@ -140,6 +138,15 @@ def train(
         if interrupted and not state.finished:
             return "interrupted"
     return "finished"
+
+
+def _gradients(
+    state: State, task: Task[Any, Any], config: TrainingConfig, watchers: Watchers
+) -> Gradients:
+    if config.capture is True:
+        return Captured(state.network, task, config, state.device)
+    called = Compiled(state.network, watchers.say) if config.compile else state.called
+    return Gradients(called, task, config, state.device, state.processes)
 
 
 def seed_step(seed: int, step: int, process: int = 0) -> None:
@@ -171,12 +178,6 @@ def peak_memory(device: torch.device) -> int | None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
-def _precision(config: TrainingConfig, device: torch.device) -> Any:
-    if config.precision == "float32":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def _not_finite(step: int, norm: float, micro: Sequence[Batch]) -> str:

@@ -1,0 +1,74 @@
+"""Batches made by a second thread while a GPU works on those before."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from translucid.tasks.base import Batch
+
+AHEAD = 8  # batches at most that wait to be taken
+
+
+@contextmanager
+def made_ahead(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator[Batch]]:
+    """The same batches in the same order, for captured steps, during which Python has time. Where
+    it launches every kernel itself, a second thread only takes its turns away: steps of a small
+    Transformer took 8 % longer. Those get their batches as they are."""
+    if not captured:
+        yield batches
+        return
+    ahead = Ahead(batches, pinned)
+    try:
+        yield ahead
+    finally:
+        ahead.close()
+
+
+def pinned(batch: Batch) -> Batch:
+    """In memory that a GPU can read while the CPU goes on."""
+    inputs = {name: tensor.pin_memory() for name, tensor in batch.inputs.items()}
+    return replace(batch, inputs=inputs, targets=batch.targets.pin_memory())
+
+
+class Ahead:
+    """An iterator that is a few items ahead. What the thread meets is raised where its item would
+    have been taken; `close` ends the thread."""
+
+    def __init__(
+        self, batches: Iterator[Batch], finish: Callable[[Batch], Batch], size: int = AHEAD
+    ) -> None:
+        self._batches, self._finish = batches, finish
+        self._made: queue.Queue[Batch | BaseException] = queue.Queue(size)
+        self._closing = threading.Event()
+        # A daemon: a process that is told to leave at once does not wait for a batch.
+        self._thread = threading.Thread(target=self._make, name="batches", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        try:
+            for batch in self._batches:
+                self._made.put(self._finish(batch))
+                if self._closing.is_set():
+                    return
+            self._made.put(StopIteration())
+        except BaseException as error:  # also what is no Exception: nobody else would hear of it
+            self._made.put(error)
+
+    def __iter__(self) -> "Ahead":
+        return self
+
+    def __next__(self) -> Batch:
+        made = self._made.get()
+        if isinstance(made, BaseException):
+            self._made.put(made)  # whoever asks again hears the same
+            raise made
+        return made
+
+    def close(self) -> None:
+        self._closing.set()
+        while self._thread.is_alive():
+            while not self._made.empty():  # it may wait for room
+                self._made.get_nowait()
+            self._thread.join(0.01)

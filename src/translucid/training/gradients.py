@@ -1,0 +1,49 @@
+"""From a batch to its gradients: forward and backward, launched as Python goes along."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translucid.tasks.base import Batch, Task
+from translucid.training.config import TrainingConfig
+from translucid.training.processes import Processes
+
+
+class Gradients:
+    """Adds up the gradients of the batches of a step, in the parameters."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Any, Any],
+        config: TrainingConfig,
+        device: torch.device,
+        processes: Processes,
+    ) -> None:
+        self.model, self.task, self.device = model, task, device
+        self._processes = processes
+        self._half = config.precision == "bfloat16"
+
+    def prepare(self, micro: Sequence[Batch]) -> None:
+        """Do what must be done before the random draws of a step begin: nothing."""
+
+    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+        """Add the gradient of share times the loss; returns the loss. Gradients are exchanged
+        between processes after the last batch of a step."""
+        with self._processes.syncing(self.model, last):
+            return self._pass(batch.to(self.device), share)
+
+    def _pass(self, batch: Batch, share: float | Tensor) -> Tensor:
+        with torch.autocast(self.device.type, torch.bfloat16) if self._half else nullcontext():
+            loss = self.task.loss(self.model, batch)
+        loss = loss * 0 if batch.idle else loss
+        (loss * share).backward()
+        return loss.detach()
+
+    def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        """Forget the gradients of a step."""
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
