@@ -7,6 +7,9 @@ All have models of the same sizes, the same sources, beams and numbers of tokens
 each of them runs once, so that what else the machine does meets all alike; what counts is the
 best round of each. A target stands beside each workload: so many times as fast as another, or so
 many tokens of the best translations in a second. Needs the packages of the extra `bench`.
+
+On a busy machine, keep it to one processor (`taskset -c 0 python bench/decode.py ...`): then time
+is counted that the processor spent on it, not on others.
 """
 
 import argparse
@@ -120,11 +123,13 @@ def line_up(work: Workload) -> tuple[dict[str, Run], dict[str, str]]:
 
 
 def clocked(run: Run, work: Workload) -> float:
+    alone = work.device == "cpu" and THREADS == 1
+    now = time.process_time if alone else time.perf_counter
     settle(work)
-    began = time.perf_counter()
+    began = now()
     run()
     settle(work)
-    return time.perf_counter() - began
+    return now() - began
 
 
 def settle(work: Workload) -> None:

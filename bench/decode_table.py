@@ -21,7 +21,10 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
 
 def heading(result: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {v}" for name, v in result["packages"].items() if v != "none")
-    threads = f", {result['threads']} threads" if result["where"] == "cpu" else ""
+    threads = ""
+    if result["where"] == "cpu":
+        one = result["threads"] == 1
+        threads = ", 1 thread, processor time" if one else f", {result['threads']} threads"
     loads = [race["load"] for race in result["races"]]
     load = f", load {min(loads)} to {max(loads)}" if loads and result["where"] == "cpu" else ""
     return (
