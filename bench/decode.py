@@ -152,16 +152,26 @@ def measure_memory(work: Workload) -> dict[str, Any]:
     return {"name": work.name, "work": asdict(work), "held": held, "caches": caches, "most": 1.2}
 
 
-def measured(where: str, rounds: int, only: str) -> dict[str, Any]:
+def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, Any]:
+    """All races; `out` has those that are over, should the rest not come to an end."""
     if where == "cpu":
         torch.set_num_threads(THREADS)
     chosen = [race for race in races(where) if only in race.work.name]
     result = {"where": where, "when": date.today().isoformat(), "rounds": rounds} | machine(where)
-    result["races"] = [measure(race, rounds) for race in chosen]
+    result["races"] = []
+    for race in chosen:
+        result["races"].append(measure(race, rounds))
+        write(out, result)
     long = translation(64, 8, tokens=512)
     if where == "gpu" and only in long.name:
         result["memory"] = measure_memory(long)
+        write(out, result)
     return result
+
+
+def write(out: Path | None, result: dict[str, Any]) -> None:
+    if out is not None:
+        out.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def machine(where: str) -> dict[str, Any]:
@@ -196,9 +206,7 @@ def main() -> None:
         parser.error("give --where cpu or gpu, or --table with files")
     results = [json.loads(file.read_text()) for file in options.files]
     if options.where:
-        results.append(measured(options.where, options.rounds, options.only))
-        if options.out:
-            options.out.write_text(json.dumps(results[-1], indent=2) + "\n")
+        results.append(measured(options.where, options.rounds, options.only, options.out))
     if options.table:
         write_table(options.table, results)
     for line in missed(results):
