@@ -1,0 +1,217 @@
+"""How fast text is written, ours beside transformers and ctranslate2, in one run.
+
+    python bench/decode.py --where cpu --rounds 5 --out cpu.json [--only "int8 batch 32"]
+    python bench/decode.py --table docs/speed.md cpu.json gpu.json
+
+All have models of the same sizes, the same sources, beams and numbers of tokens. In every round
+each of them runs once, so that what else the machine does meets all alike; what counts is the
+best round of each. A target stands beside each workload: so many times as fast as another, or so
+many tokens of the best translations in a second. Needs the packages of the extra `bench`.
+
+On a busy machine, keep it to one processor (`taskset -c 0 python bench/decode.py ...`): then time
+is counted that the processor spent on it, not on others.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from decode_table import missed, write_table
+from peers import CONTESTANTS, THREADS, CannotYet, Run, Workload, ours
+
+
+@dataclass(frozen=True)
+class Race:
+    """A workload, and how fast it should be."""
+
+    work: Workload
+    times: dict[str, float]  # at least so many times as fast as these
+    rate: float | None = None  # tokens per second
+
+
+def races(where: str) -> list[Race]:
+    return cpu_races() if where == "cpu" else gpu_races()
+
+
+def cpu_races() -> list[Race]:
+    found = []
+    for precision in ("float32", "int8"):
+        for batch in (1, 32):
+            for beams in (1, 4):
+                work = Workload(
+                    task="translate", precision=precision, device="cpu", batch=batch, beams=beams,
+                    given=24, tokens=32, vocab=8_000, d_model=512, layers=6, heads=8, d_ff=2048,
+                )  # fmt: skip
+                if precision == "float32":
+                    times = {"transformers": 2.0, "ctranslate2": 1.0}
+                else:
+                    times = {"ctranslate2": 1.0 if batch == 1 else 0.7}
+                found.append(Race(work, times))
+    return found
+
+
+def gpu_races() -> list[Race]:
+    return [
+        Race(translation(1, 1), {}, 2_000),
+        Race(translation(64, 4), {}, 80_000),
+        Race(translation(512, 4), {}, 150_000),
+        Race(language(1), {}, 2_500),
+        Race(language(64), {}, 100_000),
+    ]
+
+
+def translation(batch: int, beams: int, tokens: int = 64) -> Workload:
+    return Workload(
+        task="translate", precision="bf16", device="cuda", batch=batch, beams=beams, given=32,
+        tokens=tokens, vocab=32_000, d_model=512, layers=6, heads=8, d_ff=2048,
+    )  # fmt: skip
+
+
+def language(batch: int) -> Workload:
+    """GPT-2, the smallest."""
+    return Workload(
+        task="write", precision="bf16", device="cuda", batch=batch, beams=1, given=8, tokens=128,
+        vocab=50_257, d_model=768, layers=12, heads=12, d_ff=3072,
+    )  # fmt: skip
+
+
+# Measuring
+
+
+def measure(race: Race, rounds: int) -> dict[str, Any]:
+    """Seconds of every contestant in every round, the first, which warms up, left out."""
+    work = race.work
+    runs, cannot = line_up(work)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    load = os.getloadavg()[0]
+    for turn in range(rounds):
+        order = list(runs) if turn % 2 == 0 else list(runs)[::-1]
+        for name in order:
+            seconds[name].append(clocked(runs[name], work))
+    rates = {name: work.batch * work.tokens / min(took) for name, took in seconds.items()}
+    shown = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
+    print(f"{work.name}: {shown} tokens/s", flush=True)
+    return {
+        "name": work.name, "work": asdict(work), "times": race.times, "rate": race.rate,
+        "load": round(load, 2), "seconds": seconds, "tokens_per_s": rates, "cannot": cannot,
+    }  # fmt: skip
+
+
+def line_up(work: Workload) -> tuple[dict[str, Run], dict[str, str]]:
+    """Who runs, each having run once, and why the others do not."""
+    runs, cannot = {}, {}
+    for name, make in CONTESTANTS.items():
+        try:
+            run = make(work)
+            found = run()
+        except CannotYet as error:
+            cannot[name] = str(error)
+            continue
+        lengths = [len(row) for row in found]
+        assert lengths == [work.tokens] * work.batch, f"{name} wrote {lengths} tokens"
+        runs[name] = run
+    return runs, cannot
+
+
+def clocked(run: Run, work: Workload) -> float:
+    alone = work.device == "cpu" and THREADS == 1
+    now = time.process_time if alone else time.perf_counter
+    settle(work)
+    began = now()
+    run()
+    settle(work)
+    return now() - began
+
+
+def settle(work: Workload) -> None:
+    """Nothing of an earlier run is still under way."""
+    if work.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def measure_memory(work: Workload) -> dict[str, Any]:
+    """The most that ours holds beyond its weights, beside the size of the caches."""
+    run = ours(work)
+    settle(work)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    settle(work)
+    held, caches = torch.cuda.max_memory_allocated() - before, work.cache_bytes()
+    print(f"{work.name}: {held / caches:.2f} of the caches' {caches / 1e6:,.0f} MB", flush=True)
+    return {"name": work.name, "work": asdict(work), "held": held, "caches": caches, "most": 1.2}
+
+
+def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, Any]:
+    """All races; `out` has those that are over, should the rest not come to an end."""
+    if where == "cpu":
+        torch.set_num_threads(THREADS)
+    chosen = [race for race in races(where) if only in race.work.name]
+    result = {"where": where, "when": date.today().isoformat(), "rounds": rounds} | machine(where)
+    result["races"] = []
+    for race in chosen:
+        result["races"].append(measure(race, rounds))
+        write(out, result)
+    long = translation(64, 8, tokens=512)
+    if where == "gpu" and only in long.name:
+        result["memory"] = measure_memory(long)
+        write(out, result)
+    return result
+
+
+def write(out: Path | None, result: dict[str, Any]) -> None:
+    if out is not None:
+        out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def machine(where: str) -> dict[str, Any]:
+    device = torch.cuda.get_device_name() if where == "gpu" else processor()
+    packages = {}
+    for name in ("torch", "transformers", "ctranslate2"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "none"
+    return {"device": device, "threads": THREADS, "packages": packages}
+
+
+def processor() -> str:
+    """As Linux names it; an ARM processor has no name there, only its features."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="with --table: what --out wrote")
+    parser.add_argument("--where", choices=["cpu", "gpu"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="workloads whose name has this in it")
+    parser.add_argument("--out", type=Path, help="a JSON file to write")
+    parser.add_argument("--table", type=Path, help="the page whose table to write")
+    options = parser.parse_args()
+    if not options.where and not options.files:
+        parser.error("give --where cpu or gpu, or --table with files")
+    results = [json.loads(file.read_text()) for file in options.files]
+    if options.where:
+        results.append(measured(options.where, options.rounds, options.only, options.out))
+    if options.table:
+        write_table(options.table, results)
+    for line in missed(results):
+        print(f"missed: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

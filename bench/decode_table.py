@@ -1,0 +1,78 @@
+"""What decode.py measured, as tables in a page, and where a target was missed."""
+
+from pathlib import Path
+from typing import Any
+
+START, END = "<!-- measured by bench/decode.py -->", "<!-- end of what was measured -->"
+NAMES = ("ours", "transformers", "ctranslate2")
+
+
+def write_table(page: Path, results: list[dict[str, Any]]) -> None:
+    """Replace what stands between the two marks, or add both at the end."""
+    text = page.read_text() if page.exists() else "# Speed\n"
+    if START not in text:
+        text = f"{text.rstrip()}\n\n{START}\n{END}\n"
+    head, rest = text.split(START)
+    tail = rest.split(END)[1]
+    parts = [part for result in results for part in (heading(result), table(result))]
+    parts += [memory_line(result["memory"]) for result in results if "memory" in result]
+    page.write_text(head + "\n\n".join([START, *parts, END]) + tail)
+
+
+def heading(result: dict[str, Any]) -> str:
+    packages = ", ".join(f"{name} {v}" for name, v in result["packages"].items() if v != "none")
+    threads = ""
+    if result["where"] == "cpu":
+        one = result["threads"] == 1
+        threads = ", 1 thread, processor time" if one else f", {result['threads']} threads"
+    loads = [race["load"] for race in result["races"]]
+    load = f", load {min(loads)} to {max(loads)}" if loads and result["where"] == "cpu" else ""
+    return (
+        f"**{result['device']}**{threads}, {packages}; best of {result['rounds']} rounds, "
+        f"{result['when']}{load}. Tokens per second:"
+    )
+
+
+def table(result: dict[str, Any]) -> str:
+    names = [n for n in NAMES if any(n in race["tokens_per_s"] for race in result["races"])]
+    rows = [["workload", *names, "ours is", "wanted"], ["---", *["--:"] * len(names), "---", "---"]]
+    for race in result["races"]:
+        rates = [race["tokens_per_s"].get(name) for name in names]
+        shown = ["—" if rate is None else f"{rate:,.0f}" for rate in rates]
+        rows.append([race["name"], *shown, achieved(race), wanted(race)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def achieved(race: dict[str, Any]) -> str:
+    rates = dict(race["tokens_per_s"])
+    mine = rates.pop("ours", None)
+    if mine is None:
+        return "—"
+    return ", ".join(f"{mine / rate:.2f} × {name}" for name, rate in rates.items()) or "—"
+
+
+def wanted(race: dict[str, Any]) -> str:
+    parts = [f"{times:g} × {name}" for name, times in race["times"].items()]
+    return ", ".join(parts + ([f"{race['rate']:,.0f}"] if race["rate"] else []))
+
+
+def memory_line(memory: dict[str, Any]) -> str:
+    return (
+        f"Memory, {memory['name']}: {memory['held'] / 1e9:.2f} GB beside the weights, "
+        f"{memory['held'] / memory['caches']:.2f} times the caches' "
+        f"{memory['caches'] / 1e9:.2f} GB (at most {memory['most']:g} wanted)."
+    )
+
+
+def missed(results: list[dict[str, Any]]) -> list[str]:
+    """Where a target was not reached."""
+    found = []
+    for race in (race for result in results for race in result["races"]):
+        rates = race["tokens_per_s"]
+        mine = rates.get("ours", 0.0)
+        goals = [times * rates[name] for name, times in race["times"].items() if name in rates]
+        goals += [race["rate"]] if race["rate"] else []
+        if any(mine < goal for goal in goals):
+            found.append(f"{race['name']}: {mine:,.0f}, wanted {max(goals):,.0f} tokens/s")
+    memories = [result["memory"] for result in results if "memory" in result]
+    return found + [memory_line(m) for m in memories if m["held"] > m["most"] * m["caches"]]
