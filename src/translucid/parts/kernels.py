@@ -184,12 +184,15 @@ def _top(
         total = total * tl.exp(high - higher) + tl.sum(tl.exp(x - higher), axis=0)
         high = higher
         x = tl.where((n == end) & without_end, -float("inf"), x)
-        for _ in tl.static_range(K):
-            value, place = tl.max(x, axis=0), tl.argmax(x, axis=0)
-            taken = (kept_at == tl.argmin(best, axis=0)) & (best < value)
+        # Few blocks hold one of the best: the others are left after one look.
+        value = tl.max(x, axis=0)
+        while value > tl.min(best, axis=0):
+            place = tl.argmax(x, axis=0)
+            taken = kept_at == tl.argmin(best, axis=0)
             best = tl.where(taken, value, best)
             where = tl.where(taken, start + place, where)
             x = tl.where(n == start + place, -float("inf"), x)
+            value = tl.max(x, axis=0)
     tl.store(values + row * K + kept_at, best, kept_at < K)
     tl.store(places + row * K + kept_at, where.to(tl.int64), kept_at < K)
     tl.store(normaliser + row, high + tl.log(total))
