@@ -137,13 +137,37 @@ class Rounds:
 
     def round(self) -> None:
         """One token more; nothing here waits for the GPU."""
-        how, beams = self.shape.how, self.shape.how.beams
+        beams = self.shape.how.beams
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
         early = (self.number < self.given.least).repeat_interleave(beams)  # too soon for an end
-        best, tokens, normaliser = self.kernels.top_and_normaliser(
-            logits, min(beams, logits.shape[1]), self.eos, early
+        best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), self.eos, early)
+        if self.lean is not None:
+            self._select_by_kernel(best)
+        else:
+            self._select(*best)
+        self.number += 1
+
+    def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
+        """The same as `_select`."""
+        from translucid.decoding.search_kernel import select_and_follow
+
+        assert self.state.timeline is not None
+        select_and_follow(
+            best,
+            (self.scores, self.lengths, self.finished, self.done, self.given.most, self.number),
+            (self.tokens, self.parents, self.gains),
+            self.newest,
+            self.state.timeline,
+            eos=self.eos,
+            pad=self.pad,
+            wanted=self.shape.how.best,
+            alpha=self.shape.how.alpha,
         )
+
+    def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
+        """Choose among the best of each beam, write down, see who is settled, follow."""
+        how, beams = self.shape.how, self.shape.how.beams
         gains = (best - normaliser).unflatten(0, (-1, beams))
         live = ~(self.finished | self.done[:, None])
         chosen = choose(self.scores, live, gains, tokens.unflatten(0, (-1, beams)), pad=self.pad)
@@ -154,10 +178,9 @@ class Rounds:
         self.scores.copy_(chosen.scores)
         self.lengths.copy_(self.lengths.gather(1, chosen.parents) + live)
         self.finished |= live & (chosen.tokens == self.eos) & (chosen.scores > -torch.inf)
-        self.number += 1
         compared = Beams(self.tokens, self.gains, self.scores, self.lengths, self.finished)
         self.done |= settled(compared, self.given.most, best=how.best, alpha=how.alpha)
-        self.done |= self.number >= self.given.most
+        self.done |= self.number + 1 >= self.given.most
         if beams > 1:
             self.state.follow(chosen.parents)
         self.newest.copy_(chosen.tokens.reshape(-1, 1))
