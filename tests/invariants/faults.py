@@ -321,6 +321,20 @@ FAULTS = (
         "self.table(letters)",
         "padding::batched",
     ),
+    Fault(
+        "parts/votes.py",
+        "padding votes",
+        "weight = counted[..., None].to(words.dtype)",
+        "weight = torch.ones_like(words)",
+        "padding::batched",
+    ),
+    Fault(
+        "parts/votes.py",
+        "padding is a neighbour",
+        "last = nn.functional.pad(last, (1, -1), value=-1)",
+        "last = torch.where(places > 0, places - 1, -1)",
+        "padding::padded",
+    ),
     # states
     Fault(
         CACHE,
