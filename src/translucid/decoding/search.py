@@ -133,7 +133,7 @@ def search(
         checks.append(rules.repetition(how.repetition))
     found: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
     numbers = torch.arange(prefix.shape[0], device=prefix.device)
-    beams = Beams.start(prefix, how.beams)
+    beams = Beams.start(prefix, how.beams, groups=how.groups)
     newest = prefix[:, -1:].repeat_interleave(how.beams, dim=0)  # (rows, 1)
     rounds = 0
     while len(numbers):
