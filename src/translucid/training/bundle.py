@@ -38,6 +38,7 @@ class Bundle:
     )  # "tokenizer", or "source" and "target"
     labels: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
+    decoding: dict[str, Any] = field(default_factory=dict)  # of a translator: keys of Search
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -52,6 +53,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "task": bundle.task,
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
+            "decoding": bundle.decoding,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -88,7 +90,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     }
     network.to(device).eval()
     labels = tuple(config["labels"])
-    return Bundle(network, config["task"], tokenizers, labels, config["facts"])
+    decoding = config.get("decoding", {})  # not in older bundles
+    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
 
 
 def _model_config(values: dict[str, Any]) -> ModelConfig:

@@ -1,0 +1,393 @@
+"""Models that write, at the level of text: search, draw, score and read again.
+
+A translator and a language model are the same to this file. What one writes after a source and a
+beginning, the other writes after a prompt.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.data.records import Text
+from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.ensemble import Ensemble
+from translucid.decoding.generate import Sources, TextWriter, draw, find, limits
+from translucid.decoding.sampling import Sampling, uniforms
+from translucid.decoding.search import Hypothesis, Round, Search, as_log_probs
+from translucid.decoding.tree import Tree
+from translucid.errors import InputError
+from translucid.models.base import EncoderDecoderModel, Writer
+from translucid.tasks.base import IGNORE, Batch, in_batches
+from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.telling import Teller, check_stop
+from translucid.tasks.translate import Translate, TranslateItem
+from translucid.tasks.wishes import NamedRule, Wishes
+from translucid.trace import NO_TRACE, NoTrace
+
+END = "</s>"
+ROWS = 64  # texts of a language model that are written at once
+NO_WISHES = Wishes()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that a model has written, and what it thought of it."""
+
+    text: str  # with the prefix or the prompt
+    pieces: list[str]  # what was written, token by token, the end included if it came
+    score: float  # what it was ranked by: log-probability / length^alpha
+    log_probability: float  # the sum of the gains
+    gains: list[float]  # the log-probability of each piece
+    finished: bool  # it ended by itself; else it was cut off
+    tokens: list[int] = field(repr=False)  # without the end
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What was written for one source or prompt, best first."""
+
+    source: str
+    texts: list[Candidate]
+    tree: Tree | None = field(default=None, repr=False)
+
+    def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
+        """For JSON."""
+        texts = [
+            {key: value for key, value in vars(each).items() if key != "tokens"}
+            for each in self.texts
+        ]
+        found: dict[str, Any] = {"source": self.source, "texts": texts}
+        if self.tree is not None and tokenizer is not None:
+            found["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
+        return found
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A given text as the model sees it."""
+
+    pieces: list[str]  # with the end
+    gains: list[float]  # the log-probability of each
+    log_probability: float
+
+
+def settings(base: Search, options: Mapping[str, Any]) -> Search:
+    """The settings with some of them changed. Unless beams are given, there are as many as the
+    texts that are asked for and the groups need."""
+    values = base.model_dump() | dict(options)
+    best, groups = values["best"], values["groups"]
+    if "beams" not in options and isinstance(best, int) and isinstance(groups, int) and groups > 0:
+        values["beams"] = groups * -(-max(values["beams"], best) // groups)
+    return Search(**values)
+
+
+def shown(tokenizer: Tokenizer, token: int) -> str:
+    return END if token == tokenizer.eos_id else tokenizer.pieces([token])[0]
+
+
+class Scribe:
+    """A translator or a language model, alone or with others of its vocabulary."""
+
+    def __init__(
+        self, task: Translate | Language, network: Writer, beside: Sequence[Writer] = ()
+    ) -> None:
+        self.task, self.network, self.beside = task, network, list(beside)
+        self.writer: TextWriter = Ensemble([network, *beside]) if beside else network
+        self.tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
+
+    def search(
+        self,
+        texts: Sequence[str],
+        how: Search,
+        wishes: Wishes = NO_WISHES,
+        *,
+        prefix: str = "",
+        tree: bool = False,
+    ) -> list[Decoded]:
+        """The best texts for each source or prompt; with the tree of the search, if asked."""
+        items = self._items(texts, prefix)
+        # The rules of `how` stand among ours, which know where a text starts.
+        plain = Search(**(how.model_dump() | {"no_repeat": 0, "repetition": 1.0}))
+        if not tree:
+            found = self._find(items, how, plain, wishes)
+            return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
+        results = []
+        for text, item in zip(texts, items, strict=True):
+            grown = self._tree(item, how, wishes)
+            (found_here,) = self._find([item], how, plain, wishes, grown)
+            results.append(self._decoded(text, item, found_here, grown))
+        return results
+
+    def _find(
+        self,
+        items: Sequence[Any],
+        how: Search,
+        plain: Search,
+        wishes: Wishes,
+        tree: Tree | None = None,
+    ) -> list[list[Hypothesis]]:
+        def watch(each: Round) -> None:
+            if tree is not None:
+                tree.watch(each)
+
+        def rules(start: int) -> list[NamedRule]:
+            named = wishes.rules(self.tokenizer, how, start)
+            if tree is not None:
+                tree.rules = named
+            return named
+
+        if isinstance(self.task, Translate):
+            beside = [m for m in self.beside if isinstance(m, EncoderDecoderModel)]
+            begun = [item.target for item in items]
+            extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
+            return self.task.find(
+                self.network, [item.source for item in items], plain,
+                beside=beside, prefixes=begun, extra=extra, watch=watch,
+            )  # fmt: skip
+
+        def act(batch: Batch) -> list[list[Hypothesis]]:
+            prefixes, sources = _given(batch)
+            extra = [rule for _, rule in rules(max(map(len, prefixes)))]
+            return find(
+                self.writer, prefixes, sources, plain, eos=self.tokenizer.eos_id,
+                pad=self.tokenizer.pad_id, extra=extra, watch=watch,
+            )  # fmt: skip
+
+        return self._in_batches(items, act)
+
+    def _tree(self, item: Any, how: Search, wishes: Wishes) -> Tree:
+        prefixes, sources = _given(self.task.collate([item]).to(self.network.device))
+        least, most = limits(self.writer, prefixes, sources, how)
+        return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        by: Sampling,
+        how: Search,
+        wishes: Wishes = NO_WISHES,
+        *,
+        seed: int = 0,
+        samples: int = 1,
+        prefix: str = "",
+        stop: Sequence[str] = (),
+    ) -> list[Decoded]:
+        """Texts by chance, in the order in which they were drawn. Of `how`, only the lengths, the
+        rules and alpha count."""
+        check_stop(stop)
+        if samples < 1:
+            raise InputError(f"samples = {samples}: at least 1 must be asked for")
+        items = self._items([text for text in texts for _ in range(samples)], prefix)
+
+        def act(batch: Batch) -> list[Candidate]:
+            prefixes, sources = _given(batch)
+            drawn = _Drawn(self, prefixes, stop)
+            numbers = [line % samples for line in batch.lines]  # a line is a place among the items
+            for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
+                pass
+            return [drawn.candidate(row, how.alpha) for row in range(len(prefixes))]
+
+        found = [
+            _NOTHING if _is_empty(item) else each
+            for item, each in zip(items, self._in_batches(items, act), strict=True)
+        ]
+        grouped = [found[i : i + samples] for i in range(0, len(found), samples)]
+        return [Decoded(*each) for each in zip(texts, grouped, strict=True)]
+
+    def stream(
+        self, text: str, by: Sampling, how: Search, wishes: Wishes = NO_WISHES, *,
+        seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
+    ) -> Iterator[str]:  # fmt: skip
+        """One text, piece by piece; joined, they are what `sample` gives."""
+        check_stop(stop)
+        batch = self.task.collate(self._items([text], "")).to(self.network.device)
+        prefixes, sources = _given(batch)
+        drawn = _Drawn(self, prefixes, stop)
+        yield drawn.tellers[0].begin()
+        for pieces in drawn.steps(sources, by, how, wishes, seed, [sample]):
+            if pieces[0]:
+                yield pieces[0]
+        if rest := drawn.tellers[0].end():
+            yield rest
+
+    def score(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Scored]:
+        """The log-probability of given texts, token by token, by one reading of the whole."""
+        items: list[Any] = []
+        if isinstance(self.task, Translate):
+            if targets is None:
+                raise InputError("a translator scores a translation: give source and target")
+            for line, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                items.append(
+                    TranslateItem(self._source(source), self.tokenizer.encode(target), line)
+                )
+        else:
+            if targets is not None:
+                raise InputError("a language model scores one text; leave the target out")
+            items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
+
+        def act(batch: Batch) -> list[Scored]:
+            every = torch.stack([as_log_probs(model(**batch.inputs)) for model in self.networks])
+            log_probs = every.logsumexp(dim=0) - math.log(len(every))
+            said = batch.targets
+            gains = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
+            return [self._scored(*row) for row in zip(gains, said, strict=True)]
+
+        return in_batches(self.network, items, self.task, act)
+
+    def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
+        """Read the best text again, whole: position i of the decoder is where token i was chosen,
+        counted from the beginning of the prefix or prompt."""
+        best = decoded.texts[0]
+        (item,) = self._items([decoded.source], prefix)
+        inputs = self.task.collate([item]).inputs
+        key = "target" if isinstance(self.task, Translate) else "ids"
+        begun = inputs[key][0].tolist()
+        ids = [*begun, *best.tokens][: len(begun) + len(best.gains) - 1]
+        given = {key: torch.tensor([ids])}
+        if isinstance(self.task, Translate):
+            given["source"] = inputs["source"]
+        with torch.no_grad():
+            self.network(**{k: v.to(self.network.device) for k, v in given.items()}, trace=trace)
+
+    @property
+    def networks(self) -> list[Writer]:
+        return [self.network, *self.beside]
+
+    def _source(self, text: str) -> list[int]:
+        assert isinstance(self.task, Translate)
+        return [*self.task.source.encode(text), self.task.source.eos_id]
+
+    def _items(self, texts: Sequence[str], prefix: str) -> list[Any]:
+        if isinstance(self.task, Translate):
+            begun = self.tokenizer.encode(prefix)
+            sources = self.task.source.encode_batch(texts)
+            eos = self.task.source.eos_id
+            return [TranslateItem([*ids, eos], begun, i) for i, ids in enumerate(sources)]
+        if prefix:
+            raise InputError("a language model goes on with its prompt; put the prefix there")
+        start = self.task.start_id
+        prompts = [[start, *self.tokenizer.encode(text)] for text in texts]
+        return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
+
+    def _in_batches(self, items: Sequence[Any], act: Any) -> list[Any]:
+        """However short prompts are, what follows them takes memory: so many rows at once."""
+        chunks = (items[i : i + ROWS] for i in range(0, len(items), ROWS))
+        return [
+            each for part in chunks for each in in_batches(self.network, part, self.task, act, 4096)
+        ]
+
+    def _decoded(
+        self, text: str, item: Any, found: Sequence[Hypothesis], tree: Tree | None = None
+    ) -> Decoded:
+        begun = item.target if isinstance(item, TranslateItem) else item.ids[1:]
+        texts = [
+            Candidate(
+                text=self.tokenizer.decode([*begun, *each.tokens] if each.gains else []),
+                pieces=self._pieces(each.tokens, each.finished and bool(each.gains)),
+                score=each.score,
+                log_probability=each.log_probability,
+                gains=each.gains,
+                finished=each.finished,
+                tokens=each.tokens,
+            )
+            for each in found
+        ]
+        return Decoded(text, texts, None if _is_empty(item) else tree)
+
+    def _pieces(self, tokens: Sequence[int], ended: bool) -> list[str]:
+        return [*self.tokenizer.pieces(tokens), *([END] if ended else [])]
+
+    def _scored(self, gains: Tensor, said: Tensor) -> Scored:
+        real = said != IGNORE
+        numbers = gains[real].tolist()
+        return Scored(self._pieces(said[real].tolist()[:-1], True), numbers, sum(numbers))
+
+
+_NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
+
+
+def _is_empty(item: Any) -> bool:
+    """Where there is nothing to translate, nothing is written."""
+    return isinstance(item, TranslateItem) and len(item.source) <= 1
+
+
+class _Drawn:
+    """Texts of one batch while they are drawn."""
+
+    def __init__(self, scribe: Scribe, prefixes: list[list[int]], stop: Sequence[str]) -> None:
+        self.scribe, self.prefixes = scribe, prefixes
+        self.tellers = [Teller(scribe.tokenizer, prefix[1:], stop) for prefix in prefixes]
+        self.gains: list[list[float]] = [[] for _ in prefixes]
+        self.ended = [False] * len(prefixes)
+
+    def steps(
+        self,
+        sources: Sources | None,
+        by: Sampling,
+        how: Search,
+        wishes: Wishes,
+        seed: int,
+        samples: Sequence[int],
+    ) -> Iterator[list[str]]:
+        """Draw; after each step, what each text has told."""
+        tokenizer, model = self.scribe.tokenizer, self.scribe.writer
+        least, most = limits(model, self.prefixes, sources, how)
+        count = int(most.max())
+        numbers = torch.stack(
+            [
+                uniforms(seed, [*_source_of(sources, row), *prefix], sample, count)
+                for row, (prefix, sample) in enumerate(zip(self.prefixes, samples, strict=True))
+            ]
+        )
+        start = max(map(len, self.prefixes))
+        extra = [rule for _, rule in wishes.rules(tokenizer, how, start)]
+        for step in draw(
+            model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
+            least=least.tolist(), most=most.tolist(), extra=extra,
+            stop=lambda row, token: self.tellers[row].stopped,
+        ):  # fmt: skip
+            told = [""] * len(self.prefixes)
+            for row, token, gain in zip(step.rows, step.tokens, step.gains, strict=True):
+                self.gains[row].append(gain)
+                if token == tokenizer.eos_id:
+                    self.ended[row] = True
+                else:
+                    told[row] = self.tellers[row].add(token)
+            yield told
+
+    def candidate(self, row: int, alpha: float) -> Candidate:
+        teller, gains = self.tellers[row], self.gains[row]
+        tokens = teller.ids[len(self.prefixes[row]) - 1 :]
+        total = sum(gains)
+        return Candidate(
+            text=teller.text,
+            pieces=self.scribe._pieces(tokens, self.ended[row]),
+            score=total / max(len(gains), 1) ** alpha,
+            log_probability=total,
+            gains=gains,
+            finished=self.ended[row] or teller.stopped,
+            tokens=tokens,
+        )
+
+
+def _given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
+    """The prefixes of a batch without their padding, and the sources."""
+    inputs = batch.inputs
+    if "source" in inputs:
+        ids, real = inputs["target"], inputs["target_real"]
+        sources = Sources(inputs["source"], inputs["source_real"])
+    else:
+        ids, sources = inputs["ids"], None
+        real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
+    return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)], sources
+
+
+def _source_of(sources: Sources | None, row: int) -> list[int]:
+    if sources is None:
+        return []
+    ids = sources.ids[row]
+    return (ids if sources.real is None else ids[sources.real[row]]).tolist()
