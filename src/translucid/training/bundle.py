@@ -64,11 +64,16 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
     write_whole(folder, fill)
 
 
+def place(given: str | Path) -> Path:
+    """A model folder itself; of a run folder the best model, or else the newest."""
+    given = Path(given)
+    places = [standing(place) for place in (given, given / "best", given / "last")]
+    return next((place for place in places if (place / CONFIG).is_file()), given)
+
+
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder, or of a run folder the best model, or else the newest."""
-    given = Path(folder)
-    places = [standing(place) for place in (given, given / "best", given / "last")]
-    folder = next((place for place in places if (place / CONFIG).is_file()), given)
+    folder = place(folder)
     if not (folder / CONFIG).is_file():
         raise InputError(
             f"{folder} is no model folder: it holds no {CONFIG}; "
