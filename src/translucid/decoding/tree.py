@@ -1,7 +1,8 @@
 """The tree of a beam search: every prefix that was looked at, what became of it, and why.
 
 A tree watches the rounds of one source. In every round each live beam proposes its best tokens, as
-many as there are beams: only these can win a place. The tree also shows what a rule kept from being
+many as there are beams: only these can win a place (of a narrow beam, a few more are shown). The
+tree also shows what a rule kept from being
 proposed. Nothing is computed a second time but the order of the proposals: which of them took the
 places is read off the search itself.
 """
@@ -17,6 +18,7 @@ from translucid.decoding.rules import Rule
 from translucid.decoding.search import Round, Search
 
 Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
+SHOWN = 3  # proposals of a beam, at least
 Winners = dict[tuple[int, int], int]  # the place that a parent's token got
 
 
@@ -131,7 +133,7 @@ class Tree:
         winners: dict[tuple[int, int], int],
     ) -> list[int]:
         """The tokens that one beam proposes, best first, and those that it was not allowed to."""
-        width = min(width, len(own))
+        width = min(max(width, SHOWN), len(own))
         proposed = [t for t in wanted.topk(width).indices.tolist() if wanted[t] > -torch.inf]
         proposed += [t for b, t in winners if b == beam and t not in proposed]
         liked = own.topk(width).indices.tolist()

@@ -77,10 +77,9 @@ def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
         letter, glued = tokenizer.encode("a"), tokenizer.encode(f"a{bare}")
         if glued[: len(letter)] == letter:
             found.append(glued[len(letter) :])
-    runs = [list(run) for run in dict.fromkeys(tuple(ids) for ids in found if ids)]
-    for run in runs:
-        _check_known(tokenizer, word, run, "forbid")
-    return runs
+    known = [tuple(ids) for ids in found if ids and tokenizer.unk_id not in ids]
+    _check_known(tokenizer, word, [i for ids in known for i in ids], "forbid")
+    return [list(run) for run in dict.fromkeys(known)]
 
 
 def _check_known(tokenizer: Tokenizer, word: str, ids: Sequence[int], what: str) -> None:

@@ -274,11 +274,24 @@ class Scribe:
         return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
 
     def _in_batches(self, items: Sequence[Any], act: Any) -> list[Any]:
-        """However short prompts are, what follows them takes memory: so many rows at once."""
-        chunks = (items[i : i + ROWS] for i in range(0, len(items), ROWS))
-        return [
-            each for part in chunks for each in in_batches(self.network, part, self.task, act, 4096)
-        ]
+        """However short prompts are, what follows them takes memory: so many rows at once.
+
+        Padding takes room in a state, of which learned positions have no more than a text alone
+        needs: then all prompts of a batch are of one length.
+        """
+        sizes = [self.task.sizes(item)[-1] for item in items]
+        if self.writer.longest is None:
+            groups = [list(range(len(items)))]
+        else:
+            groups = [[i for i, s in enumerate(sizes) if s == size] for size in sorted(set(sizes))]
+        found: dict[int, Any] = {}
+        for group in groups:
+            for start in range(0, len(group), ROWS):
+                places = group[start : start + ROWS]
+                part = [items[place] for place in places]
+                results = in_batches(self.network, part, self.task, act, 4096)
+                found |= zip(places, results, strict=True)
+        return [found[place] for place in range(len(items))]
 
     def _decoded(
         self, text: str, item: Any, found: Sequence[Hypothesis], tree: Tree | None = None
