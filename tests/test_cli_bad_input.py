@@ -275,7 +275,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
     answer = command(["translate", models["learned translate"]], stdin=lines)
     first, second, third = answer.out.split("\n")[:-1]
     assert (answer.code, second) == (1, "")
-    assert first == third != ""
+    assert first == third
     assert "standard input:2: 41 tokens, but this model has learned 16 positions" in answer.err
     assert answer.err.endswith("1 line was left empty; see the messages above\n")
 

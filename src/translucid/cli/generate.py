@@ -51,6 +51,7 @@ def generate(
     if prompts is not None and prompt:
         raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r} were both given")
     (held,) = o.load_models(model, None, device)
+    held.check_task("language")
     rules = o.given(no_repeat=no_repeat, repetition=repetition) | {"forbid": forbid or []}
     given = [prompt] if prompts is None else _prompts(prompts)
     if beam is not None:

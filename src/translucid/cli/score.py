@@ -1,7 +1,7 @@
 """`translucid score`: what a model thinks of given texts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
+    from translucid.training.model import Model
 
 CHUNK = 256
 
@@ -40,8 +41,8 @@ def score(
         raise InputError(f"a model for task {held.task.name} needs {needed}")
     for lines in _chunks(source, target):
         texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
-        for record in (r for pair in lines for r in pair[:1]):
-            held.check_text(record.text, f"{source}:{record.line}")
+        for pair in lines:
+            _check(held, pair, source, target)
         scored = held.scores(texts[0], texts[1] if target is not None else None, beside=others)
         for pair, found in zip(lines, scored, strict=True):
             if as_json:
@@ -51,6 +52,15 @@ def score(
                 tokens = zip(found.pieces, found.gains, strict=True)
                 more = "  ".join(f"{piece.strip() or piece} {gain:.3f}" for piece, gain in tokens)
                 typer.echo(f"{found.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
+
+
+def _check(held: "Model", pair: "Sequence[Text]", source: str, target: str | None) -> None:
+    """Refuse what is too long for the model."""
+    from translucid.tasks.base import check_length
+
+    held.check_text(pair[0].text, f"{source}:{pair[0].line}")
+    tokens = len(held.writes_with.encode(pair[-1].text)) + 1
+    check_length(tokens, held.longest, f"{target or source}:{pair[-1].line}")
 
 
 def _chunks(source: str, target: str | None) -> "Iterator[list[tuple[Text, ...]]]":

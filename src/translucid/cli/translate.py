@@ -68,6 +68,7 @@ def translate(
     _check(search, drawing, sample=sample, explain=explain)
     wishes: dict[str, Any] = {"prefix": prefix, "forbid": forbid or [], "force": o.places(force)}
     held, *others = o.load_models(model, beside, device)
+    held.check_task("translate")
     options = search | wishes | {"best": best, "tree": explain, "beside": others}
     told = search | wishes | {"best": best, "json": as_json, "explain": explain, "line": max_tokens}
     if sample:
@@ -147,13 +148,13 @@ def _written(
         fault = "the rules leave nothing to write; loosen forbid, force, no_repeat or shortest"
         return _failed(record, fault, as_json, best)
     if as_json:
-        values = found.as_dict(_translator(held).target if explain else None)
+        values = found.as_dict(held.writes_with if explain else None)
         values = {"source": found.source, "translation": found.texts[0].text} | values
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
         from translucid.cli.explain import explained
 
-        return Answered(explained(found, _translator(held).target, colour=sys.stdout.isatty()))
+        return Answered(explained(found, held.writes_with, colour=sys.stdout.isatty()))
     if best == 1:
         return Answered(_one_line(found.texts[0]) + "\n")
     lines = [f"{record.line - 1} ||| {_one_line(t)} ||| {t.score:.4f}\n" for t in found.texts]

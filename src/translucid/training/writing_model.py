@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.base import Network, Writer
-from translucid.tasks.base import Task
+from translucid.tasks.base import Task, TaskName
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
 from translucid.tasks.wishes import Wishes
@@ -180,6 +181,16 @@ class WritingModel:
         networks = [model.network for model in (self, *beside)]
         writers = [network for network in networks if isinstance(network, Writer)]
         return Scribe(task, writers[0], writers[1:])
+
+    @property
+    def writes_with(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
+        return self._scribe().tokenizer
+
+    def check_task(self, name: TaskName) -> None:
+        """Refuse what this model was not trained for, before anything is read."""
+        if self.task.name != name:
+            self._as()
 
     def _as(self, *kinds: type[Any]) -> Any:
         """The task, if it is of this kind."""
