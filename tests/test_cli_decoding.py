@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,11 @@ from tests.test_cli_bad_input import (
 )
 
 from translucid.cli import main
+from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
+from translucid.errors import InputError
+from translucid.trace import Trace
+from translucid.training.folders import write_manifest
 from translucid.training.model import Model, load
 
 WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
@@ -110,14 +115,14 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
-    (tmp_path / "in.txt").write_text("\n".join(lines(1500)))
+    (tmp_path / "in.txt").write_text("\n".join(lines(1000)))
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--beam", "2", "--out"]
     assert command([*words, "whole"]).code == 0
     with begun(folders["one"], tmp_path, "--beam", "2") as running:
         running.send_signal(way)
         out, err = running.communicate(timeout=60)
     done = json.loads((tmp_path / "out.part.json").read_text())["lines"]
-    assert 0 < done < 1500
+    assert 0 < done < 1000
     assert not (tmp_path / "out").exists()
     if way is signal.SIGINT:
         said = f"stopped after {done:,} lines, which are in {tmp_path / 'out.part'}; run the same"
@@ -136,7 +141,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 def test_what_changed_meanwhile_is_told(
     tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
-    given = lines(1500)
+    given = lines(1000)
     (tmp_path / "in.txt").write_text("\n".join(given))
     with begun(folders["one"], tmp_path, "--beam", "2") as running:
         running.kill()
@@ -369,6 +374,58 @@ def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: M
     assert one.search() == Search(beams=3, alpha=0.5)
     assert one.search(alpha=1.0) == Search(beams=3)
     assert load(folders["language"]).search() == Search(longest=100)
+
+
+def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(Path(folders["one"], "best"), old)
+    values = json.loads((old / "config.json").read_text())
+    del values["decoding"]
+    (old / "config.json").write_text(json.dumps(values))
+    write_manifest(old)
+    assert load(old).search() == Search()
+
+
+# --- in Python
+
+
+def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="a trace holds one text, but 2 were given"):
+        one.decode(["a", "b"], trace=Trace())
+    with pytest.raises(InputError, match="drawing by chance has no tree"):
+        one.decode(["a"], tree=True, sampling=Sampling())
+    with pytest.raises(InputError, match="a list of texts is needed, not one text"):
+        one.decode("the dog")
+    with pytest.raises(InputError, match="text 1, 'a cat': the rules leave nothing to write"):
+        one.translate(["a cat"], force={0: "Hund"}, forbid=["Hund"])
+    with pytest.raises(InputError, match="2 sources and 1 targets; give one for each"):
+        one.scores(["a", "b"], ["c"])
+    with pytest.raises(InputError, match="a translator scores a translation: give source and"):
+        one.score("a")
+
+    language = load(folders["language"])
+    with pytest.raises(InputError, match="samples = 0: at least 1"):
+        language.generate("a", samples=0)
+    with pytest.raises(InputError, match="a language model scores one text; leave the target out"):
+        language.score("a", "b")
+    with pytest.raises(InputError, match="goes on with its prompt; put the prefix there"):
+        language.decode(["a"], prefix="b")
+
+
+def test_a_trace_of_what_was_written(one: Model) -> None:
+    trace = Trace("*cross_attention.pattern")
+    (found,) = one.decode(["the dog sleeps"], prefix="der", trace=trace)
+    pattern = trace["decoder.layers.0.cross_attention.pattern"]
+    assert pattern.shape[2:] == (1 + len(found.texts[0].gains), 4)  # the prefix, and the end
+
+
+def test_rules_that_leave_nothing_are_told_by_line(
+    command: Command, folders: dict[str, str]
+) -> None:
+    words = ["translate", folders["one"], "--force", "0=Hund", "--forbid", "Hund"]
+    answer = command(words, stdin=b"\nthe dog\n")
+    assert (answer.code, answer.out) == (1, "\n\n")
+    assert "standard input:2: the rules leave nothing to write" in answer.err
 
 
 # --- score

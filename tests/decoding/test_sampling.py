@@ -143,6 +143,12 @@ def test_no_end_before_the_least_and_none_after_the_most() -> None:
     for text in written(model, [0, 1, 2], numbers, least=30):
         assert EOS not in text[:30]
     assert any(EOS in text[:30] for text in written(model, [0, 1, 2], numbers))
+
+    def eager(log_probs: Tensor, tokens: Tensor) -> Tensor:  # it ends as soon as it may
+        return log_probs.index_fill(-1, torch.tensor(EOS), 50.0)
+
+    for text in written(model, [0, 1, 2], numbers, least=3, extra=[eager]):
+        assert text.index(EOS) == 3
     texts = written(model, [0, 1, 2], numbers, least=30, most=[4, 7, 2])
     assert [len(text) for text in texts] == [4, 7, 2]
 

@@ -378,6 +378,9 @@ def test_what_may_become_a_stop_is_held_back() -> None:
     teller = Teller(LETTERS, [], ["abd"])
     assert list(told(teller, LETTERS.encode("cabd"))) == ["", "c", "", "", "", ""]
     assert (teller.stopped, teller.text) == (True, "c")
+    teller = Teller(LETTERS, [], ["b", "ab"])  # both are complete at once: the earlier counts
+    assert list(told(teller, LETTERS.encode("cab"))) == ["", "c", "", "", ""]
+    assert (teller.stopped, teller.text) == (True, "c")
 
 
 # --- words and settings

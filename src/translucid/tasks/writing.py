@@ -17,7 +17,7 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.ensemble import Ensemble
 from translucid.decoding.generate import Sources, TextWriter, draw, find, limits
 from translucid.decoding.sampling import Sampling, uniforms
-from translucid.decoding.search import Hypothesis, Round, Search, as_log_probs
+from translucid.decoding.search import Hypothesis, Search, as_log_probs
 from translucid.decoding.tree import Tree
 from translucid.errors import InputError
 from translucid.models.base import EncoderDecoderModel, Writer
@@ -130,9 +130,7 @@ class Scribe:
         wishes: Wishes,
         tree: Tree | None = None,
     ) -> list[list[Hypothesis]]:
-        def watch(each: Round) -> None:
-            if tree is not None:
-                tree.watch(each)
+        watching: dict[str, Any] = {} if tree is None else {"watch": tree.watch}
 
         def rules(start: int) -> list[NamedRule]:
             named = wishes.rules(self.tokenizer, how, start)
@@ -146,7 +144,7 @@ class Scribe:
             extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
             return self.task.find(
                 self.network, [item.source for item in items], plain,
-                beside=beside, prefixes=begun, extra=extra, watch=watch,
+                beside=beside, prefixes=begun, extra=extra, **watching,
             )  # fmt: skip
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
@@ -154,7 +152,7 @@ class Scribe:
             extra = [rule for _, rule in rules(max(map(len, prefixes)))]
             return find(
                 self.writer, prefixes, sources, plain, eos=self.tokenizer.eos_id,
-                pad=self.tokenizer.pad_id, extra=extra, watch=watch,
+                pad=self.tokenizer.pad_id, extra=extra, **watching,
             )  # fmt: skip
 
         return self._in_batches(items, act)
