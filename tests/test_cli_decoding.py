@@ -165,6 +165,9 @@ def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[s
     answer = command(["translate", folders["one"], "in.txt", "--out", "out"], files)
     assert_refused(answer, "in.txt:2: byte 1 of the line (0xff) is not UTF-8")
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
+    answer = command(["translate", folders["one"], "--out", "out"], stdin=files["in.txt"])
+    assert_refused(answer, "standard input:2: byte 1 of the line (0xff) is not UTF-8")
+    assert [path.name for path in Path().iterdir()] == ["in.txt"]
     answer = command(["translate", folders["one"], "in.txt", "--out", "no/out"], {"in.txt": "a\n"})
     assert_refused(answer, "no/out.part.json could not be written")
 
