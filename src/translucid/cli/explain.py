@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from translucid.data.tokenizers import Tokenizer
     from translucid.decoding.tree import Node, Tree
-    from translucid.tasks.writing import Decoded
+    from translucid.tasks.written import Decoded
 
 BOLD, DIM, PLAIN = "\x1b[1;32m", "\x1b[2m", "\x1b[0m"
 KEPT = ("followed", "ended", "cut", "stopped")
@@ -88,7 +88,7 @@ class _Drawing:
 
     def _words(self, nodes: Sequence["Node"]) -> str:
         """Tokens as people read them; · joins the pieces of a word."""
-        from translucid.tasks.writing import shown
+        from translucid.tasks.written import shown
 
         words = ""
         for node in nodes:
@@ -100,7 +100,7 @@ class _Drawing:
 
     def _apart(self, piece: str) -> bool:
         from translucid.data.pipelines import WORDS
-        from translucid.tasks.writing import END
+        from translucid.tasks.written import END
 
         return self.tokenizer.kind in WORDS or piece == END
 

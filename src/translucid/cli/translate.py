@@ -15,7 +15,7 @@ from translucid.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.tasks.translate import Translate
-    from translucid.tasks.writing import Candidate, Decoded
+    from translucid.tasks.written import Candidate, Decoded
     from translucid.training.model import Model
 
 

@@ -6,73 +6,30 @@ beginning, the other writes after a prompt.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from translucid.data.records import Text
-from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.ensemble import Ensemble
-from translucid.decoding.generate import Sources, TextWriter, draw, find, limits
-from translucid.decoding.sampling import Sampling, uniforms
+from translucid.decoding.generate import Sources, TextWriter, find, limits
+from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Hypothesis, Search, as_log_probs
 from translucid.decoding.tree import Tree
 from translucid.errors import InputError
 from translucid.models.base import EncoderDecoderModel, Writer
 from translucid.tasks.base import IGNORE, Batch, in_batches
+from translucid.tasks.drawing import Drawn
 from translucid.tasks.language import Language, LanguageItem
-from translucid.tasks.telling import Teller, check_stop
+from translucid.tasks.telling import check_stop
 from translucid.tasks.translate import Translate, TranslateItem
 from translucid.tasks.wishes import NamedRule, Wishes
+from translucid.tasks.written import Candidate, Decoded, Scored, pieces_of
 from translucid.trace import NO_TRACE, NoTrace
 
-END = "</s>"
 ROWS = 64  # texts of a language model that are written at once
 NO_WISHES = Wishes()
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A text that a model has written, and what it thought of it."""
-
-    text: str  # with the prefix or the prompt
-    pieces: list[str]  # what was written, token by token, the end included if it came
-    score: float  # what it was ranked by: log-probability / length^alpha
-    log_probability: float  # the sum of the gains
-    gains: list[float]  # the log-probability of each piece
-    finished: bool  # it ended by itself; else it was cut off
-    tokens: list[int] = field(repr=False)  # without the end
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """What was written for one source or prompt, best first."""
-
-    source: str
-    texts: list[Candidate]
-    tree: Tree | None = field(default=None, repr=False)
-
-    def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
-        """For JSON."""
-        texts = [
-            {key: value for key, value in vars(each).items() if key != "tokens"}
-            for each in self.texts
-        ]
-        found: dict[str, Any] = {"source": self.source, "texts": texts}
-        if self.tree is not None and tokenizer is not None:
-            found["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
-        return found
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A given text as the model sees it."""
-
-    pieces: list[str]  # with the end
-    gains: list[float]  # the log-probability of each
-    log_probability: float
 
 
 def settings(base: Search, options: Mapping[str, Any]) -> Search:
@@ -83,10 +40,6 @@ def settings(base: Search, options: Mapping[str, Any]) -> Search:
     if "beams" not in options and isinstance(best, int) and isinstance(groups, int) and groups > 0:
         values["beams"] = groups * -(-max(values["beams"], best) // groups)
     return Search(**values)
-
-
-def shown(tokenizer: Tokenizer, token: int) -> str:
-    return END if token == tokenizer.eos_id else tokenizer.pieces([token])[0]
 
 
 class Scribe:
@@ -183,7 +136,7 @@ class Scribe:
 
         def act(batch: Batch) -> list[Candidate]:
             prefixes, sources = _given(batch)
-            drawn = _Drawn(self, prefixes, stop)
+            drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
             for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
                 pass
@@ -204,7 +157,7 @@ class Scribe:
         check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
         prefixes, sources = _given(batch)
-        drawn = _Drawn(self, prefixes, stop)
+        drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
         yield drawn.tellers[0].begin()
         for pieces in drawn.steps(sources, by, how, wishes, seed, [sample]):
             if pieces[0]:
@@ -298,7 +251,9 @@ class Scribe:
         texts = [
             Candidate(
                 text=self.tokenizer.decode([*begun, *each.tokens] if each.gains else []),
-                pieces=self._pieces(each.tokens, each.finished and bool(each.gains)),
+                pieces=pieces_of(
+                    self.tokenizer, each.tokens, ended=each.finished and bool(each.gains)
+                ),
                 score=each.score,
                 log_probability=each.log_probability,
                 gains=each.gains,
@@ -309,13 +264,11 @@ class Scribe:
         ]
         return Decoded(text, texts, None if _is_empty(item) else tree)
 
-    def _pieces(self, tokens: Sequence[int], ended: bool) -> list[str]:
-        return [*self.tokenizer.pieces(tokens), *([END] if ended else [])]
-
     def _scored(self, gains: Tensor, said: Tensor) -> Scored:
         real = said != IGNORE
         numbers = gains[real].tolist()
-        return Scored(self._pieces(said[real].tolist()[:-1], True), numbers, sum(numbers))
+        pieces = pieces_of(self.tokenizer, said[real].tolist()[:-1], ended=True)
+        return Scored(pieces, numbers, sum(numbers))
 
 
 _NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
@@ -324,65 +277,6 @@ _NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
 def _is_empty(item: Any) -> bool:
     """Where there is nothing to translate, nothing is written."""
     return isinstance(item, TranslateItem) and len(item.source) <= 1
-
-
-class _Drawn:
-    """Texts of one batch while they are drawn."""
-
-    def __init__(self, scribe: Scribe, prefixes: list[list[int]], stop: Sequence[str]) -> None:
-        self.scribe, self.prefixes = scribe, prefixes
-        self.tellers = [Teller(scribe.tokenizer, prefix[1:], stop) for prefix in prefixes]
-        self.gains: list[list[float]] = [[] for _ in prefixes]
-        self.ended = [False] * len(prefixes)
-
-    def steps(
-        self,
-        sources: Sources | None,
-        by: Sampling,
-        how: Search,
-        wishes: Wishes,
-        seed: int,
-        samples: Sequence[int],
-    ) -> Iterator[list[str]]:
-        """Draw; after each step, what each text has told."""
-        tokenizer, model = self.scribe.tokenizer, self.scribe.writer
-        least, most = limits(model, self.prefixes, sources, how)
-        count = int(most.max())
-        numbers = torch.stack(
-            [
-                uniforms(seed, [*_source_of(sources, row), *prefix], sample, count)
-                for row, (prefix, sample) in enumerate(zip(self.prefixes, samples, strict=True))
-            ]
-        )
-        start = max(map(len, self.prefixes))
-        extra = [rule for _, rule in wishes.rules(tokenizer, how, start)]
-        for step in draw(
-            model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
-            least=least.tolist(), most=most.tolist(), extra=extra,
-            stop=lambda row, token: self.tellers[row].stopped,
-        ):  # fmt: skip
-            told = [""] * len(self.prefixes)
-            for row, token, gain in zip(step.rows, step.tokens, step.gains, strict=True):
-                self.gains[row].append(gain)
-                if token == tokenizer.eos_id:
-                    self.ended[row] = True
-                else:
-                    told[row] = self.tellers[row].add(token)
-            yield told
-
-    def candidate(self, row: int, alpha: float) -> Candidate:
-        teller, gains = self.tellers[row], self.gains[row]
-        tokens = teller.ids[len(self.prefixes[row]) - 1 :]
-        total = sum(gains)
-        return Candidate(
-            text=teller.text,
-            pieces=self.scribe._pieces(tokens, self.ended[row]),
-            score=total / max(len(gains), 1) ** alpha,
-            log_probability=total,
-            gains=gains,
-            finished=self.ended[row] or teller.stopped,
-            tokens=tokens,
-        )
 
 
 def _given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
@@ -395,10 +289,3 @@ def _given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
         ids, sources = inputs["ids"], None
         real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
     return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)], sources
-
-
-def _source_of(sources: Sources | None, row: int) -> list[int]:
-    if sources is None:
-        return []
-    ids = sources.ids[row]
-    return (ids if sources.real is None else ids[sources.real[row]]).tolist()

@@ -12,7 +12,8 @@ from translucid.tasks.base import Task, TaskName
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
 from translucid.tasks.wishes import Wishes
-from translucid.tasks.writing import Decoded, Scored, Scribe, settings
+from translucid.tasks.writing import Scribe, settings
+from translucid.tasks.written import Decoded, Scored
 from translucid.trace import Trace
 from translucid.training.bundle import Bundle
 
