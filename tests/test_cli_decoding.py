@@ -524,5 +524,6 @@ def test_a_model_of_another_task_says_what_it_is_for(
 ) -> None:
     answer = command(["translate", folders["language"]], stdin=b"a")
     assert_refused(answer, "this model is for task language; use model.generate")
-    answer = command(["generate", folders["one"], "a"])
-    assert_refused(answer, "this model is for task translate; use model.translate")
+    for more in ([], ["--beam", "2"]):
+        answer = command(["generate", folders["one"], "a", *more])
+        assert_refused(answer, "this model is for task translate; use model.translate")
