@@ -159,7 +159,7 @@ FAULTS = (
     Fault(
         BEAM,
         "all beams are expanded from the same start",
-        "scores[:, 0] = 0.0",
+        "scores[:, :: beams // groups] = 0.0",
         "scores[:] = 0.0",
         "beam_search::exhaustive",
     ),
