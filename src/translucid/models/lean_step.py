@@ -169,14 +169,14 @@ def _self(
     turn: tuple[Tensor, Tensor] | None,
     h: Tensor,
 ) -> Tensor:
-    qkv = part.qkv(h)
+    qkv = kernels.linear(part.qkv, h)
     if turn is not None:
         kernels.rotate_newest(qkv, *turn, heads=part.heads + part.kv_heads)
     q, k, v = qkv.split([n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)], 1)
     mixed = kernels.attend_newest(
         q, cache.keys, cache.values, beams=beams, scale=_scale(part), seen=seen, new=(k, v, index)
     )
-    return part.output(mixed)
+    return kernels.linear(part.output, mixed)
 
 
 def _cross(
@@ -187,10 +187,9 @@ def _cross(
     seen: Tensor | None,
     h: Tensor,
 ) -> Tensor:
-    mixed = kernels.attend_newest(
-        part.query(h), *memory, beams=beams, scale=_scale(part), seen=seen
-    )
-    return part.output(mixed)
+    query = kernels.linear(part.query, h)
+    mixed = kernels.attend_newest(query, *memory, beams=beams, scale=_scale(part), seen=seen)
+    return kernels.linear(part.output, mixed)
 
 
 def _scale(part: MultiHead) -> float:
