@@ -40,6 +40,8 @@ def configs() -> Iterator[ModelConfig]:
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
         yield RecurrentConfig(hidden=8, bidirectional=True, **labels, **small)
     yield RecurrentConfig(hidden=8, votes=5, **labels, **small)
+    yield RecurrentConfig(hidden=8, members=2, **labels, **small)
+    yield RecurrentConfig(shape="decoder", head="language", hidden=8, members=2, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, letters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, letters=3, **tags, **small)
@@ -118,6 +120,7 @@ def test_the_names_are_a_promise() -> None:
         "bridge": "hidden cell",
         "head": "pool_scores pool_pattern pooled logits class_logits",
         "votes": "words pairs sum",
+        "committee": "logits class_logits",
         "softmax": "shift exponentials normaliser probabilities",
     }
 

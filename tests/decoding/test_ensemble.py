@@ -31,7 +31,7 @@ def test_one_model_is_itself() -> None:
     ):
         assert [each.tokens for each in one] == [each.tokens for each in other]
         for a, b in zip(one, other, strict=True):
-            assert a.gains == pytest.approx(b.gains, abs=1e-5)  # an ensemble is float32
+            assert a.gains == pytest.approx(b.gains, abs=1e-12)
 
 
 def mean_log_probs(models: list[Network], ids: Tensor) -> Tensor:
@@ -46,9 +46,7 @@ def test_two_models_say_the_mean_of_their_probabilities() -> None:
     with torch.no_grad():
         first, rest = together.step(ids[:, :1], state), together.step(ids[:, 1:], state)
         expected = mean_log_probs(models, ids)
-    torch.testing.assert_close(
-        torch.cat([first, rest], dim=1), expected.float(), rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(torch.cat([first, rest], dim=1), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_search_by_two_reports_the_mean() -> None:

@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from translucid.models import TransformerConfig, build
+from translucid.training.config import TrainingConfig
 from translucid.training.muon import Muon
 from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
+from translucid.training.state import State
 
 
 @pytest.mark.parametrize("name", get_args(ScheduleName))
@@ -89,3 +91,28 @@ def test_only_matrices_decay() -> None:
         assert (id(p) in decayed) == (p.dim() == 2 and "embedding" not in n), n
     total = sum(len(group["params"]) for group in optimizer.param_groups)
     assert total == len(list(model.parameters()))
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed, switching to BLAS")
+@pytest.mark.parametrize("name", get_args(OptimizerName))
+def test_a_run_begins_with_fresh_moments(name: OptimizerName) -> None:
+    """A state makes them before the first step; the steps are those of an optimizer that makes
+    them itself."""
+    torch.manual_seed(0)
+    ours, its = nn.Linear(6, 4), nn.Linear(6, 4)
+    its.load_state_dict(ours.state_dict())
+    config = TrainingConfig(optimizer=name, learning_rate=0.1, weight_decay=0.1)
+    begun = State(ours, config).optimizers
+    fresh = make_optimizer(its, name, learning_rate=0.1, weight_decay=0.1, momentum=config.momentum)
+    x = torch.randn(5, 6)
+    for _ in range(3):
+        for network, optimizers in ((ours, begun), (its, fresh)):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            network(x).square().sum().backward()
+            for optimizer in optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = 0.1
+                optimizer.step()
+        for one, other in zip(ours.parameters(), its.parameters(), strict=True):
+            assert torch.equal(one, other)

@@ -23,12 +23,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "bidirectional": True,
         "letters": 6, "word_dropout": 0.3,
     },
+    "committee": {"kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "members": 3},
     "mlp": {"kind": "mlp", "hidden": [8]},
 }  # fmt: skip
 PAIRS = [
     *((task, family) for task in ("translate", "language", "classify", "tag")
       for family in ("transformer", "lstm", "gru", "rnn")),
     ("tag", "spelling"),
+    ("classify", "committee"),
+    ("language", "committee"),
     ("regress", "mlp"),
 ]  # fmt: skip
 

@@ -1,8 +1,6 @@
 """Several models that decide together: the mean of their probabilities."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,30 +8,7 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.models.base import Writer
-from translucid.parts.cache import DecoderState
-
-
-@dataclass
-class EnsembleState:
-    """What each of the models remembers."""
-
-    states: Sequence[DecoderState]
-
-    @property
-    def length(self) -> int:
-        return self.states[0].length
-
-    def expand(self, beams: int) -> None:
-        for state in self.states:
-            state.expand(beams)
-
-    def follow(self, parents: Tensor) -> None:
-        for state in self.states:
-            state.follow(parents)
-
-    def select(self, sources: Tensor) -> None:
-        for state in self.states:
-            state.select(sources)
+from translucid.models.committee import CommitteeState, mean_log_probs
 
 
 class Ensemble:
@@ -59,13 +34,13 @@ class Ensemble:
     def device(self) -> torch.device:
         return self.models[0].device
 
-    def start(self, *given: Any, capacity: int) -> EnsembleState:
-        return EnsembleState([m.start(*given, capacity=capacity) for m in self.models])
+    def start(self, *given: Any, capacity: int) -> CommitteeState:
+        return CommitteeState([m.start(*given, capacity=capacity) for m in self.models])
 
-    def step(self, tokens: Tensor, state: EnsembleState, real: Tensor | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: CommitteeState, real: Tensor | None = None) -> Tensor:
         """The logarithm of the mean probability (rows, queries, vocab)."""
         each = [
-            model.step(tokens, own, real).float().log_softmax(dim=-1)
+            model.step(tokens, own, real)
             for model, own in zip(self.models, state.states, strict=True)
         ]
-        return torch.stack(each).logsumexp(dim=0) - math.log(len(each))
+        return mean_log_probs(each)

@@ -57,6 +57,8 @@ class SequenceConfig(Config):
         0, "rows for pairs of words that vote beside a classifier, as its words do; 0: none", ge=0
     )
 
+    members: int = key(1, "networks that learn one by one and decide together", gt=0)
+
     @property
     def longest(self) -> int | None:
         """How many tokens the model can read or write; None: as many as memory holds."""
@@ -86,6 +88,11 @@ class SequenceConfig(Config):
             raise ValueError(
                 f"votes = {self.votes}: only an encoder with head classify takes votes, not "
                 f"{self.shape} with head {self.head}; leave it out"
+            )
+        if self.members > 1 and self.shape == "encoder-decoder":
+            raise ValueError(
+                f"members = {self.members}: translators decide together after training, with "
+                "`translate --beside`; leave it out"
             )
         if self.word_dropout and self.shape != "encoder":
             raise ValueError(

@@ -9,6 +9,7 @@ from translucid.models.base import (
     EncoderModel,
     Network,
 )
+from translucid.models.committee import Committee, WritingCommittee
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
@@ -29,6 +30,8 @@ def build(config: ModelConfig) -> Network:
             return Perceptron(config)
         case MLPConfig():
             return MLP(config)
+    if config.members > 1:
+        return _committee(config)
     match config.shape:
         case "encoder":
             return EncoderModel(config, _encoder(config))
@@ -36,6 +39,14 @@ def build(config: ModelConfig) -> Network:
             return DecoderModel(config, _decoder(config))
         case "encoder-decoder":
             return EncoderDecoderModel(config, _encoder(config), _decoder(config))
+
+
+def _committee(config: RecurrentConfig | TransformerConfig) -> Committee:
+    alone = config.model_copy(update={"members": 1})
+    members = [build(alone) for _ in range(config.members)]
+    if config.shape == "decoder" and config.head == "language":
+        return WritingCommittee(config, [m for m in members if isinstance(m, DecoderModel)])
+    return Committee(config, [m for m in members if isinstance(m, EncoderModel | DecoderModel)])
 
 
 def _encoder(config: RecurrentConfig | TransformerConfig) -> Encoder:

@@ -52,6 +52,8 @@ def _why_not(config: TrainingConfig, model: ModelConfig, device: torch.device) -
         return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
     if model.norm == "batch":
         return "batch norm would count the rows that fill up a batch"
+    if model.members > 1:
+        return "a committee takes another member at each step"
     if model.letters:
         return "a model that reads letters is not captured"
     return None

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from translucid.data.spans import first_subwords
 from translucid.models.base import EncoderDecoderModel, Network, Writer
-from translucid.parts.embedding import LanguageHead
 from translucid.tasks.base import IGNORE, Batch, Task
 from translucid.tasks.classify import Classify
 from translucid.tasks.tag import Tag
@@ -100,7 +99,7 @@ def _labels_in_place(task: Task[Any, Any], records: Sequence[Record]) -> Finding
 
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
     """Change each token of a text in turn: nothing that was said before it may change."""
-    if not isinstance(network, Writer) or not isinstance(network.head, LanguageHead):
+    if not isinstance(network, Writer) or network.config.head != "language":
         return None  # it may see the words to come
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
     longest = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])

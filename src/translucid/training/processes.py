@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from translucid.errors import ConfigError, TrainingError
+from translucid.models.committee import Committee
 from translucid.parts.attention import CrossAttention
 
 Parallel = Literal["ddp", "fsdp"]
@@ -49,6 +50,11 @@ class Processes:
         """What to call for a loss whose gradients all processes share."""
         if self.count == 1:
             return network
+        if isinstance(network, Committee):
+            raise ConfigError(
+                f"model.members = {network.config.members}: a committee is trained in one process; "
+                "start it without torchrun"
+            )
         if self.parallel == "fsdp":
             from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 

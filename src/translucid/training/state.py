@@ -59,6 +59,7 @@ class State:
             weight_decay=config.weight_decay,
             momentum=config.momentum,
         )
+        self._make_moments()
         self.average = Average(network, config.ema) if config.ema is not None else None
         self.best = Best(higher_is_better, config.patience)
         self.step = 0  # updates done
@@ -98,8 +99,6 @@ class State:
         self, fill: Callable[[dict[str, Tensor]], None], numbers: Mapping[str, Any]
     ) -> None:
         """Continue from a checkpoint: `fill` writes the tensors as they were, in place."""
-        if numbers["step"] > numbers["skipped"]:
-            self._make_moments()
         fill(self.tensors())
         if self.average is not None:
             self.average.steps = numbers["average_steps"]
@@ -110,7 +109,8 @@ class State:
         self.target_sum = numbers["target_sum"]
 
     def _make_moments(self) -> None:
-        """Optimizers make their tensors at the first step: take one of length 0."""
+        """Optimizers make their tensors when a parameter first has a gradient, in a committee at
+        any time: take a step of length 0, and undo what it has counted."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = 0.0
@@ -118,6 +118,9 @@ class State:
                     p.grad = torch.zeros_like(p)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            for moments in optimizer.state.values():
+                for value in moments.values():
+                    value.zero_()
 
     @contextmanager
     def readable(self) -> Iterator[nn.Module]:

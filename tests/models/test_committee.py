@@ -1,0 +1,116 @@
+"""A committee says the mean of what its members say, and each member learns by itself."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tests.invariants.cases import (
+    OUTPUTS,
+    Text,
+    close,
+    random_text,
+    randomised,
+    recurrent,
+    transformer,
+    whole,
+)
+
+from translucid.errors import ConfigError
+from translucid.models import ModelConfig, build
+from translucid.models.committee import Committee, CommitteeState
+from translucid.trace import Trace
+
+COMMITTEES: dict[str, ModelConfig] = {
+    "tags": recurrent("encoder", members=3, bidirectional=True),
+    "letters": transformer("encoder", members=2, letters=5),
+    "classes": recurrent("encoder", members=3, head="classify", outputs=OUTPUTS),
+    "votes": recurrent("encoder", members=2, head="classify", outputs=OUTPUTS, votes=7),
+    "words": transformer("decoder", members=3, positions="rotary"),
+    "gru": recurrent("decoder", members=2, cell="gru"),
+}
+
+
+def with_ragged(text: Text) -> Text:
+    real = torch.ones_like(text.ids, dtype=torch.bool)
+    real[0, 4:] = False
+    return replace(text, real=real)
+
+
+@pytest.mark.parametrize("name", COMMITTEES)
+def test_the_mean_of_the_probabilities(name: str) -> None:
+    committee = randomised(COMMITTEES[name])
+    assert isinstance(committee, Committee)
+    text = with_ragged(random_text(committee))
+    with torch.no_grad():
+        each = [whole(member, text).softmax(dim=-1) for member in committee.members]
+        assert not torch.allclose(each[0], each[1]), "all members are the same"
+        close(whole(committee, text).exp(), sum(each) / len(each))
+
+
+@pytest.mark.parametrize("name", COMMITTEES)
+def test_traces_have_the_members_by_number(name: str) -> None:
+    committee = randomised(COMMITTEES[name])
+    text, seen = with_ragged(random_text(committee)), Trace()
+    with torch.no_grad():
+        close(whole(committee, text, seen), whole(committee, text))
+        alone = Trace()
+        whole(committee.members[1], text, alone)
+    for point in alone:
+        close(seen[f"members.1.{point}"], alone[point])
+
+
+@pytest.mark.parametrize("name", COMMITTEES)
+def test_each_pass_trains_one_member(name: str) -> None:
+    """Which one, torch's seed decides; over some passes all have their turn."""
+    torch.manual_seed(0)
+    committee = build(COMMITTEES[name]).double().train()
+    text, turns = with_ragged(random_text(committee)), []
+    for seed in range(12):
+        for again in range(2):
+            committee.zero_grad(set_to_none=True)
+            torch.manual_seed(seed)
+            whole(committee, text).square().sum().backward()
+            learnt = [
+                any(p.grad is not None for p in member.parameters()) for member in committee.members
+            ]
+            assert sum(learnt) == 1
+            assert not again or turns[-1] == learnt.index(True)
+            turns += [] if again else [learnt.index(True)]
+    assert set(turns) == set(range(len(committee.members)))
+
+
+@pytest.mark.parametrize("name", ["words", "gru"])
+def test_step_by_step_with_beams(name: str) -> None:
+    committee = randomised(COMMITTEES[name])
+    text = random_text(committee, rows=2, length=3)
+    with torch.no_grad():
+        state = committee.start(2, capacity=12)
+        assert isinstance(state, CommitteeState)
+        close(committee.step(text.ids, state), whole(committee, text))
+        state.expand(2)
+        parents = torch.tensor([[1, 0], [0, 0]])
+        newest = torch.tensor([[3], [4], [5], [6]])
+        prefixes = torch.cat([text.ids.repeat_interleave(2, dim=0), newest], dim=1)
+        close(committee.step(newest, state), whole(committee, Text(prefixes))[:, -1:])
+        state.follow(parents)
+        rows = (torch.tensor([[0], [2]]) + parents).flatten()
+        prefixes = torch.cat([prefixes[rows], newest], dim=1)
+        close(committee.step(newest, state), whole(committee, Text(prefixes))[:, -1:])
+        state.select(torch.tensor([1]))
+        prefixes = torch.cat([prefixes[2:], newest[:2]], dim=1)
+        close(committee.step(newest[:2], state), whole(committee, Text(prefixes))[:, -1:])
+    assert state.length == 6
+
+
+def test_one_member_is_no_committee() -> None:
+    assert not isinstance(build(recurrent("encoder", members=1)), Committee)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"members": 0}, "members = 0: input should be greater than 0"), ({"members": 2}, "--beside")],
+)
+def test_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        transformer("encoder-decoder", **options)
