@@ -2,7 +2,6 @@
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.trace import NO_TRACE, NoTrace
@@ -37,6 +36,4 @@ class LanguageHead(nn.Module):
             self.linear.weight = tied.table.weight
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        return trace(
-            "logits", F.linear(x, self.linear.weight, self.linear.bias)
-        )  # (batch, length, vocab)
+        return trace("logits", self.linear(x))  # (batch, length, vocab)
