@@ -48,17 +48,19 @@ class PackedLinear(nn.Module):
         self.packed: Tensor | None = None  # not a buffer: it cannot be saved or moved
         if packs_float32():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self.of_rows = self._of_rows()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
             return F.linear(x, self.weight, self.bias)
-        return self.of_rows()(x.reshape(-1, self.in_features)).view(*x.shape[:-1], -1)
+        y = self.of_rows(x.reshape(-1, self.in_features))
+        return y.view(*x.shape[:-1], self.out_features)
 
-    def of_rows(self) -> Rows:
+    def _of_rows(self) -> Rows:
         weight, bias, packed = self.weight, self.bias, self.packed
         if packed is None:
             return lambda x: F.linear(x, weight, bias)
-        multiply = torch.ops.mkldnn._linear_pointwise.default
+        multiply = torch.ops.mkldnn._linear_pointwise.default._op
 
         def rows(x: Tensor) -> Tensor:
             if x.shape[0] == 1:
@@ -86,17 +88,22 @@ class Int8Linear(nn.Module):
         self.few: Tensor | None = None
         if multiplies_4_bits() and self.in_features % 2 == 0:
             self.few = _pack_few(q, scales, shift)
+        self.of_rows = self._of_rows()
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
             raise InputError("a network in int8 has no gradients; use one in float32 for them")
-        return self.of_rows()(x.reshape(-1, self.in_features)).view(*x.shape[:-1], -1)
+        shape = (*x.shape[:-1], self.out_features)
+        if x.numel() == 0:  # nothing has no largest number
+            return x.new_zeros(shape)
+        return self.of_rows(x.reshape(-1, self.in_features)).view(shape)
 
-    def of_rows(self) -> Rows:
+    def _of_rows(self) -> Rows:
         few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
         n, k = self.out_features, self.in_features
-        multiply_4 = torch.ops.aten._dyn_quant_matmul_4bit.default
-        multiply_8 = torch.ops.quantized.linear_dynamic.default
+        # `_op`: a step calls these so often that a frame of Python around each can be felt.
+        multiply_4 = torch.ops.aten._dyn_quant_matmul_4bit.default._op
+        multiply_8 = torch.ops.quantized.linear_dynamic.default._op
 
         def rows(x: Tensor) -> Tensor:
             if few is None or x.shape[0] > FEW:
@@ -111,7 +118,7 @@ def of_rows(linear: nn.Module) -> Rows:
     """What a linear layer does to rows (rows, inputs) when nobody looks and no gradient is wanted:
     the bare product, without a module around it."""
     if isinstance(linear, PackedLinear | Int8Linear):
-        return linear.of_rows()
+        return linear.of_rows
     assert isinstance(linear, nn.Linear)
     return partial(F.linear, weight=linear.weight, bias=linear.bias)
 

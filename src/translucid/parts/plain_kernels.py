@@ -52,7 +52,9 @@ def attend_newest(
         question, keys, values, attn_mask=seen, scale=scale,
         enable_gqa=question.shape[1] != kv_heads,
     )  # fmt: skip
-    return mixed.transpose(1, 2).reshape(q.shape[0], -1)
+    if beams > 1:
+        mixed = mixed.transpose(1, 2)
+    return mixed.reshape(q.shape[0], -1)
 
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
@@ -96,4 +98,6 @@ def top_and_normaliser(
 
 def _by_source(x: Tensor, sources: int, beams: int, d: int) -> Tensor:
     """(rows, heads * d) as (sources, heads, beams, d)."""
+    if beams == 1:
+        return x.view(sources, -1, 1, d)
     return x.view(sources, beams, -1, d).transpose(1, 2)
