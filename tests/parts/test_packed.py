@@ -117,6 +117,11 @@ def test_int8(
     assert ((found - exact).norm(dim=0) <= 0.04 * usual).all()
 
 
+def test_the_product_of_4_bits_is_found_where_it_is() -> None:
+    """A fault in how it is packed would show in its trial, and it would be left unused."""
+    assert packed.multiplies_4_bits() == torch.backends.kleidiai.is_available()
+
+
 @needs_int8
 def test_int8_adds_no_noise_of_its_own() -> None:
     """Inputs and weights that are whole numbers already come out as they are."""

@@ -59,7 +59,9 @@ class LeanStep:
         self.branches = self._branches()
         self.following = [norm for _, norm in self.branches[1:]] + [decoder.final_norm]
         self.pre = decoder.each()[0].self_attention_residual.placement == "pre"
-        self.memory: Memory | None = None  # whose mask was turned into what the kernels want
+        # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
+        # so that a captured graph reads what stands there now.
+        self.memory: Memory | None = None
         self.memory_seen: Tensor | None = None
         self.filled: Tensor | None = None
         if model.device.type == "cuda" and head.linear.weight.shape[0] % 8:

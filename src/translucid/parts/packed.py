@@ -93,10 +93,8 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
             raise InputError("a network in int8 has no gradients; use one in float32 for them")
-        shape = (*x.shape[:-1], self.out_features)
-        if x.numel() == 0:  # nothing has no largest number
-            return x.new_zeros(shape)
-        return self.of_rows(x.reshape(-1, self.in_features)).view(shape)
+        y = self.of_rows(x.reshape(-1, self.in_features))
+        return y.view(*x.shape[:-1], self.out_features)
 
     def _of_rows(self) -> Rows:
         few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
