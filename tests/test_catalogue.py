@@ -39,6 +39,7 @@ def configs() -> Iterator[ModelConfig]:
         labels = {"shape": "encoder", "head": "classify", "outputs": 3, "pooling": pooling}
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
         yield RecurrentConfig(hidden=8, bidirectional=True, **labels, **small)
+    yield RecurrentConfig(hidden=8, votes=5, **labels, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, letters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, letters=3, **tags, **small)
@@ -116,6 +117,7 @@ def test_the_names_are_a_promise() -> None:
         "gru": "reset_sum update_sum reset_gate update_gate candidate_sum candidate hidden",
         "bridge": "hidden cell",
         "head": "pool_scores pool_pattern pooled logits class_logits",
+        "votes": "words pairs sum",
         "softmax": "shift exponentials normaliser probabilities",
     }
 

@@ -268,7 +268,19 @@ def test_rows_that_cannot_be_predicted(case: str, command: Command, models: dict
     assert_refused(answer, "x.csv" + says)
 
 
-@pytest.mark.parametrize("verb", ["translate", "classify", "tag"])
+def test_a_line_beyond_the_learned_positions_is_left_empty(
+    command: Command, models: dict[str, str]
+) -> None:
+    lines = f"the dog\n{'the dog ' * 20}\nthe dog\n".encode()
+    answer = command(["translate", models["learned translate"]], stdin=lines)
+    first, second, third = answer.out.split("\n")[:-1]
+    assert (answer.code, second) == (1, "")
+    assert first == third
+    assert "standard input:2: 41 tokens, but this model has learned 16 positions" in answer.err
+    assert answer.err.endswith("1 line was left empty; see the messages above\n")
+
+
+@pytest.mark.parametrize("verb", ["classify", "tag"])
 def test_a_line_beyond_the_learned_positions(
     verb: str, command: Command, models: dict[str, str]
 ) -> None:

@@ -132,6 +132,9 @@ CATALOGUE: dict[str, Point] = {
     "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t"),
     "head.logits": Point(r"\ell", _axes("batch length vocab"), "a score for every word or tag, at every position", r"<W> <x> + <b>"),
     "head.class_logits": Point(r"\ell", _axes("batch outputs"), "a score for every class", r"<W> <pooled> + <b>"),
+    "votes.words": Point("u", _axes("batch length outputs"), "what each word has to say for each class", r"\mathrm{table}[<ids>]"),
+    "votes.pairs": Point("v", _axes("batch length outputs"), "what each word has to say together with the word before it", r"\mathrm{table}[<ids>_{t-1}, <ids>_t]"),
+    "votes.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with all votes", r"\ell + \textstyle\sum_t <words>_t + <pairs>_t"),
     # Softmax by itself
     "softmax.shift": Point("m", _axes("batch one"), "the largest entry, taken off so that nothing overflows", r"\max <x>"),
     "softmax.exponentials": Point("e", _axes("batch features"), "the entries, made positive", r"\exp(<x> - <shift>)"),

@@ -6,7 +6,7 @@ import torch
 from tests.invariants.cases import randomised, transformer
 
 from translucid.decoding.captured import CapturedSearch, Sources
-from translucid.decoding.generate import as_rows, find, room
+from translucid.decoding.generate import as_rows, find, limits
 from translucid.decoding.search import Hypothesis, Search
 from translucid.models import ModelConfig
 
@@ -49,8 +49,7 @@ def test_fixed_shapes_find_the_same(name: str, how: Search) -> None:
             sources = Sources(ids, real)
         plain = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
 
-        lengths = torch.tensor([len(p) for p in prefixes]) if sources is None else sources.lengths
-        least, most = how.limits(lengths, room(model, max(map(len, prefixes))))
+        least, most = limits(model, prefixes, sources, how)
         fixed = captured(as_rows(prefixes, model), sources, least, most, how)
         assert [words(texts) for texts in fixed] == [words(texts) for texts in plain]
         for one, other in zip(fixed, plain, strict=True):

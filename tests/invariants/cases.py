@@ -78,9 +78,12 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
     )
 
 
-def _with_letters() -> Iterator[tuple[str, ModelConfig]]:
+def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
     yield "transformer-encoder-letters", transformer("encoder", letters=5)
     yield "lstm-encoder-letters", recurrent("encoder", bidirectional=True, letters=5)
+    votes = {"head": "classify", "votes": 7}
+    yield "transformer-encoder-votes", transformer("encoder", **votes)
+    yield "lstm-encoder-votes", recurrent("encoder", bidirectional=True, **votes)
 
 
 def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
@@ -112,9 +115,9 @@ def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
 
 
 CONFIGS: dict[str, ModelConfig] = dict(
-    (*_transformers(), *_odd_transformers(), *_with_letters(), *_recurrent())
+    (*_transformers(), *_odd_transformers(), *_with_extras(), *_recurrent())
 )
-ALWAYS = {name for name, _ in (*_odd_transformers(), *_with_letters())}
+ALWAYS = {name for name, _ in (*_odd_transformers(), *_with_extras())}
 ALWAYS |= {f"{cell}-decoder" for cell in CELLS}
 
 

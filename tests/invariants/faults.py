@@ -159,7 +159,7 @@ FAULTS = (
     Fault(
         BEAM,
         "all beams are expanded from the same start",
-        "scores[:, 0] = 0.0",
+        "scores[:, :: beams // groups] = 0.0",
         "scores[:] = 0.0",
         "beam_search::exhaustive",
     ),
@@ -286,6 +286,34 @@ FAULTS = (
         "justified",
         "fused_recurrent::the_state_passes_padding",
     ),
+    Fault(
+        "parts/recurrent_kernel.py",
+        "the states of packed rows are not put back in place",
+        "return output, _rows(RecurrentState(*after), packed.unsorted_indices)",
+        "return output, RecurrentState(*after)",
+        "dropped_recurrent::the_same_draws",
+    ),
+    Fault(
+        RECURRENT,
+        "the kernel is given all weights while some are hidden",
+        "for tensor in weights[layer, way]]",
+        "for tensor in self.weights(layer, way)]",
+        "dropped_recurrent::weights_from_state_to_state_are_thinned_for_a_whole_pass",
+    ),
+    Fault(
+        RECURRENT,
+        "weights are hidden after training too",
+        "if not self.training or self.weight_dropout == 0:",
+        "if self.weight_dropout == 0:",
+        "dropped_recurrent::afterwards_nothing_is_dropped",
+    ),
+    Fault(
+        "parts/dropout.py",
+        "locked dropout is drawn at every position",
+        "x.new_empty(x.shape[0], 1, x.shape[2])",
+        "x.new_empty(x.shape)",
+        "dropped_recurrent::between_layers_a_number_is_hidden_at_all_positions",
+    ),
     # padding, batches
     Fault(
         "parts/masks.py",
@@ -335,6 +363,20 @@ FAULTS = (
         "self.table(letters) * (letters > 0)[..., None]",
         "self.table(letters)",
         "padding::batched",
+    ),
+    Fault(
+        "parts/votes.py",
+        "padding votes",
+        "weight = counted[..., None].to(words.dtype)",
+        "weight = torch.ones_like(words)",
+        "padding::batched",
+    ),
+    Fault(
+        "parts/votes.py",
+        "padding is a neighbour",
+        "last = nn.functional.pad(last, (1, -1), value=-1)",
+        "last = torch.where(places > 0, places - 1, -1)",
+        "padding::padded",
     ),
     # states
     Fault(

@@ -71,6 +71,8 @@ CORNERS = [
     "gru-encoder-both",
     "transformer-encoder-letters",
     "lstm-encoder-letters",
+    "transformer-encoder-votes",
+    "lstm-encoder-votes",
 ]
 
 

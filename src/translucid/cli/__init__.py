@@ -21,11 +21,14 @@ from translucid.cli import (
     data,
     demo,
     doctor,
+    generate,
     info,
     recipe,
     reproduce,
+    score,
     tokenizer,
     train,
+    translate,
     use,
     work,
 )
@@ -75,10 +78,11 @@ app.command()(train.resume)
 app.command()(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(train.evaluate)
 app.command()(info.info)
-app.command()(use.translate)
+app.command()(translate.translate)
+app.command()(score.score)
 app.command()(use.classify)
 app.command()(use.tag)
-app.command()(use.generate)
+app.command()(generate.generate)
 app.command()(use.predict)
 app.command("doctor")(doctor.command)
 

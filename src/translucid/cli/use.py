@@ -1,4 +1,4 @@
-"""`translucid translate | classify | tag | generate | predict`: a trained model at work.
+"""`translucid classify | tag | predict`: a trained model at work.
 
 Lines in, lines out, in order; `--json` writes one object a line.
 """
@@ -6,17 +6,16 @@ Lines in, lines out, in order; `--json` writes one object a line.
 import json
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from translucid.cli.lines import name_of
+from translucid.cli.writing_options import File, Folder, Json
 
 if TYPE_CHECKING:
     from translucid.training.model import Model
 
-Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
-File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 CHUNK = 256  # lines that are read before the first answer is written
 
 
@@ -26,34 +25,12 @@ def _chunks(file: str, held: "Model") -> Iterator[list[str]]:
     records = read_text(file, keep_empty=True)
     while chunk := list(islice(records, CHUNK)):
         for record in chunk:
-            held.check_text(record.text, f"{_name(file)}:{record.line}")
+            held.check_text(record.text, f"{name_of(file)}:{record.line}")
         yield [record.text for record in chunk]
-
-
-def _name(file: str) -> str:
-    return "standard input" if file == "-" else file
 
 
 def _write(values: dict[str, Any], as_json: bool, plain: str) -> None:
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else plain)
-
-
-def translate(
-    model: Folder,
-    file: File = "-",
-    beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
-    as_json: Json = False,
-) -> None:
-    """Translate each line.
-
-    Example: echo "The dog sleeps." | translucid translate runs/toy
-    """
-    from translucid.training.model import load
-
-    held = load(model)
-    for texts in _chunks(file, held):
-        for text, answer in zip(texts, held.translate(texts, beam=beam), strict=True):
-            _write({"source": text, "translation": answer}, as_json, answer)
 
 
 def classify(model: Folder, file: File = "-", as_json: Json = False) -> None:
@@ -87,26 +64,6 @@ def tag(model: Folder, file: File = "-", as_json: Json = False) -> None:
             _write({"text": text, "spans": values}, as_json, plain)
 
 
-def generate(
-    model: Folder,
-    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "",
-    tokens: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same text.")] = 0,
-) -> None:
-    """Continue a text.
-
-    Example: translucid generate runs/language "The dog" --temperature 0.8
-    """
-    from translucid.training.model import load
-
-    held = load(model)
-    typer.echo(
-        held.generate(prompt, tokens=tokens, temperature=temperature, top_k=top_k, seed=seed)
-    )
-
-
 def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
     """Give each line of numbers its output.
 
@@ -118,7 +75,7 @@ def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
     held = load(model)
     lines = read_lines(file, may_be_empty=True)
     while chunk := list(islice(lines, CHUNK)):
-        rows = [held.read_row(text or "", f"{_name(file)}:{line}") for line, text in chunk]
+        rows = [held.read_row(text or "", f"{name_of(file)}:{line}") for line, text in chunk]
         for row, answer in zip(rows, held.predict(rows), strict=True):
             plain = " ".join(f"{number:.6g}" for number in answer)
             _write({"inputs": row, "outputs": answer}, as_json, plain)

@@ -24,11 +24,14 @@ class Beams:
     finished: Tensor  # (sources, beams)
 
     @classmethod
-    def start(cls, prefix: Tensor, beams: int, dtype: torch.dtype = torch.float32) -> "Beams":
-        """prefix: (sources, length). All beams are equal at first, so only one may be expanded."""
+    def start(
+        cls, prefix: Tensor, beams: int, dtype: torch.dtype = torch.float32, groups: int = 1
+    ) -> "Beams":
+        """prefix: (sources, length). The beams of a group are equal at first, so only one of them
+        may be expanded."""
         sources, device = prefix.shape[0], prefix.device
         scores = torch.full((sources, beams), -torch.inf, dtype=dtype, device=device)
-        scores[:, 0] = 0.0
+        scores[:, :: beams // groups] = 0.0
         return cls(
             tokens=prefix[:, None].expand(-1, beams, -1),
             gains=torch.zeros(sources, beams, 0, dtype=dtype, device=device),
@@ -137,7 +140,8 @@ def group_step(
         penalised = wanted - diversity * taken[:, None]
         after, parent = beam_step(before, own, eos=eos, pad=pad, adjusted=penalised)
         newest = after.tokens[..., -1]
-        taken = taken.scatter_add(1, newest, (~before.finished).to(taken))
+        new = ~before.finished & (after.scores > -torch.inf)
+        taken = taken.scatter_add(1, newest, new.to(taken))
         found.append(after)
         parents.append(parent + number * parent.shape[1])
     parts = zip(*(vars(each).values() for each in found), strict=True)

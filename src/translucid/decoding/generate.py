@@ -69,11 +69,7 @@ def find(
     watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts that go on from each prefix, best first."""
-    longest = max(map(len, prefixes))
-    lengths = (
-        torch.tensor([len(prefix) for prefix in prefixes]) if sources is None else sources.lengths
-    )
-    least, most = (limit.to(model.device) for limit in how.limits(lengths, room(model, longest)))
+    least, most = limits(model, prefixes, sources, how)
     if watch is None and CapturedSearch.fits(model, how, extra):
         return captured(model, eos, pad)(as_rows(prefixes, model), sources, least, most, how)
     state, prefix = begin(model, prefixes, sources, steps=int(most.max()))
@@ -90,6 +86,18 @@ def find(
         extra=extra,
         watch=watch,
     )
+
+
+def limits(
+    model: TextWriter, prefixes: Sequence[Sequence[int]], sources: Sources | None, how: Search
+) -> tuple[Tensor, Tensor]:
+    """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
+    same for a row alone and for a row in a batch."""
+    given = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
+    least, most = how.limits(given if sources is None else sources.lengths)
+    if model.longest is not None:
+        most = torch.minimum(most, (model.longest - given).clamp(min=1))
+    return torch.minimum(least, most - 1), most
 
 
 def captured(model: Any, eos: int, pad: int) -> CapturedSearch:
@@ -118,29 +126,42 @@ def draw(
     how: Sampling,
     numbers: Tensor,
     *,
-    eos: int | None,
+    eos: int,
+    least: Sequence[int] | None = None,
+    most: Sequence[int] | None = None,
     extra: Sequence[Rule] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
 ) -> Iterator[Written]:
     """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
-    and 1. A text ends with `eos`, where `stop(row, token)` says so, or with its numbers."""
-    longest = max(map(len, prefixes))
-    limit = room(model, longest)
-    steps = numbers.shape[1] if limit is None else min(numbers.shape[1], limit)
+    and 1. A text ends with `eos`, which does not come before its `least` tokens, where
+    `stop(row, token)` says so, with its `most` tokens, or with its numbers."""
+    longest = [numbers.shape[1]] * len(prefixes) if most is None else most
+    ends = [
+        min(
+            own, numbers.shape[1], *([] if model.longest is None else [model.longest - len(prefix)])
+        )
+        for own, prefix in zip(longest, prefixes, strict=True)
+    ]
+    steps = max(1, *ends)  # where there is no room, the model says so
     state, tokens = begin(model, prefixes, sources, steps=steps)
+    stepper: Any = lean_step(model) or model
     rows = list(range(len(prefixes)))
     numbers = numbers.to(tokens.device)
     for step in range(steps):
-        log_probs = as_log_probs(model.step(tokens[:, -1:], state)[:, -1])
+        log_probs = as_log_probs(stepper.step(tokens[:, -1:], state)[:, -1])
         allowed = rules.apply(extra, log_probs, tokens)
+        early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
+        if early:
+            allowed[early, eos] = -torch.inf
         chosen = pick(allowed, numbers[rows, step], how)
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
         gains = log_probs.gather(1, chosen[:, None]).squeeze(1)
         written = Written(list(rows), chosen.tolist(), gains.tolist())
         yield written
         goes_on = [
             place
             for place, (row, token) in enumerate(zip(rows, written.tokens, strict=True))
-            if token != eos and not stop(row, token)
+            if token != eos and step + 1 < ends[row] and not stop(row, token)
         ]
         if not goes_on:
             return
@@ -149,8 +170,3 @@ def draw(
             stay = torch.tensor(goes_on, device=tokens.device)
             rows, tokens = [rows[place] for place in goes_on], tokens[stay]
             state.select(stay)
-
-
-def room(model: TextWriter, prefix: int) -> int | None:
-    """How many tokens the model can still write after a prefix; None: as many as memory holds."""
-    return None if model.longest is None else max(1, model.longest - prefix)

@@ -23,6 +23,23 @@ def forbid(ids: Sequence[int]) -> Rule:
     return rule
 
 
+def forbid_run(ids: Sequence[int]) -> Rule:
+    """These tokens are never written in a row: the last may not follow the others."""
+    if len(ids) == 1:
+        return forbid(ids)
+    *first, last = ids
+
+    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        if tokens.shape[-1] < len(first):
+            return log_probs
+        newest = tokens[..., tokens.shape[-1] - len(first) :]
+        begun = (newest == torch.tensor(first, device=tokens.device)).all(dim=-1)
+        ended = torch.arange(log_probs.shape[-1], device=log_probs.device) == last
+        return log_probs.masked_fill(begun[..., None] & ended, -torch.inf)
+
+    return rule
+
+
 def force(places: Mapping[int, int], start: int) -> Rule:
     """At each place, counted from 0 after `start` tokens, only this token is written."""
 
@@ -67,6 +84,18 @@ def repetition(penalty: float) -> Rule:
         return torch.where(seen > 0, log_probs * penalty, log_probs)
 
     return rule
+
+
+def behind_start(rule: Rule) -> Rule:
+    """The same rule, to which the token that starts a text is no text. A language model starts
+    with the end of the text before: without this, a rule against repeating would speak against
+    every end."""
+
+    def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        text = tokens >= 0
+        return rule(log_probs, tokens.masked_fill(text.cumsum(dim=-1) <= 1, -1))
+
+    return without
 
 
 def apply(rules: Sequence[Rule], log_probs: Tensor, tokens: Tensor) -> Tensor:

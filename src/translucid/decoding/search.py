@@ -71,15 +71,12 @@ class Search(Config):
             )
         return self
 
-    def limits(self, source: Tensor, room: int | None) -> tuple[Tensor, Tensor]:
-        """The fewest and the most tokens for sources of these lengths (sources,); the model has
-        `room` for so many."""
+    def limits(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The fewest and the most tokens for sources of these lengths (sources,)."""
         least = (source * self.shortest_share).floor().long().clamp(min=self.shortest)
         most = (source * self.longest_share).ceil().long() + 10
         if self.longest is not None:
             most = torch.full_like(most, self.longest)
-        if room is not None:
-            most = most.clamp(max=room)
         return torch.minimum(least, most - 1), most
 
 
@@ -133,7 +130,7 @@ def search(
         checks.append(rules.repetition(how.repetition))
     found: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
     numbers = torch.arange(prefix.shape[0], device=prefix.device)
-    beams = Beams.start(prefix, how.beams)
+    beams = Beams.start(prefix, how.beams, groups=how.groups)
     newest = prefix[:, -1:].repeat_interleave(how.beams, dim=0)  # (rows, 1)
     rounds = 0
     earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must

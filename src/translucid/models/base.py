@@ -23,6 +23,7 @@ from translucid.models.heads import HeadName, Pooling, make_head
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.letters import WordDropout
+from translucid.parts.votes import make_votes
 from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -52,6 +53,9 @@ class SequenceConfig(Config):
     word_dropout: float = key(
         0.0, "share of words that an encoder reads as unknown while training", ge=0, lt=1
     )
+    votes: int = key(
+        0, "rows for pairs of words that vote beside a classifier, as its words do; 0: none", ge=0
+    )
 
     @property
     def longest(self) -> int | None:
@@ -76,6 +80,11 @@ class SequenceConfig(Config):
         if self.letters and (self.shape, self.head) != ("encoder", "tag"):
             raise ValueError(
                 f"letters = {self.letters}: only an encoder with head tag reads letters, not "
+                f"{self.shape} with head {self.head}; leave it out"
+            )
+        if self.votes and (self.shape, self.head) != ("encoder", "classify"):
+            raise ValueError(
+                f"votes = {self.votes}: only an encoder with head classify takes votes, not "
                 f"{self.shape} with head {self.head}; leave it out"
             )
         if self.word_dropout and self.shape != "encoder":
@@ -178,6 +187,7 @@ class EncoderModel(Network):
         self.config, self.encoder = config, encoder
         self.word_dropout = WordDropout(config.word_dropout)
         self.head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
+        self.votes = make_votes(config.vocab, config.votes, config.outputs, config.dropout)
 
     def forward(
         self,
@@ -194,7 +204,8 @@ class EncoderModel(Network):
         inputs.check_letters(letters, ids, wanted=self.config.letters > 0)
         read = self.word_dropout(ids)
         encoded = self.encoder(read, real, trace.at("encoder"), letters=letters)
-        return self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
+        logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
+        return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
 
 
 class Writer(Network):

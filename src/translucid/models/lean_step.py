@@ -8,6 +8,7 @@ twin. What it saves is launches, copies and Python: on a GPU it runs on the kern
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -174,7 +175,8 @@ def _kernels(device: torch.device) -> ModuleType:
 
 
 def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
-    qkv_of, output_of, scale = of_rows(part.qkv), of_rows(part.output), _scale(part)
+    qkv_of, output_of = _product(kernels, part.qkv), _product(kernels, part.output)
+    scale = _scale(part)
     turned = part.heads + part.kv_heads
     widths = [n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)]
 
@@ -195,7 +197,8 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
 
 
 def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
-    query_of, output_of, scale = of_rows(part.query), of_rows(part.output), _scale(part)
+    query_of, output_of = _product(kernels, part.query), _product(kernels, part.output)
+    scale = _scale(part)
 
     def run(now: Now, h: Tensor) -> Tensor:
         assert now.state.memory is not None
@@ -213,6 +216,11 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
         return lambda now, h: kernels.feedforward(part, h)
     expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
     return lambda now, h: output(activation(expand(h)))
+
+
+def _product(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """On a GPU its own kernel; elsewhere the bare product, without a module around it."""
+    return of_rows(layer) if kernels is plain_kernels else partial(kernels.linear, layer)
 
 
 def _scale(part: MultiHead) -> float:

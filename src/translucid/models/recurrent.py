@@ -14,6 +14,7 @@ from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts.alignment import AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
+from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
 from translucid.parts.letters import make_letters
 from translucid.parts.recurrent import CellName, Recurrent
@@ -31,6 +32,10 @@ class RecurrentConfig(SequenceConfig):
     bidirectional: bool = key(False, "the encoder also reads from right to left")
     attention: Literal["none", AlignmentName] = key("additive", "of an encoder-decoder")
     forget_bias: float = key(1.0, "of an LSTM, at the start of training")
+    locked_dropout: bool = key(False, "dropout hides the same numbers at every word of a text")
+    weight_dropout: float = key(
+        0.0, "share of the weights from state to state set to 0 while training", ge=0, lt=1
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "RecurrentConfig":
@@ -53,15 +58,8 @@ class RecurrentEncoder(Encoder):
         super().__init__()
         self.embedding = Embedding(config.vocab, config.d_model)
         self.letters = make_letters(config.letters, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
-        self.recurrent = Recurrent(
-            config.cell,
-            config.d_model,
-            config.hidden,
-            config.layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
-        )
+        self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
+        self.recurrent = _stack(config, bidirectional=config.bidirectional)
         self.d_output = config.hidden * len(self.recurrent.directions)
         initialise.recurrent(self, config.forget_bias)
 
@@ -87,10 +85,8 @@ class RecurrentDecoder(Decoder):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.target_vocab or config.vocab, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
-        self.recurrent = Recurrent(
-            config.cell, config.d_model, config.hidden, config.layers, dropout=config.dropout
-        )
+        self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
+        self.recurrent = _stack(config)
         self.d_output = config.hidden
         self.bridge = self.alignment = None
         if config.shape == "encoder-decoder":
@@ -158,6 +154,19 @@ class RecurrentDecoder(Decoder):
                 outputs, memory.projected[0], memory.mask, trace.at("alignment")
             )
         return self.dropout(outputs), after
+
+
+def _stack(config: RecurrentConfig, *, bidirectional: bool = False) -> Recurrent:
+    return Recurrent(
+        config.cell,
+        config.d_model,
+        config.hidden,
+        config.layers,
+        bidirectional=bidirectional,
+        dropout=config.dropout,
+        locked=config.locked_dropout,
+        weight_dropout=config.weight_dropout,
+    )
 
 
 class Bridge(nn.Module):

@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from translucid.parts import plain_kernels
+from translucid.parts.activations import gelu
 from translucid.parts.cache import Timeline
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
@@ -184,12 +186,15 @@ def _top(
         total = total * tl.exp(high - higher) + tl.sum(tl.exp(x - higher), axis=0)
         high = higher
         x = tl.where((n == end) & without_end, -float("inf"), x)
-        for _ in tl.static_range(K):
-            value, place = tl.max(x, axis=0), tl.argmax(x, axis=0)
-            taken = (kept_at == tl.argmin(best, axis=0)) & (best < value)
+        # Few blocks hold one of the best: the others are left after one look.
+        value = tl.max(x, axis=0)
+        while value > tl.min(best, axis=0):
+            place = tl.argmax(x, axis=0)
+            taken = kept_at == tl.argmin(best, axis=0)
             best = tl.where(taken, value, best)
             where = tl.where(taken, start + place, where)
             x = tl.where(n == start + place, -float("inf"), x)
+            value = tl.max(x, axis=0)
     tl.store(values + row * K + kept_at, best, kept_at < K)
     tl.store(places + row * K + kept_at, where.to(tl.int64), kept_at < K)
     tl.store(normaliser + row, high + tl.log(total))
@@ -238,10 +243,68 @@ def rotate_newest(x: Tensor, cos: Tensor, sin: Tensor, heads: int) -> None:
     )
 
 
+@triton.jit
+def _few_rows(
+    x, weight, bias, out, stride, columns, inputs,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, PLACES: tl.constexpr,
+    COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A few columns of the product: each weight is read once, by one program."""
+    m = tl.arange(0, PLACES)
+    n = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = n < columns
+    total = tl.zeros([PLACES, COLUMNS], tl.float32)
+    for start in range(0, inputs, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        w = tl.load(
+            weight + n[:, None].to(tl.int64) * inputs + k[None, :],
+            inside[:, None] & (k < inputs)[None, :],
+            0.0,
+        )
+        row = tl.load(
+            x + m[:, None] * stride + k[None, :], (m < ROWS)[:, None] & (k < inputs)[None, :], 0.0
+        )
+        total += tl.sum(row[:, None, :].to(tl.float32) * w[None, :, :].to(tl.float32), axis=2)
+    if HAS_BIAS:
+        total += tl.load(bias + n, inside, 0.0).to(tl.float32)[None, :]
+    if ACTIVATION == "relu":
+        total = tl.maximum(total, 0.0)
+    if ACTIVATION == "gelu":
+        total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
+    at = out + m[:, None] * columns + n[None, :]
+    tl.store(at, total.to(out.dtype.element_ty), (m < ROWS)[:, None] & inside[None, :])
+
+
+FEW = 4  # rows up to which reading the weights is all that a product costs
+
+
+def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
+    """activation(W x + b) for x (rows, inputs). For few rows torch's products take longer than the
+    weights take to be read."""
+    rows, inputs = x.shape
+    if rows > FEW or not isinstance(layer, nn.Linear):
+        return plain_kernels.linear(layer, x, activation)
+    columns = layer.out_features
+    out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
+    each = 2 if columns <= 1024 else 4 if columns <= 4096 else 16
+    _few_rows[(triton.cdiv(columns, each),)](
+        x, layer.weight, x if layer.bias is None else layer.bias, out, x.stride(0), columns, inputs,
+        HAS_BIAS=layer.bias is not None, ACTIVATION=activation, ROWS=rows,
+        PLACES=triton.next_power_of_2(rows), COLUMNS=each,
+        BLOCK=min(512, triton.next_power_of_2(inputs)), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """The layer that acts on each position alone; its product and its ReLU in one kernel."""
-    if isinstance(part, FeedForward) and part.activation is torch.relu:
-        bias, weight = part.expand.bias, part.expand.weight
-        if bias is not None:
-            return part.output(torch._addmm_activation(bias, h, weight.t()))
+    """The layer that acts on each position alone; its first product and activation in one
+    kernel."""
+    if not isinstance(part, FeedForward) or part.activation not in (torch.relu, gelu):
+        return part(h)
+    if h.shape[0] <= FEW:
+        name = "relu" if part.activation is torch.relu else "gelu"
+        return linear(part.output, linear(part.expand, h, name))
+    if part.activation is torch.relu and part.expand.bias is not None:
+        hidden = torch._addmm_activation(part.expand.bias, h, part.expand.weight.t())
+        return part.output(hidden)
     return part(h)

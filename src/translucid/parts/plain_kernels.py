@@ -1,9 +1,12 @@
 """What `parts.kernels` does, in plain torch: for processors, and as the twin in the tests."""
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.parts.activations import ACTIVATIONS, ActivationName
 from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
@@ -65,6 +68,12 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
         return torch.layer_norm(x, x.shape[-1:], norm.gain, norm.shift, norm.eps)
     assert isinstance(norm, RMSNorm)
     return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
+
+
+def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
+    """activation(W x + b)"""
+    y = layer(x)
+    return y if activation == "identity" else ACTIVATIONS[cast(ActivationName, activation)](y)
 
 
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:

@@ -10,22 +10,22 @@ says how much of the OLD state stays.
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from translucid.parts.cache import RecurrentState
+from translucid.parts.dropout import make_dropout
+from translucid.parts.recurrent_kernel import CellName as CellName
+from translucid.parts.recurrent_kernel import run_layer, run_stack
 from translucid.trace import NO_TRACE, NoTrace
-
-CellName = Literal["rnn", "rnn_relu", "lstm", "gru"]
 
 Weights = tuple[
     Tensor, Tensor, Tensor, Tensor
 ]  # W (blocks * hidden, inputs), U, b and b' as torch keeps them
 Step = tuple[Tensor, Tensor | None]  # hidden, and for an LSTM the cell
+Stack = dict[tuple[int, str], Weights]  # by layer and direction
 
 
 def rnn_step(
@@ -100,7 +100,12 @@ INSIDE: dict[CellName, tuple[str, ...]] = {
 
 
 class Recurrent(nn.Module):
-    """A stack of recurrent layers, in one or both directions."""
+    """A stack of recurrent layers, in one or both directions.
+
+    `dropout` acts between layers, `locked` as LockedDropout does. `weight_dropout` sets that share
+    of U to 0 for a whole pass, so that the way from state to state is thinned alike at every
+    position. Merity et al. 2018, https://arxiv.org/abs/1708.02182
+    """
 
     def __init__(
         self,
@@ -111,6 +116,8 @@ class Recurrent(nn.Module):
         *,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        locked: bool = False,
+        weight_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.cell: CellName = cell
@@ -127,6 +134,8 @@ class Recurrent(nn.Module):
             dropout=dropout if layers > 1 else 0.0,
             **options,
         )
+        self.between = make_dropout(dropout, locked=locked)
+        self.locked, self.weight_dropout = locked, weight_dropout
 
     def forward(
         self,
@@ -147,8 +156,11 @@ class Recurrent(nn.Module):
             for layer in range(self.layers)
             for way in self.directions
         )
+        weights = self._thinned()
         output, after = (
-            self._unroll(x, real, state, trace) if looked_at else self._fuse(x, real, state)
+            self._unroll(x, real, state, weights, trace)
+            if looked_at
+            else self._fuse(x, real, state, weights)
         )
         return trace("output", output), after
 
@@ -163,6 +175,18 @@ class Recurrent(nn.Module):
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
 
+    def _thinned(self) -> Stack:
+        """The weights of one pass: while training, part of each U is 0."""
+        found = {
+            (n, way): self.weights(n, way) for n in range(self.layers) for way in self.directions
+        }
+        if not self.training or self.weight_dropout == 0:
+            return found
+        return {
+            place: (w, F.dropout(u, self.weight_dropout), b, b_hidden)
+            for place, (w, u, b, b_hidden) in found.items()
+        }
+
     def _scope(self, trace: NoTrace, layer: int, way: str) -> NoTrace:
         part = "rnn" if self.cell == "rnn_relu" else self.cell
         one_way = len(self.directions) == 1
@@ -171,7 +195,12 @@ class Recurrent(nn.Module):
     # ---- by hand: one step at a time, every gate in the open ----
 
     def _unroll(
-        self, x: Tensor, real: Tensor | None, state: RecurrentState, trace: NoTrace
+        self,
+        x: Tensor,
+        real: Tensor | None,
+        state: RecurrentState,
+        weights: Stack,
+        trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         hiddens: list[Tensor] = []
         cells: list[Tensor] = []
@@ -180,24 +209,22 @@ class Recurrent(nn.Module):
             for way in self.directions:
                 row = len(hiddens)
                 start = (state.hidden[row], None if state.cell is None else state.cell[row])
-                output, (hidden, cell) = self._run(x, real, start, layer, way, trace)
+                output, (hidden, cell) = self._run(
+                    x, real, start, way, weights[layer, way], self._scope(trace, layer, way)
+                )
                 outputs.append(output)
                 hiddens.append(hidden)
                 cells += [] if cell is None else [cell]
             x = torch.cat(outputs, dim=-1)
             if layer < self.layers - 1:
-                x = F.dropout(x, self.fused.dropout, self.training)
+                x = self.between(x)
         return x, RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
 
     def _run(
-        self, x: Tensor, real: Tensor | None, now: Step, layer: int, way: str, trace: NoTrace
+        self, x: Tensor, real: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
     ) -> tuple[Tensor, Step]:
         """One layer in one direction."""
-        weights, scope, step = (
-            self.weights(layer, way),
-            self._scope(trace, layer, way),
-            STEPS[self.cell],
-        )
+        step = STEPS[self.cell]
         times = range(x.shape[1]) if way == "forward" else range(x.shape[1] - 1, -1, -1)
         outputs: dict[int, Tensor] = {}
         for t in times:
@@ -215,28 +242,23 @@ class Recurrent(nn.Module):
     # ---- torch's kernel ----
 
     def _fuse(
-        self, x: Tensor, real: Tensor | None, state: RecurrentState
+        self, x: Tensor, real: Tensor | None, state: RecurrentState, weights: Stack
     ) -> tuple[Tensor, RecurrentState]:
-        before = state.hidden if state.cell is None else (state.hidden, state.cell)
         if real is None:
-            output, after = self.fused(x, before)
-            return output, _as_state(after)
+            return self._kernel(x, None, state, weights)
 
         # The kernel wants the real tokens of each row first; put them there, and back afterwards.
         order = (~real).long().argsort(dim=1, stable=True)[..., None]  # (batch, length, 1)
         lengths = real.sum(dim=1)
-        packed = pack_padded_sequence(
+        justified, ran = self._kernel(
             x.gather(1, order.expand_as(x)),
             lengths.clamp(
                 min=1
             ).cpu(),  # an empty row is run for one step, and that step is dropped below
-            batch_first=True,
-            enforce_sorted=False,
+            state,
+            weights,
         )
-        packed_output, after = self.fused(packed, before)
-        justified, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=x.shape[1])
         output = torch.zeros_like(justified).scatter(1, order.expand_as(justified), justified)
-        ran = _as_state(after)
         filled = (lengths > 0)[None, :, None]
         hidden = torch.where(filled, ran.hidden, state.hidden)
         cell = (
@@ -246,6 +268,24 @@ class Recurrent(nn.Module):
         )
         return output * real[..., None], RecurrentState(hidden, cell)
 
-
-def _as_state(state: Tensor | tuple[Tensor, Tensor]) -> RecurrentState:
-    return RecurrentState(state) if isinstance(state, Tensor) else RecurrentState(*state)
+    def _kernel(
+        self, x: Tensor, lengths: Tensor | None, state: RecurrentState, weights: Stack
+    ) -> tuple[Tensor, RecurrentState]:
+        """All layers in one call; one after the other where torch's own dropout is not meant."""
+        if not self.training or not (self.locked or self.weight_dropout):
+            return run_stack(self.fused, x, lengths, state)
+        ways = len(self.directions)
+        hiddens: list[Tensor] = []
+        cells: list[Tensor] = []
+        for layer in range(self.layers):
+            rows = slice(layer * ways, (layer + 1) * ways)
+            before = RecurrentState(
+                state.hidden[rows], None if state.cell is None else state.cell[rows]
+            )
+            flat = [tensor for way in self.directions for tensor in weights[layer, way]]
+            x, after = run_layer(self.cell, flat, x, lengths, before)
+            hiddens.append(after.hidden)
+            cells += [] if after.cell is None else [after.cell]
+            if layer < self.layers - 1:
+                x = self.between(x)
+        return x, RecurrentState(torch.cat(hiddens), torch.cat(cells) if cells else None)

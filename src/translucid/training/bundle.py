@@ -38,6 +38,7 @@ class Bundle:
     )  # "tokenizer", or "source" and "target"
     labels: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
+    decoding: dict[str, Any] = field(default_factory=dict)  # of a translator: keys of Search
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -52,6 +53,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "task": bundle.task,
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
+            "decoding": bundle.decoding,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -62,11 +64,16 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
     write_whole(folder, fill)
 
 
+def place(given: str | Path) -> Path:
+    """A model folder itself; of a run folder the best model, or else the newest."""
+    given = Path(given)
+    places = [standing(place) for place in (given, given / "best", given / "last")]
+    return next((place for place in places if (place / CONFIG).is_file()), given)
+
+
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder, or of a run folder the best model, or else the newest."""
-    given = Path(folder)
-    places = [standing(place) for place in (given, given / "best", given / "last")]
-    folder = next((place for place in places if (place / CONFIG).is_file()), given)
+    folder = place(folder)
     if not (folder / CONFIG).is_file():
         raise InputError(
             f"{folder} is no model folder: it holds no {CONFIG}; "
@@ -88,7 +95,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     }
     network.to(device).eval()
     labels = tuple(config["labels"])
-    return Bundle(network, config["task"], tokenizers, labels, config["facts"])
+    decoding = config.get("decoding", {})  # not in older bundles
+    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
 
 
 def _model_config(values: dict[str, Any]) -> ModelConfig:

@@ -10,11 +10,9 @@ import torch
 from translucid.data.batching import pad
 from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
-from translucid.decoding.generate import draw
-from translucid.decoding.sampling import Sampling, uniforms
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models.base import DecoderModel, SequenceConfig
+from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
@@ -28,6 +26,8 @@ from translucid.training.bundle import Bundle
 from translucid.training.examples import check_known_labels, make_task, read_records
 from translucid.training.recipe import DataConfig
 from translucid.training.run import train_recipe
+from translucid.training.setting import pick_device
+from translucid.training.writing_model import WritingModel, several
 
 ROW = 256  # tokens that a language model is scored on at once
 
@@ -40,7 +40,7 @@ class Label:
     probability: float
 
 
-class Model:
+class Model(WritingModel):
     """A bundle in use. Made by `tl.train` or `tl.load`."""
 
     def __init__(self, held: Bundle) -> None:
@@ -49,55 +49,24 @@ class Model:
         self._bundle = held
         letters = getattr(held.network.config, "letters", 0) > 0
         self.task: Task[Any, Any] = make_task(
-            held.task, held.tokenizers, held.labels, letters=letters
-        )
-
-    def translate(self, texts: Sequence[str], *, beam: int = 4) -> list[str]:
-        """One translation per text, in order; an empty text stays empty."""
-        task = self._as(Translate)
-        sources = [[*task.source.encode(text), task.source.eos_id] for text in _several(texts)]
-        found = task.find(self.network, sources, Search(beams=beam))
-        return [task.target.decode(texts[0].tokens) for texts in found]
+            held.task, held.tokenizers, held.labels,
+            letters=letters, search=Search(**held.decoding),
+        )  # fmt: skip
 
     def classify(self, texts: Sequence[str]) -> list[Label]:
         """The likeliest label of each text."""
         task = self._as(Classify)
-        rows = task.probabilities(self.network, [task.encode_text(t) for t in _several(texts)])
+        rows = task.probabilities(self.network, [task.encode_text(t) for t in several(texts)])
         best = [max(zip(row, task.labels, strict=True)) for row in rows]
         return [Label(label, probability) for probability, label in best]
 
     def tag(self, texts: Sequence[str]) -> list[list[Span]]:
         """The labelled spans of each text, by character."""
         task = self._as(Tag)
-        places = [split_words(text) for text in _several(texts)]
+        places = [split_words(text) for text in several(texts)]
         words = [[text[a:b] for a, b in where] for text, where in zip(texts, places, strict=True)]
         found = task.predict(self.network, [task.encode_words(each) for each in words])
         return [tag_spans(*each) for each in zip(texts, places, found, strict=True)]
-
-    def generate(
-        self,
-        prompt: str = "",
-        *,
-        tokens: int = 100,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        seed: int = 0,
-    ) -> str:
-        """The prompt and how it goes on; temperature 0 always takes the likeliest word."""
-        task = self._as(Language)
-        assert isinstance(self.network, DecoderModel)
-        ids = [task.start_id, *task.tokenizer.encode(prompt)]
-        eos = task.tokenizer.eos_id
-        steps = draw(
-            self.network,
-            [ids],
-            None,
-            Sampling(temperature=temperature, top_k=top_k),
-            uniforms(seed, ids, 0, tokens)[None],
-            eos=eos,
-        )
-        written = [token for step in steps for token in step.tokens if token != eos]
-        return task.tokenizer.decode([*ids[1:], *written])
 
     def read_row(self, text: str, where: str) -> list[float]:
         """The numbers of a line, separated by commas or spaces; `where` begins a message."""
@@ -209,29 +178,15 @@ class Model:
         """Write the model folder."""
         bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
 
-    def _as(self, kind: type[Any]) -> Any:
-        if not isinstance(self.task, kind):
-            verbs = {"translate": "translate", "classify": "classify", "tag": "tag",
-                     "language": "generate", "regress": "predict"}  # fmt: skip
-            raise InputError(
-                f"this model is for task {self.task.name}; use model.{verbs[self.task.name]}"
-            )
-        return self.task
-
     def __repr__(self) -> str:
         size = self.network.parameters_count
         return f"Model(task={self.task.name!r}, parameters={size:,})"
 
 
-def _several(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")
-    return texts
-
-
 def load(folder: str | Path, device: str = "cpu") -> Model:
-    """The model in a folder that training wrote."""
-    return Model(bundle.load(folder, device))
+    """The model in a folder that training wrote. device: cpu, cuda, or auto, a GPU if there is
+    one."""
+    return Model(bundle.load(folder, str(pick_device(device))))
 
 
 def train(

@@ -50,7 +50,7 @@ def prepare(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
-        search=Search(beams=recipe.decoding.beams),
+        search=Search(**recipe.decoding.search()),
         letters=recipe.model.get("letters", 0) > 0,
         spans=recipe.decoding.spans,
         context=recipe.decoding.context,

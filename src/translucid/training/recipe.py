@@ -87,6 +87,9 @@ class DecodingConfig(Config):
     """How a model's answers are found."""
 
     beams: int = key(4, "drafts kept while a translation is written; 1 is greedy", gt=0)
+    alpha: float = key(
+        1.0, "translations are compared by log-probability / length^alpha; 0: short ones win", ge=0
+    )
     spans: SpanDecoding = key(
         "legal", "tags of names: the best whole spans, or each word's best tag by itself"
     )
@@ -95,6 +98,10 @@ class DecodingConfig(Config):
         "tokens that a language model reads before those it is scored on; 0: each row alone",
         ge=0,
     )
+
+    def search(self) -> dict[str, Any]:
+        """What a translator searches with: keys of `Search`."""
+        return {"beams": self.beams, "alpha": self.alpha}
 
 
 MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {

@@ -105,7 +105,9 @@ class Sitting:
         assert isinstance(network, Network)
         s = self.setting
         facts = {"step": self.state.step} | facts
-        return Bundle(network, s.recipe.task.kind, s.tokenizers, s.labels, facts)
+        task = s.recipe.task.kind
+        decoding = s.recipe.decoding.search() if task == "translate" else {}
+        return Bundle(network, task, s.tokenizers, s.labels, facts, decoding)
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.journal.evaluated(self.state.step, score, best)

@@ -1,0 +1,87 @@
+"""`translucid generate`: a language model goes on with a text."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from translucid.cli import writing_options as o
+from translucid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from translucid.training.model import Model
+
+
+def generate(
+    model: o.Folder,
+    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "",
+    prompts: Annotated[
+        str | None, typer.Option(help="A file, one prompt a line; - is standard input.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    temperature: o.Temperature = None,
+    top_k: o.TopK = None,
+    top_p: o.TopP = None,
+    min_p: o.MinP = None,
+    seed: o.Seed = 0,
+    samples: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="End before this text; may be repeated.")
+    ] = None,
+    no_repeat: o.NoRepeat = None,
+    repetition: o.Repetition = None,
+    forbid: o.Forbid = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Search for the likeliest text with this many beams.")
+    ] = None,
+    as_json: o.Json = False,
+    device: o.Device = "auto",
+) -> None:
+    """Continue a text, drawn by chance; with --beam, search for the likeliest.
+
+    On a terminal the text appears as it is written.
+
+    Example: translucid generate runs/language "The dog" --temperature 0.8 --seed 1
+    """
+    drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    if beam is not None and (drawing or samples > 1 or stop):
+        named = o.words([*drawing, *["samples"] * (samples > 1), *["stop"] * bool(stop)])
+        raise ConfigError(f"{named}: draws by chance, but --beam searches; leave one out")
+    if prompts is not None and prompt:
+        raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r} were both given")
+    (held,) = o.load_models(model, None, device)
+    held.check_task("language")
+    rules = o.given(no_repeat=no_repeat, repetition=repetition) | {"forbid": forbid or []}
+    given = [prompt] if prompts is None else _prompts(prompts)
+    if beam is not None:
+        how = rules | {"beams": beam, "longest": tokens}
+        texts = [each.texts[0].text for each in held.decode(given, **how)]
+        _write(texts, given, as_json)
+        return
+    options: dict[str, Any] = drawing | rules | {"tokens": tokens, "seed": seed, "stop": stop or []}
+    if prompts is None and not as_json and sys.stdout.isatty():
+        _stream(held, prompt, samples, options)
+        return
+    texts = list(held.generate(given, samples=samples, **options))
+    _write(texts, [text for text in given for _ in range(samples)], as_json)
+
+
+def _stream(held: "Model", prompt: str, samples: int, options: dict[str, Any]) -> None:
+    for sample in range(samples):
+        for piece in held.stream(prompt, sample=sample, **options):
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+
+
+def _write(texts: list[str], prompts: list[str], as_json: bool) -> None:
+    for text, prompt in zip(texts, prompts, strict=True):
+        values = {"prompt": prompt, "text": text}
+        typer.echo(json.dumps(values, ensure_ascii=False) if as_json else text)
+
+
+def _prompts(file: str) -> list[str]:
+    from translucid.data.readers import read_text
+
+    return [record.text for record in read_text(file, keep_empty=True)]

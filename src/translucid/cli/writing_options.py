@@ -1,0 +1,102 @@
+"""The options of all commands that write, once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from translucid.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from translucid.training.model import Model
+
+Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
+File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda.")]
+Beside = Annotated[
+    list[Path] | None,
+    typer.Option(help="A further model that decides with the first; may be repeated."),
+]
+
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="Prefixes followed side by side; 1 is greedy.")
+]
+Alpha = Annotated[
+    float | None, typer.Option(min=0.0, help="Compare by log-probability / length^alpha.")
+]
+Best = Annotated[int, typer.Option(min=1, help="Texts for each line, best first.")]
+Shortest = Annotated[int | None, typer.Option(min=0, help="Tokens at least, without the end.")]
+Longest = Annotated[int | None, typer.Option(min=1, help="Tokens at most, with the end.")]
+Groups = Annotated[
+    int | None, typer.Option(min=1, help="Groups of beams that avoid each other's tokens.")
+]
+Diversity = Annotated[
+    float | None, typer.Option(min=0.0, help="What a token costs that an earlier group took.")
+]
+Prefix = Annotated[str, typer.Option(help="How every translation begins.")]
+Forbid = Annotated[
+    list[str] | None, typer.Option(help="A word that is not written; may be repeated.")
+]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(help="PLACE=WORD, in tokens from 0, such as 0=Der; may be repeated."),
+]
+NoRepeat = Annotated[
+    int | None, typer.Option(min=0, help="No run of this many tokens comes twice.")
+]
+Repetition = Annotated[
+    float | None,
+    typer.Option(min=1.0, help="Multiplies the log-probability of tokens written before."),
+]
+
+Temperature = Annotated[
+    float | None, typer.Option(min=0.0, help="Below 1 the likely becomes likelier; 0: greedy.")
+]
+TopK = Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest tokens.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Choose among the fewest tokens that reach this sum."),
+]
+MinP = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Choose among tokens this share as likely as the best."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same text.")]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were typed."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def words(names: Any) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def check_device(device: str) -> str:
+    if device not in ("auto", "cpu", "cuda") and not device.startswith("cuda:"):
+        raise ConfigError(f"--device {device}: no such device; choose auto, cpu, cuda or cuda:1")
+    return device
+
+
+def load_models(folder: Path, beside: list[Path] | None, device: str) -> "list[Model]":
+    """The model and those that decide with it."""
+    from translucid.training.model import load
+
+    check_device(device)
+    return [load(each, device) for each in (folder, *(beside or ()))]
+
+
+def places(force: list[str] | None) -> dict[int, str]:
+    """0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
+    found: dict[int, str] = {}
+    for text in force or ():
+        place, equals, word = text.partition("=")
+        if not (equals and word and place.strip().isdigit()):
+            raise InputError(
+                f"--force {text!r}: write PLACE=WORD with the place of the token, such as 0=Der"
+            )
+        found[int(place)] = word
+    return found

@@ -1,0 +1,121 @@
+"""A round of the search after the model has spoken, as one GPU kernel: one program for each source.
+
+Its plain twin is `choose` and `settled` of `beam.py` and `follow` of the state, some fifty small
+kernels that take longer to launch than to run. Import this module only where Triton is.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from translucid.parts.cache import Timeline
+
+
+@triton.jit
+def _round(
+    best, places, normaliser, scores, lengths, finished, done, most, number, newest,
+    tokens, parents, gains, seen, counts, cursor,
+    sources, steps, slots, eos, pad, alpha,
+    BEAMS: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, CANDIDATES: tl.constexpr,
+    BEST: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    source = tl.program_id(0)
+    nothing = -float("inf")
+    # All continuations of all beams.
+    c = tl.arange(0, CANDIDATES)
+    inside = c < BEAMS * WIDTH
+    row = source * BEAMS + c // WIDTH
+    stopped = tl.load(done + source) != 0
+    frozen = (tl.load(finished + row, inside, 1) != 0) | stopped
+    gain = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - tl.load(
+        normaliser + row, inside, 0.0
+    )
+    token = tl.load(places + row * WIDTH + c % WIDTH, inside, 0)
+    total = tl.where(inside & (frozen == 0), tl.load(scores + row, inside, nothing) + gain, nothing)
+
+    # What is frozen keeps its place; the others are given to the best, one after the other.
+    j = tl.arange(0, PLACES)
+    here = j < BEAMS
+    own = source * BEAMS + j
+    ended = tl.load(finished + own, here, 1) != 0
+    live = here & (ended == 0) & (stopped == 0)
+    turn = tl.cumsum(live.to(tl.int32), axis=0) - 1
+    score = tl.load(scores + own, here, nothing)
+    parent, chosen, gained = j, tl.zeros([PLACES], tl.int64) + pad, tl.zeros([PLACES], tl.float32)
+    for rank in tl.static_range(BEAMS):
+        value, at = tl.max(total, axis=0), tl.argmax(total, axis=0)
+        mine = live & (turn == rank)
+        score = tl.where(mine, value, score)
+        parent = tl.where(mine, at // WIDTH, parent)
+        chosen = tl.where(mine, tl.sum(tl.where(c == at, token, 0), axis=0), chosen)
+        gained = tl.where(mine, tl.sum(tl.where(c == at, gain, 0.0), axis=0), gained)
+        total = tl.where(c == at, nothing, total)
+
+    length = tl.load(lengths + source * BEAMS + parent, here, 1) + live
+    count = tl.load(counts + source * BEAMS + parent, here, 0)
+    ended = ended | (live & (chosen == eos) & (score > nothing))
+    now = tl.load(number)
+    at = (tl.minimum(now, steps - 1) * sources + source) * BEAMS + j
+    tl.debug_barrier()
+    tl.store(tokens + at, chosen, here)
+    tl.store(parents + at, parent.to(tl.int64), here)
+    tl.store(gains + at, gained, here)
+    tl.store(scores + own, score, here)
+    tl.store(lengths + own, length, here)
+    tl.store(counts + own, count, here)
+    tl.store(finished + own, ended.to(tl.uint8), here)
+    tl.store(newest + own, chosen, here)
+
+    # Nothing that is still being written can come among the best: see `settled`.
+    limit = tl.load(most + source)
+    rank_by = score / tl.exp(alpha * tl.log(tl.maximum(length, 1).to(tl.float32)))
+    rank_by = tl.where(here & ended, rank_by, nothing)
+    bar = nothing
+    for _ in tl.static_range(BEST):
+        bar = tl.max(rank_by, axis=0)
+        rank_by = tl.where(j == tl.argmax(rank_by, axis=0), nothing, rank_by)
+    hope = tl.max(tl.where(here & (ended == 0), score, nothing), axis=0)
+    hope = hope / tl.exp(alpha * tl.log(tl.maximum(limit, 1).to(tl.float32)))
+    stopped = stopped | (bar >= hope) | (now + 1 >= limit)
+    tl.store(done + source, stopped.to(tl.uint8))
+
+    # Each beam now sees what its parent saw.
+    if BEAMS > 1:
+        for start in range(0, tl.load(cursor), BLOCK):
+            n = start + tl.arange(0, BLOCK)
+            both = here[:, None] & (n < slots)[None, :]
+            base = seen + (source * BEAMS).to(tl.int64) * slots
+            tile = tl.load(base + parent[:, None] * slots + n[None, :], both, 0)
+            tl.debug_barrier()
+            tl.store(base + j[:, None] * slots + n[None, :], tile, both)
+
+
+def select_and_follow(
+    best: tuple[Tensor, Tensor, Tensor],
+    running: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor],
+    written: tuple[Tensor, Tensor, Tensor],
+    newest: Tensor,
+    timeline: Timeline,
+    *,
+    eos: int,
+    pad: int,
+    wanted: int,
+    alpha: float,
+) -> None:
+    """Choose, write down, see whether a source is settled, and let beams follow their parents.
+
+    best: each beam's best logits and tokens (rows, width) and the normaliser (rows, 1); running:
+    scores, lengths, finished (sources, beams), done, most (sources,), the number of the round ();
+    written: tokens, parents, gains (steps, sources, beams). The number is not moved on.
+    """
+    scores, lengths, finished, done, most, number = running
+    steps, sources, beams = written[0].shape
+    width = best[0].shape[1]
+    _round[(sources,)](
+        *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), most, number,
+        newest, *written, timeline.seen.view(torch.uint8), timeline.counts, timeline.cursor,
+        sources, steps, timeline.slots, eos, pad, alpha,
+        BEAMS=beams, WIDTH=width, PLACES=triton.next_power_of_2(beams),
+        CANDIDATES=triton.next_power_of_2(beams * width), BEST=wanted, BLOCK=128, num_warps=1,
+    )  # fmt: skip

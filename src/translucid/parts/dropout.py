@@ -1,0 +1,27 @@
+"""Dropout that hides the same numbers at every position of a row."""
+
+from torch import Tensor, nn
+
+
+class LockedDropout(nn.Module):
+    """While training, a number of the vector is 0 at all positions of a row or at none.
+
+    Dropout drawn anew at each position averages out over a row: a mean over words hardly feels it,
+    and a recurrent state meets it as noise. Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (batch, length, d_model)"""
+        if not self.training or self.share == 0:
+            return x
+        kept = x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(1 - self.share)
+        return x * (kept / (1 - self.share))
+
+
+def make_dropout(share: float, *, locked: bool = False) -> nn.Module:
+    """Dropout drawn for each position, or once for each row."""
+    return LockedDropout(share) if locked else nn.Dropout(share)

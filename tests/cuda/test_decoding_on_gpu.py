@@ -1,0 +1,84 @@
+"""Searches on a GPU, captured as graphs, find what a CPU finds without them."""
+
+import copy
+
+import pytest
+import torch
+from tests.invariants.cases import randomised, transformer
+
+from translucid.decoding.captured import CapturedSearch, Sources
+from translucid.decoding.generate import captured, find
+from translucid.decoding.search import Hypothesis, Search
+from translucid.models import ModelConfig
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+EOS, PAD, BOS = 1, 0, 2
+
+SIZES = {"d_model": 64, "d_ff": 96, "vocab": 57}
+MODELS: dict[str, ModelConfig] = {
+    "sinusoidal": transformer("encoder-decoder", positions="sinusoidal", **SIZES),
+    "rotary, few key heads": transformer(
+        "encoder-decoder", positions="rotary", norm="rms", kv_heads=2, activation="swiglu", **SIZES
+    ),
+    "post, learned": transformer("encoder-decoder", positions="learned", placement="post", **SIZES),
+    "alibi, without lean steps": transformer("encoder-decoder", positions="alibi", **SIZES),
+    "language model": transformer("decoder", positions="none", activation="gelu", **SIZES),
+}
+SEARCHES = {
+    "greedy": Search(beams=1, longest=12),
+    "beams": Search(beams=4, best=3, longest=12),
+    "no length, not short": Search(beams=5, best=2, alpha=0.0, shortest=4, longest=9),
+}
+
+
+@pytest.fixture(autouse=True)
+def _full_precision():
+    torch.set_float32_matmul_precision("highest")
+
+
+def sources_of(config: ModelConfig, rows: int, seed: int) -> Sources | None:
+    if config.shape != "encoder-decoder":
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, 57, (rows, 9), generator=generator)
+    lengths = torch.randint(1, 10, (rows, 1), generator=generator)
+    return Sources(ids, torch.arange(9) < lengths)
+
+
+def same(mine: list[list[Hypothesis]], its: list[list[Hypothesis]]) -> None:
+    for one, other in zip(mine, its, strict=True):
+        assert [(t.tokens, t.finished) for t in one] == [(t.tokens, t.finished) for t in other]
+        for a, b in zip(one, other, strict=True):
+            assert a.gains == pytest.approx(b.gains, abs=1e-3)
+
+
+@pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("name", MODELS)
+def test_captured_equals_plain(name: str, how: Search) -> None:
+    """Twice the same shape, so that graphs are used again; then with other weights."""
+    model = randomised(MODELS[name]).float()
+    on_gpu = copy.deepcopy(model).cuda()
+    assert CapturedSearch.fits(on_gpu, how, ())
+    for seed, rows in ((1, 3), (2, 3), (3, 6)):
+        prefixes = [[BOS, 5], [BOS], [BOS, 3, 4]] * (rows // 3)
+        given = sources_of(model.config, rows, seed)
+        moved = None if given is None else Sources(given.ids.cuda(), given.real.cuda())
+        plain = find(model, prefixes, given, how, eos=EOS, pad=PAD)
+        same(find(on_gpu, prefixes, moved, how, eos=EOS, pad=PAD), plain)
+        with torch.no_grad():
+            for parameter, twin in zip(model.parameters(), on_gpu.parameters(), strict=True):
+                parameter.mul_(1.1)
+                twin.copy_(parameter)
+    assert captured(on_gpu, EOS, PAD)._graphs, "nothing was captured"
+
+
+def test_bfloat16_stays_near() -> None:
+    """8 bits change a score in the second digit, not the search."""
+    model = randomised(MODELS["sinusoidal"]).float()
+    half = copy.deepcopy(model).cuda().bfloat16()
+    given, how = sources_of(model.config, 8, 1), Search(beams=4, longest=12)
+    moved = Sources(given.ids.cuda(), given.real.cuda())
+    plain = find(model, [[BOS]] * 8, given, how, eos=EOS, pad=PAD)
+    found = find(half, [[BOS]] * 8, moved, how, eos=EOS, pad=PAD)
+    for (one,), (other,) in zip(found, plain, strict=True):
+        assert one.score == pytest.approx(other.score, rel=0.1, abs=0.05)

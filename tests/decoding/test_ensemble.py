@@ -1,0 +1,88 @@
+"""Several models: one alone is itself; two say the mean of their probabilities."""
+
+import pytest
+import torch
+from tests.invariants.cases import Text, begin, randomised, recurrent, transformer, whole
+from torch import Tensor
+
+from translucid.decoding.ensemble import Ensemble
+from translucid.decoding.generate import Sources, find
+from translucid.decoding.search import Search
+from translucid.errors import InputError
+from translucid.models import Network
+
+EOS, PAD = 1, 0
+HOW = Search(beams=3, best=3, longest=6)
+
+
+def decoders() -> list[Network]:
+    """Of different families: only the vocabulary must be one."""
+    return [randomised(transformer("decoder"), 0), randomised(recurrent("decoder"), 1)]
+
+
+def found(model: object, prefixes: list[list[int]], sources: Sources | None = None) -> list[list]:
+    return find(model, prefixes, sources, HOW, eos=EOS, pad=PAD)
+
+
+def test_one_model_is_itself() -> None:
+    model = decoders()[0]
+    for one, other in zip(
+        found(model, [[3], [4, 5]]), found(Ensemble([model]), [[3], [4, 5]]), strict=True
+    ):
+        assert [each.tokens for each in one] == [each.tokens for each in other]
+        for a, b in zip(one, other, strict=True):
+            assert a.gains == pytest.approx(b.gains, abs=1e-5)  # an ensemble is float32
+
+
+def mean_log_probs(models: list[Network], ids: Tensor) -> Tensor:
+    each = [whole(model, Text(ids)).softmax(dim=-1) for model in models]
+    return (sum(each) / len(each)).log()
+
+
+def test_two_models_say_the_mean_of_their_probabilities() -> None:
+    models = decoders()
+    together, ids = Ensemble(models), torch.tensor([[3, 5, 7], [2, 2, 4]])
+    state = together.start(2, capacity=5)
+    with torch.no_grad():
+        first, rest = together.step(ids[:, :1], state), together.step(ids[:, 1:], state)
+        expected = mean_log_probs(models, ids)
+    torch.testing.assert_close(
+        torch.cat([first, rest], dim=1), expected.float(), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_a_search_by_two_reports_the_mean() -> None:
+    models = decoders()
+    for texts, prefix in zip(found(Ensemble(models), [[3], [4, 5]]), [[3], [4, 5]], strict=True):
+        for each in texts:
+            tokens = each.tokens + [EOS] * each.finished
+            with torch.no_grad():
+                log_probs = mean_log_probs(models, torch.tensor([[*prefix, *tokens]]))
+            chosen = [
+                float(log_probs[0, len(prefix) - 1 + i, token]) for i, token in enumerate(tokens)
+            ]
+            assert each.gains == pytest.approx(chosen, abs=1e-5)
+
+
+def test_translators_decide_together() -> None:
+    models = [
+        randomised(transformer("encoder-decoder"), 0), randomised(recurrent("encoder-decoder"), 1)
+    ]  # fmt: skip
+    source = torch.tensor([[3, 4, 5, 2]])
+    (texts,) = found(Ensemble(models), [[4]], Sources(source))
+    best = texts[0]
+    tokens = best.tokens + [EOS] * best.finished
+    text = Text(torch.tensor([[4, *tokens]]), source=source)
+    with torch.no_grad():
+        mean = (sum(whole(m, text).softmax(dim=-1) for m in models) / 2).log()
+    chosen = [float(mean[0, i, token]) for i, token in enumerate(tokens)]
+    assert best.gains == pytest.approx(chosen, abs=1e-5)
+    assert begin(models[0], text).length == 0
+
+
+def test_different_vocabularies_are_refused() -> None:
+    models = [randomised(transformer("decoder")), randomised(transformer("decoder", vocab=12))]
+    with pytest.raises(InputError, match="vocabularies of 11, 12 words; only models of one"):
+        Ensemble(models)
+    with pytest.raises(InputError, match="at least one model"):
+        Ensemble([])

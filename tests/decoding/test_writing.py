@@ -1,0 +1,433 @@
+"""Text in, text out: every way to write agrees with another way to compute it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from tests.invariants.cases import randomised, recurrent, transformer
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.decoding import rules
+from translucid.decoding.generate import Sources, find
+from translucid.decoding.sampling import Sampling
+from translucid.decoding.search import Round, Search
+from translucid.errors import ConfigError, InputError
+from translucid.tasks.language import Language
+from translucid.tasks.telling import Teller
+from translucid.tasks.translate import Translate
+from translucid.tasks.wishes import Wishes, spellings
+from translucid.tasks.writing import Scribe, settings
+from translucid.trace import Trace
+
+LETTERS = Tokenizer.train("char", ["abcdefg "])
+SIZE = {"vocab": len(LETTERS)}
+FAMILIES: dict[str, Any] = {
+    "transformer translator": transformer("encoder-decoder", positions="rotary", **SIZE),
+    "lstm translator": recurrent("encoder-decoder", attention="additive", **SIZE),
+    "transformer": transformer("decoder", positions="alibi", **SIZE),
+    "learned": transformer("decoder", positions="learned", **SIZE),
+    "gru": recurrent("decoder", cell="gru", **SIZE),
+}
+TRANSLATORS = [name for name in FAMILIES if "translator" in name]
+LANGUAGE = [name for name in FAMILIES if name not in TRANSLATORS]
+TEXTS = ["abc", "g", "fedcba", "a b", "c"]
+every = pytest.mark.parametrize("name", FAMILIES)
+translators = pytest.mark.parametrize("name", TRANSLATORS)
+language = pytest.mark.parametrize("name", LANGUAGE)
+HOW = Search(beams=3, best=3, longest=12)
+
+
+@cache
+def scribe(name: str) -> Scribe:
+    network = randomised(FAMILIES[name])
+    task = Translate(LETTERS, LETTERS) if name in TRANSLATORS else Language(LETTERS)
+    return Scribe(task, network)
+
+
+# --- search
+
+
+@every
+def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
+    together = scribe(name).search(TEXTS, HOW)
+    for text, found in zip(TEXTS, together, strict=True):
+        (alone,) = scribe(name).search([text], HOW)
+        assert found.source == text
+        assert [t.text for t in found.texts] == [t.text for t in alone.texts]
+        assert found.texts[0].gains == pytest.approx(alone.texts[0].gains)
+
+
+@every
+def test_what_is_told_fits_together(name: str) -> None:
+    for found in scribe(name).search(TEXTS, Search(beams=4, best=4, alpha=0.5, longest=9)):
+        assert [t.score for t in found.texts] == sorted(
+            (t.score for t in found.texts), reverse=True
+        )
+        for text in found.texts:
+            assert len(text.pieces) == len(text.gains)
+            assert (text.pieces[-1] == "</s>") == text.finished
+            assert text.log_probability == pytest.approx(sum(text.gains))
+            assert text.score == pytest.approx(text.log_probability / len(text.gains) ** 0.5)
+            start = "" if name in TRANSLATORS else found.source
+            written = text.pieces[:-1] if text.finished else text.pieces
+            assert text.text == start + "".join(p for p in written if p not in ("<pad>", "<s>"))
+
+
+@every
+def test_a_score_is_what_the_search_reported(name: str) -> None:
+    met = 0
+    for text in TEXTS:
+        (found,) = scribe(name).search([text], Search(beams=20, best=20, longest=6))
+        for each in found.texts:
+            if not each.finished or any(token <= LETTERS.unk_id for token in each.tokens):
+                continue  # a text of such tokens is read as other tokens
+            met += 1
+            if name in TRANSLATORS:
+                (scored,) = scribe(name).score([text], [each.text])
+                assert scored.pieces == each.pieces
+                assert scored.gains == pytest.approx(each.gains)
+                assert scored.log_probability == pytest.approx(each.log_probability)
+            else:
+                (scored,) = scribe(name).score([each.text], None)
+                assert scored.gains[len(text) :] == pytest.approx(each.gains)
+    assert met > 3
+
+
+@every
+def test_scores_of_many_are_those_of_each(name: str) -> None:
+    targets = ["b", "gfa", "", "aaaaaaa", "d"] if name in TRANSLATORS else None
+    together = scribe(name).score(TEXTS, targets)
+    for i, scored in enumerate(together):
+        (alone,) = scribe(name).score([TEXTS[i]], targets and [targets[i]])
+        assert scored.pieces == alone.pieces
+        assert scored.gains == pytest.approx(alone.gains)
+        read = (targets or TEXTS)[i]
+        assert scored.pieces == [*read, "</s>"]
+
+
+@translators
+def test_a_prefix_is_a_search_from_there(name: str) -> None:
+    plain = Search(beams=3, best=3, alpha=0.0, longest=8)
+    longer = Search(beams=3, best=3, alpha=0.0, longest=10)
+    for text in TEXTS:
+        (begun,) = scribe(name).search([text], plain, prefix="ga")
+        (forced,) = scribe(name).search([text], longer, Wishes(force={0: "ga"}))
+        assert all(t.text.startswith("ga") for t in begun.texts)
+        assert [t.text for t in begun.texts] == [t.text for t in forced.texts]
+        for one, other in zip(begun.texts, forced.texts, strict=True):
+            assert one.gains == pytest.approx(other.gains[2:])
+
+
+@every
+def test_forced_words_stand_at_their_places(name: str) -> None:
+    wishes = Wishes(force={0: "f", 2: "d"})  # after the first place, a space comes first
+    for found in scribe(name).search(TEXTS, HOW, wishes):
+        for each in found.texts:
+            assert each.pieces[0] == "f"
+            assert each.pieces[2:4] == [" ", "d"]
+
+
+@every
+def test_forbidden_words_are_not_written(name: str) -> None:
+    free = scribe(name).search(TEXTS, HOW)
+    seen = {piece for found in free for t in found.texts for piece in t.pieces} - {"</s>"}
+    seen = {piece for piece in seen if len(piece) == 1 and piece != " "}
+    assert seen
+    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=sorted(seen))):
+        assert not {piece for t in found.texts for piece in t.pieces} & seen
+
+
+@every
+def test_a_forbidden_word_of_several_tokens(name: str) -> None:
+    pairs = {
+        t.pieces[i] + t.pieces[i + 1]
+        for found in scribe(name).search(TEXTS, Search(beams=20, best=20, longest=12))
+        for t in found.texts
+        for i in range(len(t.pieces) - 1)
+    }
+    pairs = {pair for pair in pairs if re.fullmatch("[a-g]{2}", pair)}
+    assert pairs
+    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=sorted(pairs))):
+        for t in found.texts:
+            written = "|".join(t.pieces)
+            assert not any(f"{pair[0]}|{pair[1]}" in written for pair in pairs)
+
+
+@every
+def test_no_repeat_and_repetition_do_not_count_the_start(name: str) -> None:
+    """A language model starts with the end of the text before; a text may still end."""
+    how = Search(beams=8, best=8, no_repeat=1, longest=12)
+    found = scribe(name).search(TEXTS, how)
+    assert any(t.finished for each in found for t in each.texts)
+    for each in found:
+        given = [] if name in TRANSLATORS else list(each.source)
+        for t in each.texts:
+            tokens = [*given, *t.pieces]
+            assert len(set(tokens)) == len(tokens) or len(set(given)) < len(given)
+
+
+@every
+@pytest.mark.parametrize("shortest", [0, 5])
+def test_shortest_and_longest(name: str, shortest: int) -> None:
+    how = Search(beams=3, best=3, shortest=shortest, longest=7)
+    for found in scribe(name).search(TEXTS, how):
+        for text in found.texts:
+            assert shortest <= len(text.tokens)
+            assert len(text.gains) <= 7
+
+
+@every
+def test_groups_without_diversity_are_searches_of_their_own(name: str) -> None:
+    small = scribe(name).search(TEXTS, Search(beams=2, best=2, longest=9))
+    groups = Search(beams=6, best=6, groups=3, diversity=0.0, longest=9)
+    for one, three in zip(small, scribe(name).search(TEXTS, groups), strict=True):
+        expected = sorted(t.text for t in one.texts for _ in range(3))
+        assert sorted(t.text for t in three.texts) == expected
+
+
+@every
+def test_groups_with_diversity_begin_differently(name: str) -> None:
+    how = Search(beams=3, best=3, groups=3, diversity=50.0, longest=9)
+    for found in scribe(name).search(TEXTS, how):
+        assert len({t.pieces[0] for t in found.texts}) == 3
+
+
+@every
+def test_the_tree_leads_to_the_text(name: str) -> None:
+    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=["g"]), tree=True):
+        assert found.tree is not None
+        chosen = [node.token for node in found.tree.nodes[1:] if node.chosen]
+        best = found.texts[0]
+        assert chosen == best.tokens + [LETTERS.eos_id] * best.finished
+        reasons = {node.why for node in found.tree.nodes if node.fate == "forbidden"}
+        assert reasons <= {"'g' is forbidden"}
+        data = found.as_dict(LETTERS)
+        assert [n["piece"] for n in data["tree"]["nodes"] if n["chosen"]][1:] == best.pieces
+
+
+@translators
+def test_an_empty_source_has_an_empty_text(name: str) -> None:
+    for tree in (False, True):
+        found = scribe(name).search(["abc", "", "d"], HOW, prefix="a", tree=tree)[1]
+        assert [t.text for t in found.texts] == [""]
+        assert found.tree is None
+    drawn = scribe(name).sample(["", "a"], Sampling(), HOW, samples=2)
+    assert [t.text for t in drawn[0].texts] == ["", ""]
+
+
+# --- attention and gates of the final hypothesis
+
+
+class Stepwise:
+    """A model that keeps a trace of every step."""
+
+    def __init__(self, model: Any, keep: list[str]) -> None:
+        self.model, self.keep = model, keep
+        self.start, self.longest, self.device = model.start, model.longest, model.device
+        self.traces: list[Trace] = []
+
+    def step(self, tokens: Any, state: Any, real: Any = None) -> Any:
+        self.traces.append(Trace(self.keep))
+        return self.model.step(tokens, state, real, self.traces[-1])
+
+
+POINTS = {
+    "transformer translator": ["decoder.layers.*.cross_attention.pattern"],
+    "lstm translator": [
+        "decoder.alignment.pattern",
+        "decoder.recurrent.*_gate",
+        "decoder.recurrent.*.cell",
+    ],
+}
+
+
+@translators
+@pytest.mark.parametrize("prefix", ["", "ga"])
+def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -> None:
+    """Beam by beam back from the best text, each step traced when it was taken."""
+    model, keep = scribe(name).network, POINTS[name]
+    how, moved = Search(beams=5, longest=9, shortest=5), False
+    lively = rules.behind_start(rules.no_repeat(1))
+    for text in TEXTS:
+        stepwise, rounds = Stepwise(model, keep), list[Round]()
+        source = torch.tensor([[*LETTERS.encode(text), LETTERS.eos_id]])
+        start = [LETTERS.bos_id, *LETTERS.encode(prefix)]
+        ((best,),) = find(
+            stepwise, [start], Sources(source), how, eos=LETTERS.eos_id, pad=LETTERS.pad_id,
+            watch=rounds.append, extra=[lively],
+        )  # fmt: skip
+        (found,) = scribe(name).search([text], settings(how, {"no_repeat": 1}), prefix=prefix)
+        assert found.texts[0].tokens == best.tokens
+        trace = Trace(keep)
+        scribe(name).read(found, prefix, trace)
+        trace.check()
+        steps = stepwise.traces[len(stepwise.traces) - len(rounds) :]  # behind the prefix
+        ranking = rounds[-1].after.ranking(how.alpha)[0]
+        place = int(ranking.argmax())
+        for number in range(len(rounds) - 1, -1, -1):
+            moved |= int(rounds[number].parents[0, place]) != place
+            was_live = not bool(rounds[number].before.finished[0, place])
+            place = int(rounds[number].parents[0, place])
+            if not was_live:
+                continue  # it had ended, and others were still being written
+            for point in trace:
+                step, whole = steps[number][point], trace[point]
+                mine = step[..., place, :] if "pattern" in point else step[place, 0]
+                at = len(prefix) + number
+                seen = whole[..., at, :] if "pattern" in point else whole[0, at]
+                torch.testing.assert_close(mine.squeeze(0), seen.squeeze(0))
+    assert moved, "a text that never changed its beam shows nothing"
+
+
+# --- drawing
+
+
+@language
+@pytest.mark.parametrize("stop", [(), ("ab", "c"), (" ",)])
+def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
+    how = Search(longest=20)
+    together = scribe(name).sample(TEXTS, Sampling(), how, seed=5, samples=2, stop=stop)
+    for text, found in zip(TEXTS, together, strict=True):
+        for number, drawn in enumerate(found.texts):
+            pieces = list(
+                scribe(name).stream(text, Sampling(), how, seed=5, sample=number, stop=stop)
+            )
+            assert "".join(pieces) == drawn.text
+            assert pieces[0] == text
+        assert found.texts[0].text != found.texts[1].text or stop
+
+
+@language
+def test_a_text_ends_before_the_first_stop(name: str) -> None:
+    how = Search(longest=20)
+    free = scribe(name).sample(TEXTS, Sampling(), how)
+    pairs = re.findall("(?=([a-g]{2}))", " ".join(t.texts[0].text[len(t.source) :] for t in free))
+    stop = [Counter(pairs).most_common(1)[0][0], "<s", "fa"]
+    cut = scribe(name).sample(TEXTS, Sampling(), how, stop=stop)
+    changed = 0
+    for text, one, other in zip(TEXTS, free, cut, strict=True):
+        written = one.texts[0].text[len(text) :]
+        expected = re.split("|".join(stop), written)[0]
+        assert other.texts[0].text == text + expected
+        changed += expected != written
+        assert other.texts[0].finished == (one.texts[0].finished or expected != written)
+    assert changed
+
+
+@every
+def test_drawn_texts_obey_the_rules(name: str) -> None:
+    how = Search(longest=15, shortest=4, no_repeat=1)
+    for found in scribe(name).sample(TEXTS, Sampling(), how, Wishes(forbid=["a"]), samples=3):
+        for t in found.texts:
+            assert "a" not in t.pieces
+            assert len(t.tokens) >= 4
+            assert len(set(t.pieces)) == len(t.pieces)
+
+
+@every
+def test_the_gains_of_a_drawn_text_are_the_models_own(name: str) -> None:
+    for text in TEXTS:
+        by = Sampling(temperature=0.5, top_k=4)
+        (found,) = scribe(name).sample([text], by, Search(longest=9))
+        t = found.texts[0]
+        if t.finished and all(token > LETTERS.unk_id for token in t.tokens):
+            args = ([text], [t.text]) if name in TRANSLATORS else ([t.text], None)
+            (scored,) = scribe(name).score(*args)
+            assert scored.gains[len(scored.gains) - len(t.gains) :] == pytest.approx(t.gains)
+
+
+@every
+def test_temperature_0_is_a_beam_of_1(name: str) -> None:
+    drawn = scribe(name).sample(TEXTS, Sampling(temperature=0), Search(longest=9))
+    for one, other in zip(
+        drawn, scribe(name).search(TEXTS, Search(beams=1, longest=9)), strict=True
+    ):
+        assert one.texts[0].text == other.texts[0].text
+
+
+# --- telling, in bytes
+
+
+def told(teller: Teller, tokens: list[int]) -> Iterator[str]:
+    yield teller.begin()
+    for token in tokens:
+        yield teller.add(token)
+    yield teller.end()
+
+
+def test_half_a_character_is_held_back() -> None:
+    tokenizer = Tokenizer.train("bytes", ["a"])
+    pieces = list(told(Teller(tokenizer, tokenizer.encode("ü"), []), tokenizer.encode("né€😀!")))
+    assert pieces == ["ü", "n", "", "é", "", "", "€", "", "", "", "😀", "!", ""]
+
+
+def test_a_broken_character_is_told_at_the_end() -> None:
+    tokenizer = Tokenizer.train("bytes", ["a"])
+    tokens = tokenizer.encode("a€")[:-1]
+    assert list(told(Teller(tokenizer, [], []), tokens)) == ["", "a", "", "", "\ufffd"]
+
+
+def test_what_may_become_a_stop_is_held_back() -> None:
+    teller = Teller(LETTERS, LETTERS.encode("abc"), ["abd"])
+    assert list(told(teller, LETTERS.encode("aabc"))) == ["abc", "", "a", "", "abc", ""]
+    assert not teller.stopped
+    teller = Teller(LETTERS, [], ["abd"])
+    assert list(told(teller, LETTERS.encode("cabd"))) == ["", "c", "", "", "", ""]
+    assert (teller.stopped, teller.text) == (True, "c")
+    teller = Teller(LETTERS, [], ["b", "ab"])  # both are complete at once: the earlier counts
+    assert list(told(teller, LETTERS.encode("cab"))) == ["", "c", "", "", ""]
+    assert (teller.stopped, teller.text) == (True, "c")
+
+
+# --- words and settings
+
+
+def test_spellings_of_a_word() -> None:
+    words = Tokenizer.train("word", ["Der Hund. Ein Hund schläft."])
+    assert spellings(words, "Hund") == [[words.vocab["▁Hund"]]]
+    assert [words.vocab["."]] in spellings(words, ".")
+    bpe = Tokenizer.train("bpe", ["Hund Hund Hund a. a."] * 5, 300)
+    for run in spellings(bpe, "Hund"):
+        assert bpe.decode(run).strip() == "Hund"
+    assert len(spellings(bpe, "Hund")) == 2  # with a space before it, and without
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        (Wishes(forbid=["xyz"]), "forbid: the vocabulary has no 'xyz'"),
+        (Wishes(forbid=[" "]), "an empty word cannot be forbidden"),
+        (Wishes(force={0: "xyz"}), "force: the vocabulary has no 'xyz'"),
+        (Wishes(force={-1: "a"}), "the first place is 0"),
+        (
+            Wishes(force={0: "abc", 1: "d"}),
+            "'abc' and 'd' both need place 1: 'd' is 2 tokens,   \\+ d",
+        ),
+    ],
+)
+def test_wishes_that_cannot_be_met(wishes: Wishes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        scribe("gru").search(["a"], HOW, wishes)
+
+
+def test_one_word_is_no_list() -> None:
+    with pytest.raises(InputError, match=r"forbid = 'Hund': a list of words .* write \['Hund'\]"):
+        Wishes(forbid="Hund")
+    with pytest.raises(InputError, match="stop = 'x': a list of texts is needed"):
+        scribe("gru").sample(["a"], Sampling(), HOW, stop="x")
+    with pytest.raises(InputError, match="would stop everything at once"):
+        list(scribe("gru").stream("a", Sampling(), HOW, stop=[""]))
+
+
+def test_as_many_beams_as_are_needed_unless_given() -> None:
+    assert settings(Search(beams=4), {"best": 6}).beams == 6
+    assert settings(Search(beams=4), {"groups": 3}).beams == 6
+    assert settings(Search(beams=4), {"best": 2}).beams == 4
+    with pytest.raises(ConfigError, match="best 6 is more than beams 4"):
+        settings(Search(), {"best": 6, "beams": 4})
+    with pytest.raises(ConfigError, match="beam: no such key; did you mean beams"):
+        settings(Search(), {"beam": 4})

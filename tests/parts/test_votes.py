@@ -1,0 +1,69 @@
+"""Votes against a sum written out word by word."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from translucid.parts.votes import Votes, make_votes
+from translucid.trace import Trace
+
+IDS = torch.tensor([[4, 5, 6, 5], [0, 4, 0, 5], [7, 0, 0, 0]])
+REAL = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]).bool()
+
+
+@pytest.fixture
+def part() -> Votes:
+    torch.manual_seed(0)
+    part = Votes(8, 13, 3, dropout=0.4).double().eval()
+    for table in (part.words, part.pairs):
+        torch.nn.init.normal_(table.weight)
+    return part
+
+
+def by_hand(part: Votes, words: list[int]) -> Tensor:
+    total, before = torch.zeros(3, dtype=torch.float64), 0
+    for word in words:
+        total = total + part.words.weight[word]
+        total = total + part.pairs.weight[(before * 1000003 + word * 7919) % 13]
+        before = word
+    return total
+
+
+def test_every_word_and_every_pair_of_neighbours_votes_once(part: Votes) -> None:
+    """Padding on either side or in between is neither a word nor a neighbour."""
+    logits = torch.randn(3, 3, dtype=torch.float64)
+    found = part(logits, IDS, REAL)
+    texts = [row[real].tolist() for row, real in zip(IDS, REAL, strict=True)]
+    expected = logits + torch.stack([by_hand(part, text) for text in texts])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(part(logits[:1], IDS[:1], None), expected[:1])
+
+
+def test_the_order_of_words_counts(part: Votes) -> None:
+    nothing = torch.zeros(1, 3, dtype=torch.float64)
+    assert not torch.allclose(part(nothing, IDS[:1], None), part(nothing, IDS[:1].flip(1), None))
+
+
+def test_in_training_a_position_keeps_both_votes_or_neither(part: Votes) -> None:
+    nothing = torch.zeros(1, 3, dtype=torch.float64)
+    trace = Trace()
+    part(nothing, IDS[:1], None, trace)
+    votes = (trace["words"] + trace["pairs"])[0] / 0.6  # (length, outputs)
+    possible = [
+        sum((votes[t] for t in range(4) if kept >> t & 1), torch.zeros(3, dtype=torch.float64))
+        for kept in range(16)
+    ]
+    torch.manual_seed(0)
+    seen = set()
+    for _ in range(40):
+        found = part.train()(nothing, IDS[:1], None)[0]
+        near = [n for n, each in enumerate(possible) if torch.allclose(found, each)]
+        assert len(near) == 1
+        seen.add(near[0])
+    assert len(seen) > 5
+
+
+def test_votes_begin_at_nothing() -> None:
+    logits = torch.randn(3, 3)
+    assert torch.equal(Votes(8, 13, 3)(logits, IDS, REAL), logits)
+    assert make_votes(8, 0, 3, 0.1) is None
