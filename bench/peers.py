@@ -15,8 +15,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.decoding.beam import beam_search
-from translucid.decoding.generate import translate_batch
+from translucid.decoding.captured import Sources
+from translucid.decoding.generate import find
+from translucid.decoding.precision import prepare
+from translucid.decoding.search import Search
 from translucid.models import TransformerConfig, build
 
 Precision = Literal["float32", "int8", "bf16"]
@@ -76,9 +78,8 @@ class CannotYet(Exception):
 
 @cache
 def ours_model(
-    task: str, vocab: int, d_model: int, layers: int, heads: int, d_ff: int,
-    dtype: torch.dtype, device: str,
-) -> Any:  # fmt: skip
+    task: str, vocab: int, d_model: int, layers: int, heads: int, d_ff: int, device: str
+) -> Any:
     torch.manual_seed(0)
     config = TransformerConfig(
         shape="encoder-decoder" if task == "translate" else "decoder",
@@ -93,33 +94,23 @@ def ours_model(
         positions="sinusoidal" if task == "translate" else "learned",
         max_length=1024,
     )
-    return build(config).to(device, dtype).eval()
-
-
-def ours_translate(
-    model: Any, source: Tensor, beams: int, tokens: int, precision: Precision
-) -> list[list[int]]:
-    """The library's own entry point; no token has the id -1, so nothing ends early."""
-    if precision == "int8":
-        raise CannotYet("the library has no int8")
-    return translate_batch(
-        model, source, None, beams=beams, bos=EOS, eos=-1, pad=PAD, longest=tokens
-    )
-
-
-def ours_write(model: Any, prompt: Tensor, tokens: int, precision: Precision) -> list[list[int]]:
-    """Greedy: a beam of 1."""
-    state = model.start(prompt.shape[0], capacity=prompt.shape[1] + tokens)
-    found = beam_search(model, state, prompt, beams=1, steps=tokens, eos=-1, pad=PAD)
-    return found.tokens[:, 0, prompt.shape[1] :].tolist()
+    return build(config).to(device).eval()
 
 
 def ours(work: Workload) -> Run:
-    model = ours_model(*_sizes(work), work.dtype, work.device)
+    """The library's own entry point, which counts the end as a token."""
+    model = prepare(ours_model(*_sizes(work), work.device), work.precision)
     texts = work.texts().to(work.device)
-    if work.task == "write":
-        return lambda: ours_write(model, texts, work.tokens, work.precision)
-    return lambda: ours_translate(model, texts, work.beams, work.tokens, work.precision)
+    how = Search(beams=work.beams, shortest=work.tokens - 1, longest=work.tokens)
+    sources, prefixes = None, texts.tolist()
+    if work.task == "translate":
+        sources, prefixes = Sources(texts), [[EOS]] * work.batch
+
+    def run() -> list[list[int]]:
+        found = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
+        return [[*texts[0].tokens, *[EOS] * texts[0].finished] for texts in found]
+
+    return run
 
 
 def _sizes(work: Workload) -> tuple[str, int, int, int, int, int]:

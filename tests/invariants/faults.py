@@ -173,8 +173,8 @@ FAULTS = (
     Fault(
         BEAM,
         "a text that has ended grows longer",
-        "lengths=beams.lengths.gather(1, chosen.parents) + live,",
-        "lengths=beams.lengths.gather(1, chosen.parents) + 1,",
+        "lengths = beams.lengths.gather(1, chosen.parents) + live",
+        "lengths = beams.lengths.gather(1, chosen.parents) + 1",
         "beam_search::exhaustive",
     ),
     Fault(

@@ -51,3 +51,21 @@ def test_lean_step(name: str, beams: int, ragged: bool) -> None:
             state.follow(parents)
     assert quick.length == plain.length
     close(lean.step(newest, quick), model.step(newest, plain))
+
+
+@pytest.mark.invariant("lean step = step")
+@pytest.mark.usefixtures("no_grad")
+@pytest.mark.parametrize("name", [name for name in fitting() if "encoder-decoder" in name])
+def test_sources_leave(name: str) -> None:
+    """Sources are padded, each in its own way: who stays must keep its own mask."""
+    model = model_of(name)
+    lean, dice = LeanStep(model), torch.Generator().manual_seed(4)
+    text = random_text(model, rows=3, length=1)
+    plain, quick = begin(model, text), begin(model, text)
+    for stay in ([2, 1, 0], [2, 0], [1]):
+        newest = random_ids(model, plain.timeline.seen.shape[0], 1, dice)
+        close(lean.step(newest, quick), model.step(newest, plain))
+        for state in (plain, quick):
+            state.select(torch.tensor(stay))
+    newest = random_ids(model, 1, 1, dice)
+    close(lean.step(newest, quick), model.step(newest, plain))

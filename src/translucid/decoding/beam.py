@@ -61,14 +61,21 @@ class Chosen(NamedTuple):
     gains: Tensor  # what each token has added to the score
 
 
-def choose(scores: Tensor, live: Tensor, gains: Tensor, tokens: Tensor, *, pad: int) -> Chosen:
+def choose(
+    scores: Tensor, live: Tensor | None, gains: Tensor, tokens: Tensor, *, pad: int
+) -> Chosen:
     """The best continuations of the live prefixes. What is not live keeps its place and gets
     padding; the others share the places that are left, best first.
 
-    scores, live: (sources, beams). gains, tokens: (sources, beams, width), the best `width` tokens
-    of each beam, and no others can be chosen: as many as there are beams, or all, are enough.
+    scores, live: (sources, beams); live None: all are. gains, tokens: (sources, beams, width), the
+    best `width` tokens of each beam, and no others can be chosen: as many as there are beams, or
+    all, are enough.
     """
     beams, width = gains.shape[1:]
+    if live is None:
+        total, index = (scores[..., None] + gains).flatten(1).topk(beams)
+        chosen = (part.flatten(1).gather(1, index) for part in (tokens, gains))
+        return Chosen(total, index // width, *chosen)
     competing = torch.where(live, scores, -torch.inf)[..., None] + gains
     total, index = competing.flatten(1).topk(beams)
     turn = (live.cumsum(dim=1) - 1).clamp(min=0)
@@ -90,21 +97,27 @@ def beam_step(
     log_probs: (sources, beams, vocab). If `adjusted` is given, it decides and is summed up in place
     of the model's own numbers. Returns the beams and their parents (sources, beams).
     """
-    live = ~beams.finished
+    live = ~beams.finished if bool(beams.finished.any()) else None
     wanted = log_probs if adjusted is None else adjusted
     best = wanted.topk(min(wanted.shape[1:]))
     chosen = choose(beams.scores, live, *best, pad=pad)
     gains = chosen.gains
     if adjusted is not None:
         flat = chosen.parents * log_probs.shape[2] + chosen.tokens
-        gains = log_probs.flatten(1).gather(1, flat).masked_fill(~live, 0.0)
-    ended = live & (chosen.tokens == eos) & (chosen.scores > -torch.inf)
+        gains = log_probs.flatten(1).gather(1, flat)
+    ended = (chosen.tokens == eos) & (chosen.scores > -torch.inf)
+    if live is None:
+        lengths = beams.lengths + 1  # all are equal
+    else:
+        lengths = beams.lengths.gather(1, chosen.parents) + live
+        gains = gains.masked_fill(~live, 0.0)
+        ended = beams.finished | (live & ended)
     after = Beams(
         tokens=_append(beams.tokens, chosen.parents, chosen.tokens),
         gains=_append(beams.gains, chosen.parents, gains),
         scores=chosen.scores,
-        lengths=beams.lengths.gather(1, chosen.parents) + live,
-        finished=beams.finished | ended,
+        lengths=lengths,
+        finished=ended,
     )
     return after, chosen.parents
 
@@ -149,5 +162,6 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
 
 def _append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
     """Each row goes on from its parent's past. past: (sources, beams, length)"""
-    own = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
-    return torch.cat([own, newest[..., None]], dim=-1)
+    if parents.shape[1] > 1:
+        past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
+    return torch.cat([past, newest[..., None]], dim=-1)

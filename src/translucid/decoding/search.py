@@ -5,7 +5,7 @@ sources.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import torch
@@ -133,27 +133,37 @@ def search(
     beams = Beams.start(prefix, how.beams, groups=how.groups)
     newest = prefix[:, -1:].repeat_interleave(how.beams, dim=0)  # (rows, 1)
     rounds = 0
+    earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
     while len(numbers):
         rounds += 1
-        log_probs = as_log_probs(model.step(newest, state)[:, -1]).unflatten(0, (-1, how.beams))
+        log_probs = as_log_probs(model.step(newest, state)[:, -1])
+        log_probs = log_probs.view(len(numbers), how.beams, -1)
         adjusted = rules.apply(checks, log_probs, beams.tokens)
-        if bool((rounds <= least).any()):
-            early = (rounds <= least)[:, None, None]  # an end would come too soon
-            is_end = torch.arange(adjusted.shape[-1], device=adjusted.device) == eos
-            adjusted = adjusted.masked_fill(early & is_end, -torch.inf)
-        before = Beams(**{**vars(beams), "scores": beams.scores.to(log_probs)})
+        if rounds <= earliest:  # for some of them an end would come too soon
+            if watch is not None:
+                adjusted = adjusted.clone()  # the model's own numbers are shown too
+            adjusted[..., eos].masked_fill_((rounds <= least)[:, None], -torch.inf)
+        before = beams
+        if beams.scores.dtype != log_probs.dtype:
+            before = replace(beams, scores=beams.scores.to(log_probs))
         if how.groups == 1:
-            beams, parents = beam_step(before, log_probs, eos=eos, pad=pad, adjusted=adjusted)
+            beams, parents = beam_step(
+                before, log_probs, eos=eos, pad=pad,
+                adjusted=None if adjusted is log_probs else adjusted,
+            )  # fmt: skip
         else:
             beams, parents = group_step(
                 before, log_probs, eos=eos, pad=pad, adjusted=adjusted,
                 groups=how.groups, diversity=how.diversity,
             )  # fmt: skip
+        if how.beams > 1:
+            state.follow(parents)
+        newest = beams.tokens[..., -1].reshape(-1, 1)
+        if watch is None and rounds < soonest and not bool(beams.finished.any()):
+            continue  # nothing has ended, and nothing is cut off yet
         done = settled(beams, most, best=how.best, alpha=how.alpha) | (rounds >= most)
         if watch is not None:
             watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
-        if how.beams > 1:
-            state.follow(parents)
         if bool(done.any()):
             leaving = harvest(beams.select(done), how, prefix.shape[1])
             for number, texts in zip(numbers[done].tolist(), leaving, strict=True):
@@ -162,7 +172,9 @@ def search(
             numbers, least, most = numbers[stay], least[stay], most[stay]
             beams = beams.select(stay)
             state.select(stay)
-        newest = beams.tokens[..., -1].reshape(-1, 1)
+            newest = beams.tokens[..., -1].reshape(-1, 1)
+            if len(numbers):
+                earliest, soonest = int(least.max()), int(most.min())
     return found
 
 

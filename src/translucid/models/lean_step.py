@@ -7,6 +7,7 @@ twin. What it saves is launches, copies and Python: on a GPU it runs on the kern
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
@@ -20,16 +21,29 @@ from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts import plain_kernels
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
-from translucid.parts.cache import DecoderState, KVCache
+from translucid.parts.cache import DecoderState, KVCache, Memory
 from translucid.parts.embedding import LanguageHead
+from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
+from translucid.parts.packed import of_rows
 from translucid.parts.positions import Alibi, Rotary
-from translucid.trace import NO_TRACE
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
 D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
 
-Branch = Callable[[Tensor], Tensor]
+
+@dataclass(slots=True)
+class Now:
+    """What all layers of one step share."""
+
+    state: DecoderState
+    seen: Tensor | None  # of the slots in use, as the kernels want it
+    memory_seen: Tensor | None
+    index: Tensor | int  # where the newest go: (beams,), on a CPU the first of them
+    turn: tuple[Tensor, Tensor] | None  # cosines and sines of rotary positions
+
+
+Branch = Callable[[Now, Tensor], Tensor]
 
 
 class LeanStep:
@@ -41,11 +55,18 @@ class LeanStep:
         assert isinstance(head, LanguageHead)
         self.model, self.decoder, self.head = model, decoder, head
         self.kernels = _kernels(model.device)
-        self.layers = decoder.each()
-        self.pre = self.layers[0].self_attention_residual.placement == "pre"
+        self.table, self.factor = decoder.embedding.table.weight, decoder.embedding.factor
+        self.logits_of = of_rows(head.linear)
+        self.branches = self._branches()
+        self.following = [norm for _, norm in self.branches[1:]] + [decoder.final_norm]
+        self.pre = decoder.each()[0].self_attention_residual.placement == "pre"
+        # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
+        # so that a captured graph reads what stands there now.
+        self.memory: Memory | None = None
+        self.memory_seen: Tensor | None = None
         self.filled: Tensor | None = None
-        weight = head.linear.weight
-        if model.device.type == "cuda" and weight.shape[0] % 8:
+        if model.device.type == "cuda" and head.linear.weight.shape[0] % 8:
+            weight = head.linear.weight
             self.filled = weight.new_zeros(
                 -(-weight.shape[0] // ALIGNED) * ALIGNED, weight.shape[1]
             )
@@ -83,21 +104,22 @@ class LeanStep:
         positions = timeline.counts.clone()  # (sources, beams)
         index = timeline.advance_one()
         state.length += 1
-        folded = tokens.view(-1, state.beams)
-        x = self.decoder.embed(folded, positions, NO_TRACE).reshape(tokens.shape[0], -1)
-        branches = self._branches(state, index, self._turn(positions), like=x)
+        x = F.embedding(tokens.view(-1, state.beams), self.table)
+        if self.factor != 1.0:
+            x = x * self.factor
+        x = self.decoder.positions.add(x, positions).view(tokens.shape[0], -1)
+        now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
         if self.pre:
-            following = [norm for _, norm in branches[1:]] + [self.decoder.final_norm]
-            h = add_norm(x, None, branches[0][1], keep_sum=True)
-            for (branch, _), norm in zip(branches, following, strict=True):
-                h = add_norm(x, branch(h), norm, keep_sum=True)
+            h = add_norm(x, None, self.branches[0][1], keep_sum=True)
+            for (branch, _), norm in zip(self.branches, self.following, strict=True):
+                h = add_norm(x, branch(now, h), norm, keep_sum=True)
         else:
             h = x
-            for branch, norm in branches:
-                h = add_norm(h, branch(h), norm, keep_sum=False)
+            for branch, norm in self.branches:
+                h = add_norm(h, branch(now, h), norm, keep_sum=False)
         if self.filled is None:
-            return self.head(h)[:, None]
+            return self.logits_of(h)[:, None]
         logits = F.linear(h, self.filled)[:, : self.head.linear.weight.shape[0]]
         if self.head.linear.bias is not None:
             logits += self.head.linear.bias
@@ -110,39 +132,32 @@ class LeanStep:
         angles = self.decoder.positions.angles(positions.reshape(-1, 1)).squeeze(1)
         return angles.cos(), angles.sin()
 
-    def _branches(
-        self,
-        state: DecoderState,
-        index: Tensor,
-        turn: tuple[Tensor, Tensor] | None,
-        *,
-        like: Tensor,
-    ) -> list[tuple[Branch, nn.Module]]:
-        """Every sub-layer as a function of its input, and its norm."""
-        assert state.timeline is not None
-        kernels: Any = self.kernels
-        seen = kernels.visible(state.timeline, like)
-        memory, memory_seen = state.memory, None
-        if memory is not None and memory.mask is not None:
-            memory_seen = kernels.visible_memory(memory.mask, like)
+    def _now(self, state: DecoderState, index: Tensor, positions: Tensor, like: Tensor) -> Now:
+        timeline, memory, kernels = state.timeline, state.memory, self.kernels
+        assert timeline is not None
+        if memory is not None and memory is not self.memory:
+            self.memory, self.memory_seen = memory, None
+            if memory.mask is not None:
+                self.memory_seen = kernels.visible_memory(memory.mask, like)
+        return Now(
+            state,
+            kernels.visible(timeline, like),
+            self.memory_seen,
+            index if like.is_cuda else timeline.taken - state.beams,
+            self._turn(positions),
+        )
+
+    def _branches(self) -> list[tuple[Branch, nn.Module]]:
+        """Every sub-layer as a function of the state and its input, and its norm."""
         found: list[tuple[Branch, nn.Module]] = []
-        for number, layer in enumerate(self.layers):
-            cache = state.layers[number]
-            assert isinstance(cache, KVCache)
-            own = partial(
-                _self, kernels, layer.self_attention, cache, state.beams, seen, index, turn
-            )
+        for number, layer in enumerate(self.decoder.each()):
+            own = _self(self.kernels, layer.self_attention, number)
             found.append((own, layer.self_attention_residual.norm))
             if layer.cross_attention is not None:
-                assert memory is not None
-                cross = partial(
-                    _cross, kernels, layer.cross_attention, memory.projected[number], state.beams,
-                    memory_seen,
-                )  # fmt: skip
+                cross = _cross(self.kernels, layer.cross_attention, number)
                 found.append((cross, layer.cross_attention_residual.norm))
-            found.append((
-                partial(kernels.feedforward, layer.feedforward), layer.feedforward_residual.norm
-            ))  # fmt: skip
+            alone = _alone(self.kernels, layer.feedforward)
+            found.append((alone, layer.feedforward_residual.norm))
         return found
 
 
@@ -159,37 +174,53 @@ def _kernels(device: torch.device) -> ModuleType:
     return kernels
 
 
-def _self(
-    kernels: Any,
-    part: SelfAttention,
-    cache: KVCache,
-    beams: int,
-    seen: Tensor | None,
-    index: Tensor,
-    turn: tuple[Tensor, Tensor] | None,
-    h: Tensor,
-) -> Tensor:
-    qkv = kernels.linear(part.qkv, h)
-    if turn is not None:
-        kernels.rotate_newest(qkv, *turn, heads=part.heads + part.kv_heads)
-    q, k, v = qkv.split([n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)], 1)
-    mixed = kernels.attend_newest(
-        q, cache.keys, cache.values, beams=beams, scale=_scale(part), seen=seen, new=(k, v, index)
-    )
-    return kernels.linear(part.output, mixed)
+def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
+    qkv_of, output_of = _product(kernels, part.qkv), _product(kernels, part.output)
+    scale = _scale(part)
+    turned = part.heads + part.kv_heads
+    widths = [n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)]
+
+    def run(now: Now, h: Tensor) -> Tensor:
+        cache = now.state.layers[number]
+        assert isinstance(cache, KVCache)
+        qkv = qkv_of(h)
+        if now.turn is not None:
+            kernels.rotate_newest(qkv, *now.turn, heads=turned)
+        q, k, v = qkv.split(widths, 1)
+        mixed = kernels.attend_newest(
+            q, cache.keys, cache.values, beams=now.state.beams, scale=scale, seen=now.seen,
+            new=(k, v, now.index),
+        )  # fmt: skip
+        return output_of(mixed)
+
+    return run
 
 
-def _cross(
-    kernels: Any,
-    part: CrossAttention,
-    memory: tuple[Tensor, Tensor],
-    beams: int,
-    seen: Tensor | None,
-    h: Tensor,
-) -> Tensor:
-    query = kernels.linear(part.query, h)
-    mixed = kernels.attend_newest(query, *memory, beams=beams, scale=_scale(part), seen=seen)
-    return kernels.linear(part.output, mixed)
+def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
+    query_of, output_of = _product(kernels, part.query), _product(kernels, part.output)
+    scale = _scale(part)
+
+    def run(now: Now, h: Tensor) -> Tensor:
+        assert now.state.memory is not None
+        keys, values = now.state.memory.projected[number]
+        mixed = kernels.attend_newest(
+            query_of(h), keys, values, beams=now.state.beams, scale=scale, seen=now.memory_seen
+        )
+        return output_of(mixed)
+
+    return run
+
+
+def _alone(kernels: Any, part: nn.Module) -> Branch:
+    if kernels is not plain_kernels or not isinstance(part, FeedForward):
+        return lambda now, h: kernels.feedforward(part, h)
+    expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
+    return lambda now, h: output(activation(expand(h)))
+
+
+def _product(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """On a GPU its own kernel; elsewhere the bare product, without a module around it."""
+    return of_rows(layer) if kernels is plain_kernels else partial(kernels.linear, layer)
 
 
 def _scale(part: MultiHead) -> float:

@@ -281,6 +281,9 @@ class TransformerDecoder(Decoder, Stack):
         self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
     ) -> DecoderState:
         self.positions.check(capacity - 1)
+        if memory is not None:  # every step reads it: head by head, in a run
+            heads = [(keys.contiguous(), values.contiguous()) for keys, values in memory.projected]
+            memory = replace(memory, projected=heads)
         like = self.embedding.table.weight
         attentions = [layer.self_attention for layer in self.each()]
         caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]

@@ -87,7 +87,7 @@ class Timeline:
     def __init__(
         self, sources: int, capacity: int, device: torch.device, fixed: bool = False
     ) -> None:
-        self.slots, self.fixed, self.beams = capacity, fixed, 1
+        self.slots, self.fixed = capacity, fixed
         self.read = capacity  # slots that a step reads when they are fixed
         self.taken = 0
         self.cursor = torch.zeros((), dtype=torch.long, device=device)
@@ -95,6 +95,7 @@ class Timeline:
         self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
         self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
         self.full = True  # nobody was ever given padding
+        self._make_beams(1)
 
     @property
     def everything_seen(self) -> bool:
@@ -133,19 +134,24 @@ class Timeline:
 
     def advance_one(self) -> Tensor:
         """The same for one token in each row, none of them padding: the slots (beams,)."""
-        index = self.cursor + torch.arange(self.beams, device=self.cursor.device)
-        own = torch.eye(self.beams, dtype=torch.bool, device=index.device)
-        self.seen.index_copy_(2, index, own.expand(self.seen.shape[0], -1, -1))
+        index = self.cursor + self.beside
+        self.seen.index_copy_(2, index, self.own.expand(self.seen.shape[0], -1, -1))
         self.positions.index_copy_(1, index, self.counts)
         self.counts += 1
         self.cursor += self.beams
         self.taken += self.beams
         return index
 
+    def _make_beams(self, beams: int) -> None:
+        self.beams = beams
+        self.beside = torch.arange(beams, device=self.cursor.device)
+        self.own = torch.eye(beams, dtype=torch.bool, device=self.cursor.device)
+
     def expand(self, beams: int) -> None:
         """Several beams from now on; all of them see what was read so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
-        self.slots, self.read, self.beams = self.slots + more, self.slots + more, beams
+        self.slots, self.read = self.slots + more, self.slots + more
+        self._make_beams(beams)
         self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
         self.positions = F.pad(self.positions, (0, more))
         self.counts = self.counts.repeat(1, beams)

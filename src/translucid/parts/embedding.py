@@ -37,8 +37,10 @@ class LanguageHead(nn.Module):
             self.linear.weight = tied.table.weight
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        multiply = linear_in_eights if self.training and x.is_cuda else F.linear
-        logits = multiply(x, self.linear.weight, self.linear.bias)
+        if self.training and x.is_cuda:
+            logits = linear_in_eights(x, self.linear.weight, self.linear.bias)
+        else:
+            logits = self.linear(x)
         return trace("logits", logits)  # (batch, length, vocab)
 
 

@@ -35,28 +35,29 @@ def attend_newest(
     beams: int,
     scale: float,
     seen: Tensor | None,
-    new: tuple[Tensor, Tensor, Tensor] | None = None,
+    new: tuple[Tensor, Tensor, Tensor | int] | None = None,
 ) -> Tensor:
     """Attention of one token in each row: (rows, heads * d_head).
 
     q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: as `visible`
     and `visible_memory` give it. new: the newest keys and values (rows, kv_heads * d_head), which
-    are written to the slots of `index` (beams,).
+    are written to the slots of `index` (beams,), or from the slot `index` on.
     """
     sources, kv_heads, _, d = keys.shape
     if new is not None:
         k, v, index = new
-        start = int(index[0])
-        stop = start + beams
-        keys[:, :, start:stop] = _by_source(k, sources, beams, d)
-        values[:, :, start:stop] = _by_source(v, sources, beams, d)
-        keys, values = keys[:, :, :stop], values[:, :, :stop]
+        start = int(index[0]) if isinstance(index, Tensor) else index
+        keys.narrow(2, start, beams).copy_(_by_source(k, sources, beams, d))
+        values.narrow(2, start, beams).copy_(_by_source(v, sources, beams, d))
+        keys, values = keys.narrow(2, 0, start + beams), values.narrow(2, 0, start + beams)
     question = _by_source(q, sources, beams, d)
     mixed = F.scaled_dot_product_attention(
         question, keys, values, attn_mask=seen, scale=scale,
         enable_gqa=question.shape[1] != kv_heads,
     )  # fmt: skip
-    return mixed.transpose(1, 2).reshape(q.shape[0], -1)
+    if beams > 1:
+        mixed = mixed.transpose(1, 2)
+    return mixed.reshape(q.shape[0], -1)
 
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
@@ -64,7 +65,7 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
     if branch is not None:
         x = x.add_(branch) if keep_sum else x + branch
     if isinstance(norm, LayerNorm):
-        return F.layer_norm(x, x.shape[-1:], norm.gain, norm.shift, norm.eps)
+        return torch.layer_norm(x, x.shape[-1:], norm.gain, norm.shift, norm.eps)
     assert isinstance(norm, RMSNorm)
     return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
 
@@ -106,4 +107,6 @@ def top_and_normaliser(
 
 def _by_source(x: Tensor, sources: int, beams: int, d: int) -> Tensor:
     """(rows, heads * d) as (sources, heads, beams, d)."""
+    if beams == 1:
+        return x.view(sources, -1, 1, d)
     return x.view(sources, beams, -1, d).transpose(1, 2)

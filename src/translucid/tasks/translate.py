@@ -142,7 +142,9 @@ class Translate(Task[Pair, TranslateItem]):
                 watch=watch,
             )
 
-        # A GPU takes as long for a few rows as for many; a CPU's caches like few.
+        # A GPU takes as long for a few rows as for many; a CPU's caches like few. Measured there,
+        # 1 or 4 beams, float32 or int8: from 2,048 to 8,192 within 8 % of the best, but for 8,192
+        # with one beam (18 %); 1,024 and 16,384 are slower.
         budget = 32768 if next(model.parameters()).is_cuda else 4096
         results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beams)
         return [

@@ -1,0 +1,126 @@
+"""In which numbers a network decodes: a copy of it made ready for its device, and how far what it
+says then lies from what it said before."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from translucid.data.batching import pad
+from translucid.decoding.captured import Sources
+from translucid.errors import InputError
+from translucid.models.base import Network
+from translucid.models.transformer import Stack
+from translucid.parts.packed import Int8Linear, PackedLinear, int8_engine
+
+Precision = Literal["auto", "float32", "bf16", "int8"]
+N = TypeVar("N", bound=Network)
+
+
+def prepare(network: N, precision: Precision = "auto") -> N:
+    """A copy for decoding. On a CPU its linear layers are packed, in float32 or int8; on a GPU it
+    is in float32 or bf16. Auto: float32 on a CPU, bf16 on a GPU.
+
+    The copy does not follow the network when that is trained on, and can be neither moved nor
+    saved. All trace points are there.
+    """
+    device = next(network.parameters()).device
+    chosen = _checked(network, precision, device)
+    copy = deepcopy(network).eval().requires_grad_(False)
+    if chosen == "bf16":
+        return copy.to(torch.bfloat16)
+    copy = copy.float()
+    if device.type == "cpu":
+        _replace_linears(copy, Int8Linear if chosen == "int8" else PackedLinear)
+    return copy
+
+
+def _checked(network: Network, precision: Precision, device: torch.device) -> Precision:
+    """The precision that is meant, if this network can have it on this device."""
+    if any(isinstance(part, PackedLinear | Int8Linear) for part in network.modules()):
+        raise InputError("the network was prepared before; prepare the one it was made of")
+    on_gpu = device.type == "cuda"
+    if precision == "auto":
+        return "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"
+    if precision == "bf16" and not on_gpu and not _cpu_has_bf16():
+        raise InputError("bf16: this processor has no bfloat16; use float32 or int8")
+    if precision == "int8":
+        if device.type != "cpu":
+            raise InputError(f"int8 is for CPUs, but the network is on {device}; use bf16")
+        if not any(isinstance(part, Stack) for part in network.modules()):
+            raise InputError("int8 is for Transformers; use float32 for this network")
+        int8_engine()  # refuses where there is none
+    return precision
+
+
+def _cpu_has_bf16() -> bool:
+    return torch.backends.mkldnn.is_available() and bool(
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+
+
+def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Linear]) -> None:
+    for part in list(network.modules()):
+        for name, child in part.named_children():
+            if isinstance(child, nn.Linear):
+                setattr(part, name, kind(child))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far log-probabilities lie apart, over the whole vocabulary at every place of some
+    texts."""
+
+    mean: float
+    most: float
+    changed: float  # share of the places at which another token is the most probable
+    places: int
+
+    def __str__(self) -> str:
+        return (
+            f"log-probabilities differ by {self.mean:.2g} on average and by {self.most:.2g} at "
+            f"most; the best token is another at {self.changed:.1%} of {self.places:,} places"
+        )
+
+
+@torch.no_grad()
+def difference(
+    network: Network,
+    prepared: Network,
+    texts: Sequence[Sequence[int]],
+    sources: Sources | None = None,
+) -> Difference:
+    """Of two networks on the same texts, each from its first token on."""
+    ids, real = pad([list(text) for text in texts], 0)
+    apart, changed = [], []
+    for row in range(len(texts)):  # one by one: log-probabilities of a vocabulary are many
+        one = slice(row, row + 1)
+        before, after = (
+            _said(each, ids[one], real[one], sources, one) for each in (network, prepared)
+        )
+        apart.append((after - before).abs().flatten())
+        changed.append(after.argmax(dim=-1) != before.argmax(dim=-1))
+    all_apart, all_changed = torch.cat(apart), torch.cat(changed)
+    return Difference(
+        mean=float(all_apart.mean()),
+        most=float(all_apart.max()),
+        changed=float(all_changed.float().mean()),
+        places=all_changed.numel(),
+    )
+
+
+def _said(
+    network: Network, ids: Tensor, real: Tensor, sources: Sources | None, row: slice
+) -> Tensor:
+    """Log-probabilities at the real places of one text: (places, vocab)."""
+    device = next(network.parameters()).device
+    ids, seen = ids.to(device), real.to(device)
+    if sources is None:
+        logits = network(ids, seen)
+    else:
+        source_real = None if sources.real is None else sources.real[row].to(device)
+        logits = network(sources.ids[row].to(device), ids, source_real, seen)
+    return logits.float().log_softmax(dim=-1)[seen].cpu()

@@ -1,0 +1,221 @@
+"""Linear layers whose weights are packed once for a processor: in float32, or in 8 bits.
+
+`F.linear` rearranges the weights for the processor's kernel at every call. Here that is done once,
+and a call only multiplies. In 8 bits a weight is a whole number times the scale of its row:
+
+    W[n, k] = scale[n] q[n, k],  q from -119 to 119
+
+Inputs are rounded to 8 bits at every call, products are summed exactly, and the scale comes last.
+Packed weights are a snapshot for decoding: they do not follow the layer that they came from.
+
+Shapes: x (..., inputs), y (..., outputs).
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.errors import InputError
+
+LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
+# Rows for which two products of 4 bits are faster than one of 8, in which a tile has more rows.
+# 37 layers of a Transformer, d_model 512, on a Neoverse N1: 1 row 3.7 ms against 7.3, 2 rows 6.1
+# against 7.3, 3 rows 8.1 against 7.7.
+FEW = 2
+# What a trial of a kernel may differ by from exact numbers: inputs are rounded to 8 bits.
+TRIAL = 0.02
+
+Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
+
+
+class PackedLinear(nn.Module):
+    """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
+
+    One row is read by a product of matrix and vector, which needs no packing: from 2 rows on, the
+    packed product is up to twice as fast as `F.linear`. The weights are kept twice for that.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.weight, self.bias = linear.weight, linear.bias
+        self.packed: Tensor | None = None  # not a buffer: it cannot be saved or moved
+        if packs_float32():
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self.of_rows = self._of_rows()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and x.requires_grad:
+            return F.linear(x, self.weight, self.bias)
+        y = self.of_rows(x.reshape(-1, self.in_features))
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def _of_rows(self) -> Rows:
+        weight, bias, packed = self.weight, self.bias, self.packed
+        if packed is None:
+            return lambda x: F.linear(x, weight, bias)
+        multiply = torch.ops.mkldnn._linear_pointwise.default._op
+
+        def rows(x: Tensor) -> Tensor:
+            if x.shape[0] == 1:
+                return F.linear(x, weight, bias)
+            return multiply(x, packed, bias, "none", [], "")
+
+        return rows
+
+
+class Int8Linear(nn.Module):
+    """W x + b in 8 bits. The inputs of one call share a scale, but for a few rows, which have one
+    each."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight, bias = linear.weight.detach().float(), linear.bias
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        scales = weight.abs().amax(dim=1) / LARGEST
+        scales = scales.masked_fill(scales == 0, 1.0)  # a row of zeros
+        q = (weight / scales[:, None]).round()
+        shift = torch.zeros_like(scales) if bias is None else bias.detach().float()
+        self.scales = nn.Buffer(scales)
+        engine, self.reduced = int8_engine()
+        self.many = _pack_many(q, shift / scales, engine)
+        self.few: Tensor | None = None
+        if multiplies_4_bits() and self.in_features % 2 == 0:
+            self.few = _pack_few(q, scales, shift)
+        self.of_rows = self._of_rows()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and x.requires_grad:
+            raise InputError("a network in int8 has no gradients; use one in float32 for them")
+        y = self.of_rows(x.reshape(-1, self.in_features))
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def _of_rows(self) -> Rows:
+        few, many, scales, reduced = self.few, self.many, self.scales, self.reduced
+        n, k = self.out_features, self.in_features
+        # `_op`: a step calls these so often that a frame of Python around each can be felt.
+        multiply_4 = torch.ops.aten._dyn_quant_matmul_4bit.default._op
+        multiply_8 = torch.ops.quantized.linear_dynamic.default._op
+
+        def rows(x: Tensor) -> Tensor:
+            if few is None or x.shape[0] > FEW:
+                return multiply_8(x, many, reduced).mul_(scales)
+            high, low = multiply_4(x, few, k, k, 2 * n).split(n, 1)
+            return high + low
+
+        return rows
+
+
+def of_rows(linear: nn.Module) -> Rows:
+    """What a linear layer does to rows (rows, inputs) when nobody looks and no gradient is wanted:
+    the bare product, without a module around it."""
+    if isinstance(linear, PackedLinear | Int8Linear):
+        return linear.of_rows
+    assert isinstance(linear, nn.Linear)
+    return partial(F.linear, weight=linear.weight, bias=linear.bias)
+
+
+def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
+    """One product of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
+    with _engine(engine), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # quantized tensors are to move to another package
+        whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
+        return torch.ops.quantized.linear_prepack(whole, shift)
+
+
+def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
+    """Two products of 4 bits, q = 16 * high + low, as twice as many rows of one matrix."""
+    n, k = q.shape
+    whole = q.to(torch.int32)
+    low = ((whole + 8) & 15) - 8
+    high = (whole - low) >> 4
+    unsigned = torch.cat([high, low]) + 8
+    pairs = ((unsigned[:, 1::2] << 4) | unsigned[:, ::2]).to(torch.uint8)  # two in a byte
+    both = torch.cat([16 * scales, scales])[:, None]
+    shifts = torch.cat([shift, torch.zeros_like(shift)])
+    return torch.ops.aten._dyn_quant_pack_4bit_weight(pairs, both, shifts, k, k, 2 * n)
+
+
+# What this processor can do: found by trying, since no name of a machine tells
+
+
+@cache
+def packs_float32() -> bool:
+    """Whether weights can be packed for the kernel of `F.linear`."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    weight, x = _trial()
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        found = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+    except (AttributeError, RuntimeError):
+        return False
+    return torch.allclose(found, F.linear(x, weight), rtol=1e-5, atol=1e-2)
+
+
+@cache
+def int8_engine() -> tuple[str, bool]:
+    """The kernel for 8 bits, and whether it must be given 7 lest its sums overflow."""
+    offered = torch.backends.quantized.supported_engines
+    q, x = _trial()
+    for engine in ("onednn", "x86"):
+        for reduced in (False, True):
+            if engine in offered and _multiplies_8_bits(engine, reduced, q, x):
+                return engine, reduced
+    raise InputError(
+        f"int8: this machine lacks the products of 8 bits that it needs (torch offers "
+        f"{', '.join(offered) or 'none'}); use float32"
+    )
+
+
+def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool:
+    try:
+        packed = _pack_many(q, torch.zeros(q.shape[0]), engine)
+        found = torch.ops.quantized.linear_dynamic(x, packed, reduced)
+    except (AttributeError, RuntimeError):
+        return False
+    return _near(found, x @ q.T)
+
+
+@cache
+def multiplies_4_bits() -> bool:
+    """Whether there is a fast product of 4 bits; elsewhere torch has a slow one."""
+    if not torch.backends.kleidiai.is_available():
+        return False
+    q, x = _trial()
+    try:
+        packed = _pack_few(q, torch.ones(q.shape[0]), torch.zeros(q.shape[0]))
+        parts = torch.ops.aten._dyn_quant_matmul_4bit(x, packed, *2 * [q.shape[1]], 2 * q.shape[0])
+    except (AttributeError, RuntimeError):
+        return False
+    return _near(sum(parts.chunk(2, dim=1)), x @ q.T)
+
+
+def _trial() -> tuple[Tensor, Tensor]:
+    """Weights that are whole numbers, and inputs; the first are as large as can be, all of one
+    sign, so that sums that overflow show."""
+    dice = torch.Generator().manual_seed(0)
+    q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=dice).float()
+    x = torch.randn(4, 64, generator=dice)
+    q[0], x[0] = LARGEST, x.abs().max()
+    return q, x
+
+
+def _near(found: Any, exact: Tensor) -> bool:
+    return bool((found - exact).norm() <= TRIAL * exact.norm())
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[None]:
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = name
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before

@@ -1,0 +1,197 @@
+"""A network prepared for decoding: the same in float32, near it in int8, and it says how near."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from tests.parts.test_packed import needs_int8
+
+from translucid.decoding import precision
+from translucid.decoding.captured import Sources
+from translucid.decoding.generate import find
+from translucid.decoding.precision import difference, prepare
+from translucid.decoding.search import Search
+from translucid.errors import InputError
+from translucid.models import RecurrentConfig, TransformerConfig, build
+from translucid.parts.packed import Int8Linear, PackedLinear
+from translucid.trace import Trace
+
+EOS, PAD, VOCAB = 1, 0, 23
+SOURCE = torch.randint(2, VOCAB, (3, 6), generator=torch.Generator().manual_seed(0))
+REAL = torch.ones_like(SOURCE, dtype=torch.bool)
+REAL[1, 4:] = False
+SOURCES = Sources(SOURCE, REAL)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sinusoidal": {},
+    "rotary, gated, grouped heads": {
+        "positions": "rotary", "activation": "swiglu", "kv_heads": 2, "norm": "rms"
+    },
+    "post, untied, no biases": {"placement": "post", "tied": False, "bias": False},
+    "alibi, which has no lean step": {"positions": "alibi"},
+}  # fmt: skip
+options = pytest.mark.parametrize("name", OPTIONS)
+
+
+@cache
+def network_of(name: str) -> Any:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        shape="encoder-decoder", head="language", vocab=VOCAB, d_model=32, heads=4, layers=2,
+        **OPTIONS[name],
+    )  # fmt: skip
+    return sharper(build(config).eval())
+
+
+def sharper(network: Any) -> Any:
+    """Larger weights than at the start of training: a network that prefers something."""
+    with torch.no_grad():
+        network.decoder.embedding.table.weight *= 3
+    return network
+
+
+def written(network: Any, beams: int) -> list[list[Any]]:
+    how = Search(beams=beams, best=beams, longest=8)
+    return find(network, [[EOS]] * 3, SOURCES, how, eos=EOS, pad=PAD)
+
+
+@options
+@pytest.mark.parametrize("beams", [1, 4])
+def test_float32_writes_the_same(name: str, beams: int) -> None:
+    network = network_of(name)
+    prepared = prepare(network, "float32")
+    assert any(isinstance(part, PackedLinear) for part in prepared.modules())
+    for mine, its in zip(written(prepared, beams), written(network, beams), strict=True):
+        assert [text.tokens for text in mine] == [text.tokens for text in its]
+        scores = [[text.log_probability for text in texts] for texts in (mine, its)]
+        torch.testing.assert_close(*map(torch.tensor, scores), rtol=1e-5, atol=1e-5)
+
+
+@needs_int8
+@options
+def test_int8_lies_within_what_is_reported(name: str) -> None:
+    """The texts are those that the network in int8 has written, in one batch and by the lean step;
+    the report is made by whole texts, one by one."""
+    network = network_of(name)
+    prepared = prepare(network, "int8")
+    assert not any(isinstance(part, torch.nn.Linear) for part in prepared.modules())
+    found = [texts[0] for texts in written(prepared, 4)]
+    texts = [[EOS, *text.tokens] for text in found]
+    told = difference(network, prepared, texts, SOURCES)
+    assert 0 < told.mean < told.most < 0.5
+    assert told.places == sum(map(len, texts))
+    for row, text in enumerate(found):
+        said = [*text.tokens, EOS][: len(text.gains)]
+        real = SOURCE[row : row + 1, REAL[row]]
+        with torch.no_grad():
+            logits = network(real, torch.tensor([[EOS, *said[:-1]]]))
+        own = logits[0].log_softmax(-1)[range(len(said)), said]
+        assert (own - torch.tensor(text.gains)).abs().max() <= 1.5 * told.most
+
+
+def test_difference_of_two_networks_by_hand() -> None:
+    one = network_of("sinusoidal")
+    other = network_of("post, untied, no biases")
+    texts = [[EOS, 4, 5], [EOS, 6]]
+    sources = Sources(SOURCE[:2], REAL[:2])
+    told = difference(one, other, texts, sources)
+    apart, changed = [], 0
+    with torch.no_grad():
+        for row, text in enumerate(texts):
+            source = SOURCE[row : row + 1, REAL[row]]
+            both = [each(source, torch.tensor([text]))[0].log_softmax(-1) for each in (one, other)]
+            apart.append((both[0] - both[1]).abs())
+            changed += int((both[0].argmax(-1) != both[1].argmax(-1)).sum())
+    numbers = torch.cat(apart)
+    assert told.mean == pytest.approx(float(numbers.mean()), rel=1e-5)
+    assert told.most == pytest.approx(float(numbers.max()), rel=1e-5)
+    assert (told.changed, told.places) == (changed / 5, 5)
+    assert f"another at {changed / 5:.1%} of 5 places" in str(told)
+
+
+@cache
+def language_model() -> Any:
+    torch.manual_seed(1)
+    config = TransformerConfig(
+        shape="decoder", head="language", vocab=VOCAB, d_model=32, heads=4, layers=2
+    )
+    return build(config).eval()
+
+
+def test_a_language_model_has_a_difference_too() -> None:
+    network = language_model()
+    told = difference(network, prepare(network, "float32"), [[EOS, 3, 4], [EOS]])
+    assert told.most < 1e-5
+    assert (told.changed, told.places) == (0.0, 4)
+
+
+@pytest.mark.parametrize("kind", ["float32", pytest.param("int8", marks=needs_int8)])
+def test_traces(kind: Any) -> None:
+    """Looking inside changes nothing, and all points are there."""
+    network = language_model()
+    prepared, ids = prepare(network, kind), torch.tensor([[EOS, 3, 4]])
+    plain, seen = Trace(), Trace()
+    with torch.no_grad():
+        network(ids, trace=plain)
+        torch.testing.assert_close(prepared(ids, trace=seen), prepared(ids), rtol=1e-4, atol=1e-5)
+    assert list(seen) == list(plain)
+
+
+def test_the_network_stays_as_it_was() -> None:
+    network = language_model()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    prepared = prepare(network, "float32")
+    with torch.no_grad():
+        for weight in prepared.parameters():
+            weight.zero_()
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    assert all(parameter.requires_grad for parameter in network.parameters())
+    assert not any(parameter.requires_grad for parameter in prepared.parameters())
+
+
+def test_tied_weights_stay_tied() -> None:
+    prepared = prepare(language_model(), "float32")
+    assert prepared.head.linear.weight is prepared.decoder.embedding.table.weight
+
+
+def test_auto_is_float32_on_a_cpu() -> None:
+    assert isinstance(prepare(language_model()).head.linear, PackedLinear)
+
+
+@needs_int8
+def test_the_table_is_looked_up_in_float32() -> None:
+    network = language_model()
+    prepared = prepare(network, "int8")
+    assert isinstance(prepared.head.linear, Int8Linear)
+    assert torch.equal(
+        prepared.decoder.embedding.table.weight, network.decoder.embedding.table.weight
+    )
+
+
+def recurrent() -> Any:
+    config = RecurrentConfig(shape="decoder", head="language", vocab=VOCAB, d_model=8, hidden=8)
+    return build(config).eval()
+
+
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="int8 is for Transformers; use float32"):
+        prepare(recurrent(), "int8")
+    with pytest.raises(InputError, match="prepared before; prepare the one it was made of"):
+        prepare(prepare(language_model()))
+    with pytest.raises(InputError, match="int8 is for CPUs, but the network is on meta; use bf16"):
+        prepare(build(language_model().config).to("meta"), "int8")
+    monkeypatch.setattr(precision, "_cpu_has_bf16", lambda: False)
+    with pytest.raises(InputError, match="no bfloat16; use float32 or int8"):
+        prepare(language_model(), "bf16")
+
+
+def test_bf16_on_a_processor_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_cpu_has_bf16", lambda: True)
+    prepared = prepare(language_model(), "bf16")
+    assert {parameter.dtype for parameter in prepared.parameters()} == {torch.bfloat16}
+
+
+def test_a_recurrent_network_in_float32() -> None:
+    network, ids = recurrent(), torch.tensor([[EOS, 3, 4]])
+    with torch.no_grad():
+        torch.testing.assert_close(prepare(network)(ids), network(ids), rtol=1e-5, atol=1e-5)
