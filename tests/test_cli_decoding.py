@@ -371,6 +371,36 @@ def test_options_that_cannot_work(
 # --- what a bundle remembers
 
 
+def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], one: Model) -> None:
+    """How far it is from float32 is said once, on what was written; without int8 nothing is."""
+    given = {"in.txt": "\n".join(lines(300)) + "\n"}
+    words = ["translate", folders["one"], "in.txt", "--precision"]
+    plain = command([*words, "float32"], given)
+    assert (plain.code, plain.err, len(plain.out.splitlines())) == (0, "", 300)
+    try:
+        packed = one.prepared("int8")
+    except InputError as error:  # a machine without int8 products
+        assert_refused(command([*words, "int8"]), str(error))
+        return
+    told = command([*words, "int8"])
+    assert (told.code, len(told.out.splitlines())) == (0, 300)
+    assert told.err.count("int8 beside float32, on 16 texts: log-probabilities differ by ") == 1
+    texts, sources = ["der hund"], ["the dog sleeps"]
+    apart = one.apart(packed, texts, sources)
+    assert 0 < apart.mean <= apart.most < 0.5
+    assert one.apart(one.prepared("float32"), texts, sources).most < 1e-4
+    gained, own = (m.score(sources[0], texts[0]).gains for m in (packed, one))
+    assert max(abs(a - b) for a, b in zip(gained, own, strict=True)) <= apart.most + 1e-6
+    heard = command(["generate", folders["language"], "the", "--precision", "int8"])
+    assert "int8 beside float32, on 1 text: " in heard.err
+
+
+def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) -> None:
+    words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
+    message = "--precision int4: no such precision; choose auto, float32, bf16, int8"
+    assert_refused(command(words, {"in.txt": "the dog\n"}), message)
+
+
 def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
     assert json.loads(config.read_text())["decoding"] == {"beams": 3, "alpha": 0.5}

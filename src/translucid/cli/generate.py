@@ -37,6 +37,7 @@ def generate(
     ] = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
+    precision: o.InPrecision = "auto",
 ) -> None:
     """Continue a text, drawn by chance; with --beam, search for the likeliest.
 
@@ -50,29 +51,39 @@ def generate(
         raise ConfigError(f"{named}: draws by chance, but --beam searches; leave one out")
     if prompts is not None and prompt:
         raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r} were both given")
-    (held,) = o.load_models(model, None, device)
-    held.check_task("language")
+    (plain,) = o.load_models(model, None, device)
+    plain.check_task("language")
+    (held,) = o.in_precision([plain], precision)
     rules = o.given(no_repeat=no_repeat, repetition=repetition) | {"forbid": forbid or []}
     given = [prompt] if prompts is None else _prompts(prompts)
     if beam is not None:
         how = rules | {"beams": beam, "longest": tokens}
         texts = [each.texts[0].text for each in held.decode(given, **how)]
         _write(texts, given, as_json)
+        if precision == "int8":
+            o.tell_difference(plain, held, texts)
         return
     options: dict[str, Any] = drawing | rules | {"tokens": tokens, "seed": seed, "stop": stop or []}
     if prompts is None and not as_json and sys.stdout.isatty():
-        _stream(held, prompt, samples, options)
+        texts = _stream(held, prompt, samples, options)
+        if precision == "int8":
+            o.tell_difference(plain, held, texts)
         return
     texts = list(held.generate(given, samples=samples, **options))
     _write(texts, [text for text in given for _ in range(samples)], as_json)
+    if precision == "int8":
+        o.tell_difference(plain, held, texts)
 
 
-def _stream(held: "Model", prompt: str, samples: int, options: dict[str, Any]) -> None:
+def _stream(held: "Model", prompt: str, samples: int, options: dict[str, Any]) -> list[str]:
+    texts = [""] * samples
     for sample in range(samples):
         for piece in held.stream(prompt, sample=sample, **options):
             sys.stdout.write(piece)
             sys.stdout.flush()
+            texts[sample] += piece
         sys.stdout.write("\n")
+    return texts
 
 
 def _write(texts: list[str], prompts: list[str], as_json: bool) -> None:

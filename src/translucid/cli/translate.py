@@ -52,6 +52,7 @@ def translate(
         int, typer.Option(min=1, help="A longer line is reported and left empty.")
     ] = 1024,
     device: o.Device = "auto",
+    precision: o.InPrecision = "auto",
 ) -> None:
     """Translate each line.
 
@@ -67,10 +68,13 @@ def translate(
     drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     _check(search, drawing, sample=sample, explain=explain)
     wishes: dict[str, Any] = {"prefix": prefix, "forbid": forbid or [], "force": o.places(force)}
-    held, *others = o.load_models(model, beside, device)
-    held.check_task("translate")
+    plain = o.load_models(model, beside, device)
+    plain[0].check_task("translate")
+    held, *others = o.in_precision(plain, precision)
+    untold = precision == "int8"
     options = search | wishes | {"best": best, "tree": explain, "beside": others}
     told = search | wishes | {"best": best, "json": as_json, "explain": explain, "line": max_tokens}
+    told |= {"precision": precision}
     if sample:
         from translucid.decoding.sampling import Sampling
 
@@ -82,7 +86,13 @@ def translate(
     def answer(records: "Sequence[Text]") -> list[Answered]:
         faults = {record.line: _too_long(held, record.text, max_tokens) for record in records}
         fine = [record for record in records if not faults[record.line]]
-        found = iter(held.decode([record.text for record in fine], **options))
+        decoded = held.decode([record.text for record in fine], **options)
+        nonlocal untold
+        if untold and any(each.texts for each in decoded):
+            pairs = [(each.texts[0].text, each.source) for each in decoded if each.texts]
+            o.tell_difference(plain[0], held, *map(list, zip(*pairs, strict=True)))
+            untold = False
+        found = iter(decoded)
         return [
             _failed(record, faults[record.line], as_json, best)
             if faults[record.line]

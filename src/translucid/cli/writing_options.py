@@ -1,7 +1,7 @@
 """The options of all commands that write, once."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -10,11 +10,16 @@ from translucid.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from translucid.training.model import Model
 
+SAMPLE = 16  # texts that int8 is compared on
+
 Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
 File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda.")]
+InPrecision = Annotated[
+    str, typer.Option(help="auto (bf16 on a GPU, else float32), float32, bf16, int8 (on a CPU).")
+]
 Beside = Annotated[
     list[Path] | None,
     typer.Option(help="A further model that decides with the first; may be repeated."),
@@ -87,6 +92,28 @@ def load_models(folder: Path, beside: list[Path] | None, device: str) -> "list[M
 
     check_device(device)
     return [load(each, device) for each in (folder, *(beside or ()))]
+
+
+def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
+    """The models made ready to write with these numbers."""
+    from translucid.decoding.precision import Precision
+
+    allowed: tuple[Precision, ...] = get_args(Precision)
+    chosen = next((name for name in allowed if name == precision), None)
+    if chosen is None:
+        raise ConfigError(
+            f"--precision {precision}: no such precision; choose {', '.join(allowed)}"
+        )
+    return [model.prepared(chosen) for model in models]
+
+
+def tell_difference(
+    plain: "Model", prepared: "Model", texts: list[str], sources: list[str] | None = None
+) -> None:
+    """How far int8 is from float32, on what was just written."""
+    found = plain.apart(prepared, texts[:SAMPLE], None if sources is None else sources[:SAMPLE])
+    count = min(len(texts), SAMPLE)
+    typer.echo(f"int8 beside float32, on {count} text{'s'[: count - 1]}: {found}", err=True)
 
 
 def places(force: list[str] | None) -> dict[int, str]:

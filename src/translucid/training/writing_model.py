@@ -1,9 +1,13 @@
 """What a model that writes can be asked for: the part of `Model` that is about text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
+from translucid.data.batching import pad
 from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.captured import Sources
+from translucid.decoding.precision import Difference, Precision, difference, prepare
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
@@ -162,6 +166,26 @@ class WritingModel:
         return self._scribe().stream(
             prompt, by, how, Wishes(forbid), seed=seed, sample=sample, stop=stop
         )
+
+    def prepared(self, precision: Precision = "auto") -> Self:
+        """The same model, packed for its processor or in other numbers: see `precision.prepare`. It
+        writes; it cannot be saved."""
+        twin = copy(self)
+        twin.network = prepare(self.network, precision)
+        return twin
+
+    def apart(
+        self, other: "WritingModel", texts: Sequence[str], sources: Sequence[str] | None = None
+    ) -> Difference:
+        """How far the log-probabilities of another network for the same task lie from this one's,
+        on texts, for a translator translations of `sources`."""
+        task = self._as(Translate, Language)
+        if isinstance(task, Language):
+            ids = [[task.start_id, *task.tokenizer.encode(text)] for text in several(texts)]
+            return difference(self.network, other.network, ids)
+        ids = [[task.target.bos_id, *task.target.encode(text)] for text in several(texts)]
+        read = [[*task.source.encode(text), task.source.eos_id] for text in sources or ()]
+        return difference(self.network, other.network, ids, Sources(*pad(read, task.source.pad_id)))
 
     def _scribe(self, beside: Sequence["WritingModel"] = ()) -> Scribe:
         task = self._as(Translate, Language)
