@@ -111,7 +111,9 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
     raise AssertionError("nothing was written")
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
@@ -138,6 +140,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert not list(tmp_path.glob("out.part*"))
 
 
+@pytest.mark.slow  # several processes
 def test_what_changed_meanwhile_is_told(
     tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
@@ -336,6 +339,7 @@ def test_explain(command: Command, folders: dict[str, str], one: Model) -> None:
     assert [n["why"] for n in tree["nodes"]] == [n.why for n in found.tree.nodes]
 
 
+@pytest.mark.slow  # several processes
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_explain_in_colour_only_for_those_who_want_it(
     tmp_path: Path, folders: dict[str, str]
@@ -503,7 +507,7 @@ def test_scores_that_cannot_be(command: Command, folders: dict[str, str]) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("name", ["language", "lstm"])
+@pytest.mark.parametrize("name", ["language", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_on_a_terminal_the_same_text_is_streamed(
     name: str, command: Command, folders: dict[str, str]
 ) -> None:

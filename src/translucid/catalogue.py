@@ -135,8 +135,8 @@ CATALOGUE: dict[str, Point] = {
     "votes.words": Point("u", _axes("batch length outputs"), "what each word has to say for each class", r"\mathrm{table}[<ids>]"),
     "votes.pairs": Point("v", _axes("batch length outputs"), "what each word has to say together with the word before it", r"\mathrm{table}[<ids>_{t-1}, <ids>_t]"),
     "votes.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with all votes", r"\ell + \textstyle\sum_t <words>_t + <pairs>_t"),
-    "committee.logits": Point(r"\bar\ell", _axes("batch length vocab"), "the logarithm of the members' mean probability, at every position", r"\log \tfrac{1}{n}\textstyle\sum_i \mathrm{softmax}(\ell_i)"),
-    "committee.class_logits": Point(r"\bar\ell", _axes("batch outputs"), "the logarithm of the members' mean probability", r"\log \tfrac{1}{n}\textstyle\sum_i \mathrm{softmax}(\ell_i)"),
+    "committee.logits": Point(r"\bar\ell", _axes("batch length vocab"), "the logarithm of the members' mean probability, at every position", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
+    "committee.class_logits": Point(r"\bar\ell", _axes("batch outputs"), "the logarithm of the members' mean probability", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     # Softmax by itself
     "softmax.shift": Point("m", _axes("batch one"), "the largest entry, taken off so that nothing overflows", r"\max <x>"),
     "softmax.exponentials": Point("e", _axes("batch features"), "the entries, made positive", r"\exp(<x> - <shift>)"),

@@ -9,6 +9,7 @@ from tests.invariants.cases import (
     Text,
     begin,
     close,
+    every,
     model_of,
     random_text,
     randomised,
@@ -138,7 +139,7 @@ def test_batched_search(name: str) -> None:
 @pytest.mark.invariant("stopping early = searching to the end")
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
 @pytest.mark.parametrize("best", [1, 2])
-@some_writers
+@every("decoder", "encoder-decoder", quick=0.1)
 def test_stopping_early_loses_nothing(name: str, best: int, alpha: float) -> None:
     model = model_of(name)
     text = random_text(model, rows=4, length=2)
