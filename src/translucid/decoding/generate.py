@@ -12,9 +12,10 @@ from translucid.decoding import rules
 from translucid.decoding.captured import CapturedSearch, Sources
 from translucid.decoding.rules import Rule
 from translucid.decoding.sampling import Sampling, pick
-from translucid.decoding.search import Hypothesis, Round, Search, as_log_probs, search
+from translucid.decoding.search import Hypothesis, Round, Search, search
 from translucid.errors import InputError
 from translucid.models.lean_step import lean_step
+from translucid.parts.activations import as_log_probs
 
 
 class TextWriter(Protocol):

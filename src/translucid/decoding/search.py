@@ -15,6 +15,7 @@ from torch import Tensor
 from translucid.decoding import rules
 from translucid.decoding.beam import Beams, beam_step, group_step, settled
 from translucid.decoding.rules import Rule
+from translucid.parts.activations import as_log_probs
 from translucid.recipe import Config, key
 
 
@@ -176,11 +177,6 @@ def search(
             if len(numbers):
                 earliest, soonest = int(least.max()), int(most.min())
     return found
-
-
-def as_log_probs(logits: Tensor) -> Tensor:
-    """In float32 at least: what is summed over a text must not be rounded to 8 bits."""
-    return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)
 
 
 def harvest(beams: Beams, how: Search, start: int) -> list[list[Hypothesis]]:

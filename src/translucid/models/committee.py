@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.models.base import DecoderModel, EncoderModel, Network, SequenceConfig, Writer
+from translucid.parts.activations import as_log_probs
 from translucid.parts.cache import DecoderState
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -21,10 +22,8 @@ Member = EncoderModel | DecoderModel
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean probability, of logits (..., classes)."""
-    each = [one if one.dtype is torch.float64 else one.float() for one in logits]
-    return torch.stack([one.log_softmax(dim=-1) for one in each]).logsumexp(dim=0) - math.log(
-        len(each)
-    )
+    each = torch.stack([as_log_probs(one) for one in logits])
+    return each.logsumexp(dim=0) - math.log(len(each))
 
 
 @dataclass
@@ -93,9 +92,11 @@ class WritingCommittee(Committee, Writer):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
+    def writers(self) -> list[DecoderModel]:
+        return [member for member in self.each() if isinstance(member, DecoderModel)]
+
     def start(self, rows: int, *, capacity: int) -> CommitteeState:  # type: ignore[override]
-        members = [member for member in self.each() if isinstance(member, DecoderModel)]
-        return CommitteeState([member.start(rows, capacity=capacity) for member in members])
+        return CommitteeState([member.start(rows, capacity=capacity) for member in self.writers()])
 
     def step(  # type: ignore[override]
         self,
@@ -104,10 +105,9 @@ class WritingCommittee(Committee, Writer):
         real: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        members = [member for member in self.each() if isinstance(member, DecoderModel)]
         each = [
             member.step(tokens, own, real, trace.at(f"members.{number}"))
-            for number, (member, own) in enumerate(zip(members, state.states, strict=True))
+            for number, (member, own) in enumerate(zip(self.writers(), state.states, strict=True))
         ]
         return _said(mean_log_probs(each), trace)
 

@@ -50,3 +50,8 @@ def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
     exponentials = trace("exponentials", torch.exp(x - shift))
     normaliser = trace("normaliser", exponentials.sum(dim=-1, keepdim=True))  # (..., 1)
     return exponentials / normaliser.masked_fill(normaliser == 0.0, 1.0)
+
+
+def as_log_probs(logits: Tensor) -> Tensor:
+    """In float32 at least: what is summed over a text must not be rounded to 8 bits."""
+    return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)

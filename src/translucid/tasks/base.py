@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
+from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
 
 TaskName = Literal["regress", "language", "classify", "tag", "translate"]
@@ -135,6 +136,18 @@ def cross_entropy(
     hard = log_z - said
     soft = log_z - allowed / (logits.shape[-1] - len(never))
     return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()
+
+
+def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
+    """The prefixes of a batch without their padding, and the sources."""
+    inputs = batch.inputs
+    if "source" in inputs:
+        ids, real = inputs["target"], inputs["target_real"]
+        sources = Sources(inputs["source"], inputs["source_real"])
+    else:
+        ids, sources = inputs["ids"], None
+        real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
+    return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)], sources
 
 
 def check_length(tokens: int, longest: int | None, where: str) -> None:

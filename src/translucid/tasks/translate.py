@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.data.records import Pair
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
 from translucid.decoding.ensemble import Ensemble
 from translucid.decoding.generate import find
 from translucid.decoding.rules import Rule
@@ -23,6 +22,7 @@ from translucid.tasks.base import (
     Task,
     TaskName,
     cross_entropy,
+    given,
     in_batches,
     summed_loss,
 )
@@ -130,11 +130,9 @@ class Translate(Task[Pair, TranslateItem]):
         items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
-            read = zip(batch.inputs["target"], batch.inputs["target_real"], strict=True)
             return find(
                 writer,
-                [ids[real].tolist() for ids, real in read],
-                Sources(batch.inputs["source"], batch.inputs["source_real"]),
+                *given(batch),
                 chosen,
                 eos=self.target.eos_id,
                 pad=self.target.pad_id,

@@ -4,7 +4,6 @@ A translator and a language model are the same to this file. What one writes aft
 beginning, the other writes after a prompt.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +11,15 @@ import torch
 from torch import Tensor
 
 from translucid.data.records import Text
-from translucid.decoding.captured import Sources
 from translucid.decoding.ensemble import Ensemble
 from translucid.decoding.generate import TextWriter, find, limits
 from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Hypothesis, Search, as_log_probs
+from translucid.decoding.search import Hypothesis, Search
 from translucid.decoding.tree import Tree
 from translucid.errors import InputError
 from translucid.models.base import EncoderDecoderModel, Writer
-from translucid.tasks.base import IGNORE, Batch, in_batches
+from translucid.models.committee import mean_log_probs
+from translucid.tasks.base import IGNORE, Batch, given, in_batches
 from translucid.tasks.drawing import Drawn
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.telling import check_stop
@@ -102,7 +101,7 @@ class Scribe:
             )  # fmt: skip
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
-            prefixes, sources = _given(batch)
+            prefixes, sources = given(batch)
             extra = [rule for _, rule in rules(max(map(len, prefixes)))]
             return find(
                 self.writer, prefixes, sources, plain, eos=self.tokenizer.eos_id,
@@ -112,7 +111,7 @@ class Scribe:
         return self._in_batches(items, act)
 
     def _tree(self, item: Any, how: Search, wishes: Wishes) -> Tree:
-        prefixes, sources = _given(self.task.collate([item]).to(self.network.device))
+        prefixes, sources = given(self.task.collate([item]).to(self.network.device))
         least, most = limits(self.writer, prefixes, sources, how)
         return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
 
@@ -136,7 +135,7 @@ class Scribe:
         items = self._items([text for text in texts for _ in range(samples)], prefix)
 
         def act(batch: Batch) -> list[Candidate]:
-            prefixes, sources = _given(batch)
+            prefixes, sources = given(batch)
             drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
             for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
@@ -157,7 +156,7 @@ class Scribe:
         """One text, piece by piece; joined, they are what `sample` gives."""
         check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
-        prefixes, sources = _given(batch)
+        prefixes, sources = given(batch)
         drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
         yield drawn.tellers[0].begin()
         for pieces in drawn.steps(sources, by, how, wishes, seed, [sample]):
@@ -182,8 +181,7 @@ class Scribe:
             items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
 
         def act(batch: Batch) -> list[Scored]:
-            every = torch.stack([as_log_probs(model(**batch.inputs)) for model in self.networks])
-            log_probs = every.logsumexp(dim=0) - math.log(len(every))
+            log_probs = mean_log_probs([model(**batch.inputs) for model in self.networks])
             said = batch.targets
             gains = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
             return [self._scored(*row) for row in zip(gains, said, strict=True)]
@@ -278,15 +276,3 @@ _NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
 def _is_empty(item: Any) -> bool:
     """Where there is nothing to translate, nothing is written."""
     return isinstance(item, TranslateItem) and len(item.source) <= 1
-
-
-def _given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
-    """The prefixes of a batch without their padding, and the sources."""
-    inputs = batch.inputs
-    if "source" in inputs:
-        ids, real = inputs["target"], inputs["target_real"]
-        sources = Sources(inputs["source"], inputs["source_real"])
-    else:
-        ids, sources = inputs["ids"], None
-        real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
-    return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)], sources
