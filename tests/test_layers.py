@@ -22,6 +22,7 @@ LAYERS = [
     {"models", "data"},
     {"decoding"},
     {"tasks"},
+    {"see"},
     {"training", "interop"},
     {"glass", "lab"},
     {"studio", "serving"},

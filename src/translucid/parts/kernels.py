@@ -213,7 +213,7 @@ def top_and_normaliser(
     _top[(rows,)](
         logits, never.view(torch.uint8), values, places, normaliser, logits.stride(0), vocab, end,
         K=width, KEPT=triton.next_power_of_2(width),
-        BLOCK=16384 if rows <= 64 else 4096, num_warps=16 if rows <= 64 else 8,
+        BLOCK=16384 if rows <= 64 else 4096, num_warps=8,
     )  # fmt: skip
     return values, places, normaliser
 
@@ -286,12 +286,13 @@ def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
         return plain_kernels.linear(layer, x, activation)
     columns = layer.out_features
     out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
-    each = 2 if columns <= 1024 else 4 if columns <= 4096 else 16
-    _few_rows[(triton.cdiv(columns, each),)](
+    # All loads of a program at once, and few threads to wait for one another.
+    block = min(4096, triton.next_power_of_2(inputs))
+    _few_rows[(triton.cdiv(columns, 2),)](
         x, layer.weight, x if layer.bias is None else layer.bias, out, x.stride(0), columns, inputs,
         HAS_BIAS=layer.bias is not None, ACTIVATION=activation, ROWS=rows,
-        PLACES=triton.next_power_of_2(rows), COLUMNS=each,
-        BLOCK=min(512, triton.next_power_of_2(inputs)), num_warps=4,
+        PLACES=triton.next_power_of_2(rows), COLUMNS=2, BLOCK=block,
+        num_warps=1 if block <= 1024 else 4,
     )  # fmt: skip
     return out
 

@@ -5,22 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from translucid.data.batching import pad
 from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
+from translucid.see.reading import Reading, read
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate, TranslateItem
-from translucid.trace import Edit, Trace
+from translucid.tasks.translate import Translate
+from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.training import bundle, recipe, shelf
 from translucid.training.bundle import Bundle
 from translucid.training.examples import check_known_labels, make_task, read_records
@@ -140,36 +138,16 @@ class Model(WritingModel):
         *,
         keep: str | Sequence[str] = "*",
         edit: Mapping[str, Edit] | None = None,
-        budget_bytes: int | None = 2**30,
-    ) -> Trace:
+        budget_bytes: int | None = DEFAULT_BUDGET,
+    ) -> Reading:
         """Every intermediate of reading `text`; a translator also reads `target`, by default its
-        own translation."""
-        trace = Trace(keep, edit=edit, budget_bytes=budget_bytes)
-        device = next(self.network.parameters()).device
-        inputs = {name: value.to(device) for name, value in self._inputs(text, target).items()}
-        with torch.no_grad():
-            self.network(**inputs, trace=trace)
-        trace.check()
-        return trace
-
-    def _inputs(self, text: str, target: str | None) -> dict[str, torch.Tensor]:
-        match self.task:
-            case Translate() as task:
-                source = [*task.source.encode(text), task.source.eos_id]
-                written = target if target is not None else self.translate([text])[0]
-                item = TranslateItem(source, task.target.encode(written), 0)
-                inputs = task.collate([item]).inputs
-                return {"source": inputs["source"], "target": inputs["target"]}
-            case Classify() as task:
-                return {"ids": pad([task.encode_text(text)], 0)[0]}
-            case Tag() as task:
-                words = [text[a:b] for a, b in split_words(text)]
-                inputs = task.collate([task.encode_words(words)]).inputs
-                return {name: value for name, value in inputs.items() if name != "real"}
-            case Language() as task:
-                return {"ids": pad([[task.start_id, *task.tokenizer.encode(text)]], 0)[0]}
-            case _:
-                return {"x": torch.tensor([[float(number) for number in text.split()]])}
+        own translation. For other tasks `target` is what the model should say: a label, a tag for
+        each word, numbers."""
+        if isinstance(self.task, Translate) and target is None:
+            target = self.translate([text])[0]
+        return read(
+            self.network, self.task, text, target, keep=keep, edit=edit, budget_bytes=budget_bytes
+        )
 
     def summary(self, length: int = 128) -> str:
         return self.network.summary(length)

@@ -1,0 +1,236 @@
+"""From points of a trace to a picture: the catalogue says what their axes are, and that decides.
+
+Only what is shown leaves the device it was computed on.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Numbers, Picture, Scale
+from translucid.see.words import ALONG_TEXT, Words
+
+MOST = 64  # tokens on a side of a picture, or numbers of a vector
+TILES = 144
+HEADS = ("heads", "kv_heads")
+RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts whose pictures have time from left to right
+SHARES = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal", "window",
+          "padding")  # fmt: skip
+SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
+
+Head = int | Literal["mean"] | None
+
+
+def scale_of(name: str) -> Scale:
+    """How the numbers of a point become colours."""
+    point = name.rpartition(".")[2]
+    if point in SHARES or point.endswith("_gate"):
+        return "unit"
+    return "positive" if point in SIZES else "signed"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is to be seen of the points."""
+
+    words: Words
+    head: Head = None
+    tokens: tuple[int, int] | None = None  # the first token, and the one after the last
+    gold: Sequence[tuple[int, int]] = ()  # (query, key) cells to frame
+
+    def picture(self, values: Mapping[str, Tensor]) -> Picture:
+        """Of one point or of several that look alike."""
+        tiles = [tile for name, value in values.items() for tile in self._tiles(name, value)]
+        if len(tiles) == 1:
+            return tiles[0]
+        heats = tuple(tile for tile in tiles if isinstance(tile, Heat))
+        if len(heats) < len(tiles):
+            return self._lines_together(tiles)
+        note = heats[0].note
+        if len(heats) > TILES:
+            more = f"{len(heats) - TILES} of {len(heats)} tables are left out"
+            note = f"{note}; {more}" if note else more
+        title, short = common([heat.title for heat in heats])
+        across = len(heats) // len(values)
+        columns = across if len(values) > 1 else min(across, 4)
+        most = {scale: _most(heats, scale) for scale in ("positive", "signed")}
+        shown = tuple(
+            replace(heat, title=name, most=most.get(heat.scale))
+            for heat, name in zip(heats[:TILES], short, strict=False)
+        )
+        return Grid(title, shown, columns, note)
+
+    def _lines_together(self, tiles: Sequence[Picture]) -> Picture:
+        lines = [tile for tile in tiles if isinstance(tile, Lines)]
+        if len(lines) < len(tiles) or len({line.x for line in lines}) > 1:
+            found = ", ".join(sorted({type(tile).__name__.lower() for tile in tiles}))
+            raise InputError(
+                f"these points do not make one picture ({found}); give a narrower pattern"
+            )
+        title, short = common([line.title for line in lines])
+        drawn = [values for line in lines for values in line.series.values()]
+        series = dict(zip(short, drawn, strict=True))
+        return Lines(title, lines[0].x, lines[0].y, series, note=lines[0].note)
+
+    def _tiles(self, name: str, value: Tensor) -> list[Heat | Lines | Bars]:
+        """One for each head, or for each entry of the first of three axes."""
+        point = describe(name)
+        axes = list(point.axes)
+        if value.dim() != len(axes):
+            axes = [f"axis {number}" for number in range(value.dim())]
+        if axes and axes[0] == "batch":
+            value, axes = value[0], axes[1:]
+        keep = [
+            place
+            for place, axis in enumerate(axes)
+            if value.shape[place] > 1 or axis in (*ALONG_TEXT, *HEADS)
+        ]
+        value = value.reshape([value.shape[place] for place in keep])
+        axes = [axes[place] for place in keep]
+        if axes and axes[0] in HEADS:
+            value, heads = self._heads(name, value)
+            axes = axes[1:]
+            return [
+                self._flat(name, f"{name}{f' head {head}' if head != '' else ''}", part, axes)
+                for head, part in zip(heads, value, strict=True)
+            ]
+        if len(axes) == 3:
+            labels = self.words.along(name, axes[0]) or tuple(map(str, range(value.shape[0])))
+            return [
+                self._flat(name, f"{name} {label}", part, axes[1:])
+                for label, part in zip(labels, value, strict=False)
+            ]
+        return [self._flat(name, name, value, axes)]
+
+    def _heads(self, name: str, value: Tensor) -> tuple[Tensor, list[int | str]]:
+        count = value.shape[0]
+        if self.head is None:
+            return value, list(range(count)) if count > 1 else [""]
+        if self.head == "mean":
+            return value.float().mean(0, keepdim=True), ["mean"]
+        if not 0 <= self.head < count:
+            raise InputError(f"head = {self.head}: {name} has heads 0 to {count - 1}")
+        return value[self.head][None], [self.head]
+
+    def _flat(self, name: str, title: str, value: Tensor, axes: list[str]) -> Heat | Lines | Bars:
+        """A table, a line over words, or bars."""
+        if len(axes) > 2:
+            raise InputError(f"{name}: {len(axes)} axes ({', '.join(axes)}) make no picture")
+        if len(axes) < 2:
+            return self._thin(name, title, value, axes)
+        notes: list[str] = []
+        sides = []
+        for place, axis in enumerate(axes):
+            value, labels = self._side(name, value, axis, place, notes)
+            sides.append(Axis(_said(axis), labels))
+        values = numbers(value)
+        frames = tuple(self.gold) if axes == ["queries", "keys"] else ()
+        heat = Heat(
+            title, values, sides[0], sides[1], scale_of(name), frames=frames,
+            note="; ".join(notes), address=name,
+        )  # fmt: skip
+        if name.split(".")[-2] in RECURRENT:
+            return replace(heat, values=values.T, rows=heat.columns, columns=heat.rows)
+        return heat
+
+    def _thin(self, name: str, title: str, value: Tensor, axes: list[str]) -> Lines | Bars:
+        notes: list[str] = []
+        if not axes:
+            return Bars(title, "", ("",), numbers(value.reshape(1)))
+        value, labels = self._side(name, value, axes[0], 0, notes)
+        said, note = _said(axes[0]), "; ".join(notes)
+        if axes[0] in ALONG_TEXT:
+            return Lines(title, Axis(said, labels), describe(name).meaning,
+                         {title: numbers(value)}, note=note)  # fmt: skip
+        return Bars(title, describe(name).meaning, labels, numbers(value), note)
+
+    def _side(
+        self, name: str, value: Tensor, axis: str, place: int, notes: list[str]
+    ) -> tuple[Tensor, tuple[str, ...]]:
+        """One axis cut to what is readable, and its labels; a note says what was left out."""
+        size = value.shape[place]
+        labels = self.words.along(name, axis)
+        if axis in ALONG_TEXT:
+            first, last = self._window(size, notes)
+            value = value.narrow(place, first, last - first)
+            if len(labels) != size:
+                labels = tuple(map(str, range(size))) if size > 1 else ("all",)
+            return value, labels[first:last]
+        if labels and len(labels) == size and size <= MOST:
+            return value, labels
+        if size <= MOST:
+            return value, tuple(map(str, range(size)))
+        each = -(-size // MOST)
+        notes.append(f"each cell is the largest of {each} of {size} numbers along {_said(axis)}")
+        return _pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
+
+    def _window(self, size: int, notes: list[str]) -> tuple[int, int]:
+        first, last = self.tokens or (0, min(size, MOST))
+        if not 0 <= first < last:
+            raise InputError(
+                f"tokens = ({first}, {last}): give the first token and the one after the last, "
+                "such as (0, 64)"
+            )
+        if first >= size:  # of another side, which is shorter
+            return 0, min(size, MOST)
+        last = min(last, size, first + MOST)
+        if last - first < size:
+            said = f"tokens {first} to {last - 1} of {size}; tokens=(a, b) shows others"
+            if said not in notes:
+                notes.append(said)
+        return first, last
+
+
+def numbers(value: Tensor) -> Numbers:
+    """On the CPU, in double precision; what is infinite is not shown."""
+    found: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
+    found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def _pooled(value: Tensor, place: int, each: int) -> Tensor:
+    """The number of largest size of every `each` neighbours along an axis."""
+    value = value.float().movedim(place, -1)
+    short = -value.shape[-1] % each
+    groups = torch.nn.functional.pad(value, (0, short)).unflatten(-1, (-1, each))
+    largest = groups.abs().argmax(-1, keepdim=True)
+    return groups.gather(-1, largest).squeeze(-1).movedim(-1, place)
+
+
+def _said(axis: str) -> str:
+    return axis.replace("_", " ")
+
+
+def _most(heats: Sequence[Heat], scale: str) -> float | None:
+    """The largest size in all tables of a scale, so that a colour means the same in each."""
+    sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
+    return float(max(sizes)) or None if sizes else None
+
+
+def common(titles: Sequence[str]) -> tuple[str, list[str]]:
+    """What titles have in common, and each one's own part.
+
+    a.0.pattern head 1, a.1.pattern head 0 -> a.*.pattern; 0 head 1, 1 head 0
+    """
+    parts = [re.split(r"[. ]", title) for title in titles]
+    if len({len(each) for each in parts}) > 1:
+        return f"{titles[0]} and {len(titles) - 1} more", list(titles)
+    same = [len(set(column)) == 1 for column in zip(*parts, strict=True)]
+    whole = ".".join(part if one else "*" for part, one in zip(parts[0], same, strict=True))
+    own = [[part for part, one in zip(each, same, strict=True) if not one] for each in parts]
+    said = whole.replace(".head.*", ", each head")
+    heads = ".head.*" in whole
+    return said, [_own(each, heads) for each in own]
+
+
+def _own(parts: list[str], heads: bool) -> str:
+    *others, last = parts or [""]
+    name = f"head {last}" if heads else last
+    return " ".join([*others, name])
