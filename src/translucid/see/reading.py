@@ -65,9 +65,7 @@ def read(
     """Let a network read a text, and keep what it computes."""
     example = make_example(task, text, target)
     reading = Reading(network, task, example, keep=keep, edit=edit, budget_bytes=budget_bytes)
-    device = next(network.parameters()).device
-    inputs = {name: value.to(device) for name, value in example.batch.inputs.items()}
     with torch.no_grad():
-        network(**inputs, trace=reading)
+        network(**example.inputs_for(network), trace=reading)
     reading.check()
     return reading
