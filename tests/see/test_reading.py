@@ -8,6 +8,7 @@ import torch
 from tests.see.small import pair, reading, words
 
 from translucid.errors import InputError, TraceBudgetError, UnknownPointError
+from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines
 from translucid.see.reading import read
 from translucid.see.words import readable
@@ -217,3 +218,10 @@ def test_bad_targets_are_refused():
         reading("language", ENGLISH, GERMAN)
     with pytest.raises(InputError, match="give numbers, separated by commas or spaces"):
         reading("regress", "one two")
+
+
+def test_frames_are_drawn_where_row_meets_column():
+    seen = reading("translate", ENGLISH, GERMAN)
+    (axes,) = draw(seen.figure(CROSS, head=0, gold=[(3, 2)]).picture).axes
+    (frame,) = axes.patches
+    assert frame.get_xy() == (2.5, 1.5)
