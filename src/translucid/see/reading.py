@@ -9,6 +9,7 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.see.draw import Figure
 from translucid.see.examples import Example, make_example
+from translucid.see.gates import gates
 from translucid.see.of_points import Chosen, Head
 from translucid.see.words import Words
 from translucid.tasks.base import Task
@@ -50,6 +51,10 @@ class Reading(Trace):
         pairs = [(target, source) for source, target in gold]
         chosen = Chosen(self.words, head, tokens, pairs)
         return Figure(chosen.picture({name: self[name] for name in names}))
+
+    def gates(self, pattern: str = "*", *, unit: int | None = None) -> Figure:
+        """Gates and states of recurrent layers by words, of all units together or of one."""
+        return Figure(gates(self, self.words, pattern, unit=unit))
 
 
 def read(
