@@ -75,10 +75,15 @@ def test_gates_go_from_left_to_right(family):
 
 def test_signed_tables_of_one_picture_share_their_colours():
     seen = reading("classify", ENGLISH)
-    grid = seen.figure("encoder.layers.*.feedforward_residual.sum").picture
-    assert isinstance(grid, Grid)
-    largest = max(float(np.abs(heat.values).max()) for heat in grid.heats)
-    assert {heat.most for heat in grid.heats} == {largest}
+    signs = set()
+    for point in ("query", "key", "value", "scores", "mixed"):
+        grid = seen.figure(f"encoder.layers.*.self_attention.{point}").picture
+        assert isinstance(grid, Grid)
+        together = np.concatenate([heat.values.ravel() for heat in grid.heats])
+        largest = together[np.abs(together).argmax()]
+        assert {heat.most for heat in grid.heats} == {abs(largest)}
+        signs.add(np.sign(largest))
+    assert signs == {-1, 1}  # both were met
 
 
 def test_one_number_for_each_word_is_a_line():
