@@ -20,7 +20,7 @@ TEXT = "the dog sees a cat ."
 )
 def test_a_gate_is_the_mean_of_its_units_and_a_state_their_size(family, rows):
     seen = reading("translate", TEXT, "der hund .", family)
-    grid = seen.gates().picture
+    grid = seen.gates()
     assert isinstance(grid, Grid)
     for heat in grid.heats:
         assert list(heat.rows.labels) == rows
@@ -36,7 +36,7 @@ def test_a_gate_is_the_mean_of_its_units_and_a_state_their_size(family, rows):
 
 def test_one_unit_shows_its_own_numbers():
     seen = reading("language", TEXT, family="lstm")
-    (heat,) = seen.gates("decoder*", unit=5).picture.heats
+    (heat,) = seen.gates("decoder*", unit=5).heats
     np.testing.assert_array_equal(
         heat.values[4], seen["decoder.recurrent.layers.0.lstm.cell"][0, :, 5].numpy()
     )

@@ -19,7 +19,7 @@ CROSS = "decoder.layers.1.cross_attention.pattern"
 
 def test_a_head_is_a_table_of_the_trace():
     seen = reading("translate", ENGLISH, GERMAN)
-    heat = seen.figure(CROSS, head=1).picture
+    heat = seen.figure(CROSS, head=1)
     assert isinstance(heat, Heat)
     np.testing.assert_array_equal(heat.values, seen[CROSS][0, 1].numpy())
     assert heat.scale == "unit"
@@ -31,7 +31,7 @@ def test_a_head_is_a_table_of_the_trace():
 
 def test_all_heads_of_all_layers_stand_in_order():
     seen = reading("translate", ENGLISH, GERMAN)
-    grid = seen.figure("*.cross_attention.pattern").picture
+    grid = seen.figure("*.cross_attention.pattern")
     assert isinstance(grid, Grid)
     assert grid.columns == 2
     assert grid.title == "decoder.layers.*.cross_attention.pattern, each head"
@@ -47,14 +47,14 @@ def test_all_heads_of_all_layers_stand_in_order():
 
 def test_the_mean_over_heads():
     seen = reading("translate", ENGLISH, GERMAN)
-    heat = seen.figure(CROSS, head="mean").picture
+    heat = seen.figure(CROSS, head="mean")
     assert isinstance(heat, Heat)
     np.testing.assert_allclose(heat.values, seen[CROSS][0].float().mean(0).numpy(), rtol=1e-6)
 
 
 def test_known_alignments_are_framed():
     seen = reading("translate", ENGLISH, GERMAN)
-    heat = seen.figure(CROSS, head=0, gold=[(1, 1), (4, 4), (3, 2)]).picture
+    heat = seen.figure(CROSS, head=0, gold=[(1, 1), (4, 4), (3, 2)])
     assert isinstance(heat, Heat)
     assert heat.frames == ((1, 1), (4, 4), (2, 3))  # (row that writes the target, source word)
 
@@ -63,7 +63,7 @@ def test_known_alignments_are_framed():
 def test_gates_go_from_left_to_right(family):
     seen = reading("language", ENGLISH, family=family)
     names = seen.names(f"*.{family}.*")
-    grid = seen.figure(f"*.{family}.*").picture
+    grid = seen.figure(f"*.{family}.*")
     assert isinstance(grid, Grid)
     assert grid.columns == 1
     assert len(grid.heats) == len(names)
@@ -77,7 +77,7 @@ def test_signed_tables_of_one_picture_share_their_colours():
     seen = reading("classify", ENGLISH)
     signs = set()
     for point in ("query", "key", "value", "scores", "mixed"):
-        grid = seen.figure(f"encoder.layers.*.self_attention.{point}").picture
+        grid = seen.figure(f"encoder.layers.*.self_attention.{point}")
         assert isinstance(grid, Grid)
         together = np.concatenate([heat.values.ravel() for heat in grid.heats])
         largest = together[np.abs(together).argmax()]
@@ -89,7 +89,7 @@ def test_signed_tables_of_one_picture_share_their_colours():
 def test_one_number_for_each_word_is_a_line():
     seen = reading("tag", ENGLISH)
     names = seen.names("encoder.layers.*norm.mean")
-    lines = seen.figure("encoder.layers.*norm.mean").picture
+    lines = seen.figure("encoder.layers.*norm.mean")
     assert isinstance(lines, Lines)
     assert lines.x.labels == tuple(ENGLISH.split())
     for name, values in zip(names, lines.series.values(), strict=True):
@@ -98,7 +98,7 @@ def test_one_number_for_each_word_is_a_line():
 
 def test_classes_are_bars_with_their_names():
     seen = reading("classify", ENGLISH)
-    bars = seen.figure("head.class_logits").picture
+    bars = seen.figure("head.class_logits")
     assert isinstance(bars, Bars)
     assert bars.labels == ("bad", "good")
     np.testing.assert_array_equal(bars.values, seen["head.class_logits"][0].numpy())
@@ -107,7 +107,7 @@ def test_classes_are_bars_with_their_names():
 def test_numbers_that_are_read_are_bars():
     seen = reading("regress", "1 2.5, -3")
     name = seen.names("*.preactivation")[0]
-    bars = seen.figure(name).picture
+    bars = seen.figure(name)
     assert isinstance(bars, Bars)
     np.testing.assert_array_equal(bars.values, seen[name][0].numpy())
 
@@ -115,7 +115,7 @@ def test_numbers_that_are_read_are_bars():
 def test_masked_scores_show_nothing():
     seen = reading("language", ENGLISH)
     name = "decoder.layers.0.self_attention.masked"
-    heat = seen.figure(name, head=0).picture
+    heat = seen.figure(name, head=0)
     assert isinstance(heat, Heat)
     np.testing.assert_array_equal(np.isnan(heat.values), torch.isinf(seen[name][0, 0]).numpy())
     assert json.loads(seen.figure(name, head=0).json())["values"][0][1] is None
@@ -132,7 +132,7 @@ def test_every_point_of_every_kind_of_model_can_be_drawn():
         for name in seen:
             figure = seen.figure(name)
             json.loads(figure.json())
-            assert figure.picture.title
+            assert figure.title
 
 
 @pytest.mark.parametrize("family", ["transformer", "lstm"])
@@ -140,11 +140,11 @@ def test_long_texts_are_cut_and_say_so(family):
     long = " ".join(["dog", "cat"] * 50)
     seen = reading("language", long, family=family)
     name = seen.names("*.pattern" if family == "transformer" else "*.forget_gate")[0]
-    heat = seen.figure(name, head=0).picture
+    heat = seen.figure(name, head=0)
     assert isinstance(heat, Heat)
     assert len(heat.columns.labels) == 64
     assert heat.note.startswith("tokens 0 to 63 of 101; tokens=(a, b) shows others")
-    later = seen.figure(name, head=0, tokens=(60, 101)).picture
+    later = seen.figure(name, head=0, tokens=(60, 101))
     assert isinstance(later, Heat)
     assert later.note.startswith("tokens 60 to 100 of 101")
     whole = seen[name][0, 0] if family == "transformer" else seen[name][0].T
@@ -155,7 +155,7 @@ def test_long_texts_are_cut_and_say_so(family):
 def test_wide_vectors_show_the_largest_of_neighbours():
     task, network = pair("language", d_model=160, heads=2)
     seen = read(network, task, ENGLISH)
-    heat = seen.figure("decoder.embedding.lookup").picture
+    heat = seen.figure("decoder.embedding.lookup")
     assert isinstance(heat, Heat)
     assert heat.note == "each cell is the largest of 3 of 160 numbers along d model"
     vectors = seen["decoder.embedding.lookup"][0].numpy()
@@ -185,7 +185,7 @@ def test_what_cannot_be_drawn_is_said():
         seen.figure(CROSS, head=7)
     with pytest.raises(InputError, match=r"tokens = \(5, 2\): give the first token"):
         seen.figure(CROSS, tokens=(5, 2))
-    with pytest.raises(InputError, match=r"x\.gif: a figure ends in \.svg, \.png, \.pdf"):
+    with pytest.raises(InputError, match=r"x\.gif: a picture ends in \.svg, \.png, \.pdf"):
         seen.figure(CROSS).save("x.gif")
 
 
@@ -227,6 +227,6 @@ def test_bad_targets_are_refused():
 
 def test_frames_are_drawn_where_row_meets_column():
     seen = reading("translate", ENGLISH, GERMAN)
-    (axes,) = draw(seen.figure(CROSS, head=0, gold=[(3, 2)]).picture).axes
+    (axes,) = draw(seen.figure(CROSS, head=0, gold=[(3, 2)])).axes
     (frame,) = axes.patches
     assert frame.get_xy() == (2.5, 1.5)

@@ -1,24 +1,19 @@
 """Pictures on paper: SVG and PNG, by matplotlib. It loads here and late: it takes a while."""
 
 import io
-import json
-from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from translucid.errors import InputError
 from translucid.see import colours
-from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture, as_json
+from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
 CELL, LETTER = 0.34, 0.085  # inches: a cell of a table, a letter of a label
 NUMBERS = 12  # tables of up to this many rows and columns get their numbers written in
 SMALL = 40  # above this many labels on a side they are set smaller
 FEW = 24  # words on a side that tables side by side can show
-ENDINGS = (".svg", ".png", ".pdf")
 SET: dict[Any, Any] = {
     "svg.fonttype": "none",  # words stay words: they can be searched and read aloud
     "svg.hashsalt": "translucid",  # the same picture is the same file
@@ -32,44 +27,15 @@ SET: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture to look at, to save, or to take the numbers from."""
+def written(picture: Picture, ending: str, dpi: int) -> bytes:
+    """As a file; the same picture is the same bytes."""
+    from matplotlib import rc_context
 
-    picture: Picture
-
-    def svg(self) -> str:
-        return self._written("svg").decode("utf-8")
-
-    def png(self, *, dpi: int = 160) -> bytes:
-        return self._written("png", dpi=dpi)
-
-    def json(self) -> str:
-        """The numbers behind the drawing."""
-        return json.dumps(as_json(self.picture), ensure_ascii=False, allow_nan=False)
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file that ends in .svg, .png or .pdf."""
-        path = Path(path)
-        if path.suffix not in ENDINGS:
-            raise InputError(f"{path}: a figure ends in {', '.join(ENDINGS)}")
-        path.write_bytes(self._written(path.suffix[1:], dpi=160))
-        return path
-
-    def _written(self, ending: str, **options: Any) -> bytes:
-        from matplotlib import rc_context
-
-        buffer = io.BytesIO()
-        dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-        with rc_context(SET):
-            draw(self.picture).savefig(buffer, format=ending, metadata=dated, **options)
-        return buffer.getvalue()
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
-
-    def __repr__(self) -> str:
-        return f"Figure({self.picture.title!r})"
+    buffer = io.BytesIO()
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    with rc_context(SET):
+        draw(picture).savefig(buffer, format=ending, metadata=dated, dpi=dpi)
+    return buffer.getvalue()
 
 
 def draw(picture: Picture) -> Any:
@@ -88,6 +54,8 @@ def draw(picture: Picture) -> Any:
             longest = max(map(len, picture.labels), default=0)
             drawn, [[axes]] = _empty(4.2 + LETTER * longest, 1.0 + 0.27 * len(picture.labels))
             _bars(axes, picture)
+        case _:
+            raise TypeError(f"nobody knows how to draw a {type(picture).__name__}")
     axes.set_title(picture.title, loc="left", fontsize=11)
     _foot(drawn, picture.note)
     return drawn

@@ -169,7 +169,7 @@ class Chosen:
             return value, tuple(map(str, range(size)))
         each = -(-size // MOST)
         notes.append(f"each cell is the largest of {each} of {size} numbers along {_said(axis)}")
-        return _pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
+        return pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
 
     def _window(self, size: int, notes: list[str]) -> tuple[int, int]:
         first, last = self.tokens or (0, min(size, MOST))
@@ -195,7 +195,7 @@ def numbers(value: Tensor) -> Numbers:
     return found
 
 
-def _pooled(value: Tensor, place: int, each: int) -> Tensor:
+def pooled(value: Tensor, place: int, each: int) -> Tensor:
     """The number of largest size of every `each` neighbours along an axis."""
     value = value.float().movedim(place, -1)
     short = -value.shape[-1] % each

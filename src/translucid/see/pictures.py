@@ -3,14 +3,20 @@
 Everything that draws, on paper, in a terminal or on the page, draws from these.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from translucid.errors import InputError
+
 Numbers = NDArray[np.float64]
+
+ENDINGS = (".svg", ".png", ".pdf")
 
 # How a number becomes a colour: from 0 to 1; from 0 to the largest; from -largest to largest.
 Scale = Literal["unit", "positive", "signed"]
@@ -24,11 +30,46 @@ class Axis:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Heat:
-    """A table of numbers as colours."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Picture:
+    """Something to look at, to save, or to take the numbers from."""
 
     title: str
+
+    def svg(self) -> str:
+        return self._written("svg").decode("utf-8")
+
+    def png(self, *, dpi: int = 160) -> bytes:
+        return self._written("png", dpi)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file that ends in .svg, .png or .pdf."""
+        path = Path(path)
+        if path.suffix not in ENDINGS:
+            raise InputError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+        path.write_bytes(self._written(path.suffix[1:]))
+        return path
+
+    def json(self) -> str:
+        """The numbers behind the drawing."""
+        return json.dumps(as_json(self), ensure_ascii=False, allow_nan=False)
+
+    def _written(self, ending: str, dpi: int = 160) -> bytes:
+        from translucid.see.draw import written  # matplotlib takes a while to load
+
+        return written(self, ending, dpi)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.title!r})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Heat(Picture):
+    """A table of numbers as colours."""
+
     values: Numbers  # (rows, columns); nan where there is nothing to show
     rows: Axis
     columns: Axis
@@ -40,21 +81,19 @@ class Heat:
     address: str = ""  # the name in the trace
 
 
-@dataclass(frozen=True)
-class Grid:
+@dataclass(frozen=True, eq=False, repr=False)
+class Grid(Picture):
     """Several tables side by side, read like text."""
 
-    title: str
     heats: tuple[Heat, ...]
     columns: int
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Lines:
+@dataclass(frozen=True, eq=False, repr=False)
+class Lines(Picture):
     """Numbers over words, steps or layers."""
 
-    title: str
     x: Axis
     y: str
     series: Mapping[str, Numbers]
@@ -62,19 +101,15 @@ class Lines:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Bars:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bars(Picture):
     """One number for each label."""
 
-    title: str
     x: str
     labels: tuple[str, ...]
     values: Numbers
     note: str = ""
     marked: tuple[int, ...] = field(default=())  # places of bars to point out
-
-
-Picture = Heat | Grid | Lines | Bars
 
 
 def as_json(picture: Picture) -> dict[str, Any]:

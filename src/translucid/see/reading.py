@@ -7,10 +7,10 @@ import torch
 
 from translucid.errors import InputError
 from translucid.models.base import Network
-from translucid.see.draw import Figure
 from translucid.see.examples import Example, make_example
 from translucid.see.gates import gates
 from translucid.see.of_points import Chosen, Head
+from translucid.see.pictures import Grid, Picture
 from translucid.see.words import Words
 from translucid.tasks.base import Task
 from translucid.trace import DEFAULT_BUDGET, Edit, Trace
@@ -37,7 +37,7 @@ class Reading(Trace):
         head: Head = None,
         tokens: tuple[int, int] | None = None,
         gold: Sequence[tuple[int, int]] = (),
-    ) -> Figure:
+    ) -> Picture:
         """A picture of one point, or of several that look alike, such as `*.lstm.*_gate`.
 
         head: one of the attention heads, or "mean"; by default all. tokens: the first to show, and
@@ -50,11 +50,11 @@ class Reading(Trace):
             raise InputError(f"the trace has no point that matches {pattern!r}")
         pairs = [(target, source) for source, target in gold]
         chosen = Chosen(self.words, head, tokens, pairs)
-        return Figure(chosen.picture({name: self[name] for name in names}))
+        return chosen.picture({name: self[name] for name in names})
 
-    def gates(self, pattern: str = "*", *, unit: int | None = None) -> Figure:
+    def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
         """Gates and states of recurrent layers by words, of all units together or of one."""
-        return Figure(gates(self, self.words, pattern, unit=unit))
+        return gates(self, self.words, pattern, unit=unit)
 
 
 def read(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from translucid.see.draw import Figure
+from translucid.see.pictures import Picture
 
 
 def write_page(folder: Path, title: str, introduction: str, parts: Iterable[str]) -> Path:
@@ -46,7 +46,7 @@ def score_table(score: Mapping[str, float], notes: Iterable[str] = ()) -> str:
 
 def figure(drawn: Any, caption: str = "") -> str:
     """A figure, ours or matplotlib's, as SVG inside the page, so that the file stands alone."""
-    text = drawn.svg() if isinstance(drawn, Figure) else _svg(drawn)
+    text = drawn.svg() if isinstance(drawn, Picture) else _svg(drawn)
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f"<figure>{text[text.index('<svg') :]}{below}</figure>"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from translucid.see.draw import Figure
 from translucid.see.pictures import Axis, Heat
 
 # From Okabe and Ito's colours, told apart by colour-blind eyes too.
@@ -66,20 +65,18 @@ def heat_map(
     *,
     most: float = 1.0,
     numbers: str = "",
-) -> Figure:
+) -> Heat:
     """Dark where a value is large, up to `most`; frames are (row, column), `numbers` a format."""
     texts = tuple(tuple(format(value, numbers) for value in line) for line in values)
-    return Figure(
-        Heat(
-            "",
-            np.array(values, dtype=np.float64),
-            Axis("", tuple(rows)),
-            Axis("", tuple(columns)),
-            "positive",
-            most,
-            frames=tuple(frames),
-            texts=texts if numbers else (),
-        )
+    return Heat(
+        "",
+        np.array(values, dtype=np.float64),
+        Axis("", tuple(rows)),
+        Axis("", tuple(columns)),
+        "positive",
+        most,
+        frames=tuple(frames),
+        texts=texts if numbers else (),
     )
 
 
