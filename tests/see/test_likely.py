@@ -55,7 +55,8 @@ def test_each_row_is_the_sorted_answer_of_a_plain_call(task: str, family: str) -
     rest = (1 - np.take_along_axis(probabilities, order, -1).sum(-1)).max()
     what = "tags" if task == "tag" else "words"
     if len(known) > 3:
-        said = f"the other {len(known) - 3} of {len(known)} {what} share at most {rest:.2g}"
+        others = f"the other {len(known) - 3} of {len(known)} {what}"
+        said = f"{others} share at most {rest:.2g} of the probability"
     else:
         said = "all 3 tags are shown"
     assert said in heat.note

@@ -35,7 +35,7 @@ def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None)
     speakers = _speakers(reading.network)
     if isinstance(reading.task, Classify):
         return _of_classes(reading, speakers)
-    notes: list[str] = []
+    notes = ["the darker, the likelier; framed where it is right"]
     first, last = window(reading, len(labels(reading)), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):

@@ -14,7 +14,7 @@ from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
 from translucid.see.likely import window
 from translucid.see.of_points import numbers
-from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers
+from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
 from translucid.see.reading import Reading
 
 Pair = tuple[Numbers, Numbers]  # before and after, (words,)
@@ -39,28 +39,39 @@ def before_and_after(
     notes: list[str] = []
     first, last = window(reading, len(words), tokens, notes)
     found = [_statistics(reading, name, first, last) for name in names]
-    x, note = Axis("word", words[first:last]), "; ".join(notes)
+    x = Axis("word", words[first:last])
     if len(names) == 1:
-        ((mean, spread),) = found
-        series = {
-            "mean before": mean[0],
-            "mean after": mean[1],
-            "spread before": spread[0],
-            "spread after": spread[1],
-        }
-        title = f"Each word's vector before and after {names[0]}"
-        return Lines(title, x, "over the numbers of a word's vector", series, note=note)
+        return _lines(names[0], x, found[0], "; ".join(notes))
+    return _tables(names, x, found, notes)
+
+
+def _lines(name: str, x: Axis, found: tuple[Pair, Pair], note: str) -> Lines:
+    (mean_before, mean_after), (spread_before, spread_after) = found
+    series = {
+        "mean before": mean_before,
+        "mean after": mean_after,
+        "spread before": spread_before,
+        "spread after": spread_after,
+    }
+    title = f"Each word's vector before and after {name}"
+    return Lines(title, x, "of the numbers of a vector", series, note=note)
+
+
+def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: list[str]) -> Grid:
+    """A row for each norm; a colour means the same before and after."""
     rows = Axis("norm", tuple(_short(name) for name in names))
+    scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
     heats: list[Heat] = []
-    for place, what in enumerate(("mean", "spread")):
+    for place, (what, scale) in enumerate(scales.items()):
         tables = [np.stack([both[place][when] for both in found]) for when in (0, 1)]
         most = float(max(np.nanmax(np.abs(table)) for table in tables)) or None
+        notes = [*notes, f"the darkest {what} is {most or 0:.3g} in size"]
         heats += [
-            Heat(f"{what} {when}", table, rows, x, "signed" if what == "mean" else "positive", most)
+            Heat(f"{what} {when}", table, rows, x, scale, most)
             for when, table in zip(("before", "after"), tables, strict=True)
         ]
-    return Grid("Mean and spread of each word's vector, before and after each norm",
-                tuple(heats), 2, note)  # fmt: skip
+    title = "Mean and spread of each word's vector, before and after each norm"
+    return Grid(title, tuple(heats), 2, "; ".join(notes))
 
 
 def _norms(reading: Reading, pattern: str | None) -> list[str]:
