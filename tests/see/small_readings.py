@@ -69,6 +69,15 @@ def reading_of(task: str, network: Network | None = None, **options: Any) -> Rea
     return read(network or transformer(task), TASKS[task], text, target, **options)
 
 
+def reading_in_pieces() -> Reading:
+    """Of a text whose words are several tokens each."""
+    tokenizer = Tokenizer.train("bpe", ["unhappy happy dogs"] * 3, vocab_size=270)
+    config = TransformerConfig(
+        **{**SHAPES["language"], "vocab": len(tokenizer)}, d_model=8, heads=2, layers=1
+    )
+    return read(random(config), Language(tokenizer), "unhappy dogs")
+
+
 def say(reading: Reading) -> torch.Tensor:
     """What the network says, without any trace: log-probabilities of the only text."""
     inputs = reading.example.batch.inputs

@@ -137,6 +137,15 @@ def test_a_long_text_is_shown_by_the_window() -> None:
     assert lens(reading).values.shape == (3, 64)
 
 
+def test_pieces_of_words_are_marked_as_after_the_word_read() -> None:
+    reading = small.reading_in_pieces()
+    whole, some = lens(reading, 1000), lens(reading, 1000, tokens=(1, 3))
+    for row in range(2):
+        for at, cell in enumerate(whole.texts[row]):
+            assert ("·h" in cell.split(" / ")) == (at > 0)
+        assert some.texts[row] == whole.texts[row][1:3]
+
+
 def test_looking_changes_nothing() -> None:
     network = small.transformer("language", norm="batch")
     before = {name: value.clone() for name, value in network.state_dict().items()}

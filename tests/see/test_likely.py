@@ -7,14 +7,12 @@ import pytest
 import torch
 from tests.see import small_readings as small
 
-from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError, UnknownPointError
-from translucid.models import MLPConfig, TransformerConfig, build
+from translucid.models import MLPConfig, build
 from translucid.see.likely import likeliest
 from translucid.see.pictures import Bars, Heat
 from translucid.see.reading import read
 from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
 
 POSITIONS = ("translate", "language", "tag")
@@ -124,9 +122,9 @@ def test_of_very_many_classes_the_likeliest_are_shown() -> None:
 def test_a_long_text_is_shown_by_the_window() -> None:
     network, task = small.transformer("language"), small.TASKS["language"]
     reading = read(network, task, "the dog sees the cat " * 20)
-    first, some = likeliest(reading), likeliest(reading, tokens=(70, 75))
+    first, some = likeliest(reading), likeliest(reading, tokens=(71, 76))
     whole = small.say(reading).exp()
-    for heat, (start, stop) in ((first, (0, 64)), (some, (70, 75))):
+    for heat, (start, stop) in ((first, (0, 64)), (some, (71, 76))):
         wanted = whole[start:stop].topk(5).values.numpy()
         np.testing.assert_allclose(heat.values, wanted, rtol=1e-9)
         assert heat.rows.labels == reading.words.steps[start:stop]
@@ -139,15 +137,15 @@ def test_a_long_text_is_shown_by_the_window() -> None:
 
 
 def test_pieces_of_words_are_marked_as_after_the_word_read() -> None:
-    tokenizer = Tokenizer.train("bpe", ["unhappy happy dogs"] * 3, vocab_size=270)
-    config = TransformerConfig(
-        shape="decoder", head="language", vocab=len(tokenizer), d_model=8, heads=2, layers=1
-    )
-    heat = likeliest(read(small.random(config), Language(tokenizer), "happy"), len(tokenizer))
+    reading = small.reading_in_pieces()
+    heat = likeliest(reading, 1000)
     for row, texts in enumerate(heat.texts):
         words = {text.rpartition(" ")[0] for text in texts}
         assert ("h" in words) == (row == 0)  # at the beginning of a text no word goes on
         assert ("·h" in words) == (row > 0)
+    some = likeliest(reading, 1000, tokens=(1, 3))
+    assert some.texts == heat.texts[1:3]
+    assert some.frames == tuple((row - 1, rank) for row, rank in heat.frames if row in (1, 2))
 
 
 def test_what_cannot_be_shown_is_said() -> None:

@@ -73,7 +73,8 @@ def _rest(best: Tensor, count: int, what: str) -> str:
     if shown == count:
         return f"all {count:,} {what} are shown"
     most = max(float((1 - best.sum(dim=-1)).max()), 0.0)
-    return f"the other {count - shown:,} of {count:,} {what} share at most {most:.2g} of the probability"
+    others = f"the other {count - shown:,} of {count:,} {what}"
+    return f"{others} share at most {most:.2g} of the probability"
 
 
 def _frames(ids: list[list[int]], targets: list[int]) -> tuple[tuple[int, int], ...]:
