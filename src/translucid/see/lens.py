@@ -1,0 +1,152 @@
+"""The logit lens: what a Transformer would say if it stopped after each layer.
+
+Its own final norm and output head are applied to the residual stream at every depth. The last row
+is what the model says. nostalgebraist 2020,
+https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, Network
+from translucid.models.committee import Committee, mean_log_probs
+from translucid.models.heads import Classifier, Tagger
+from translucid.models.transformer import Stack, TransformerConfig
+from translucid.parts.activations import as_log_probs
+from translucid.see.likely import check_count, labels, said, wanted, window
+from translucid.see.of_points import numbers
+from translucid.see.pictures import Axis, Heat
+from translucid.see.reading import Reading
+from translucid.tasks.classify import Classify
+from translucid.tasks.tag import Tag
+
+Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
+
+
+def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
+    """What the model would say after the embedding and after each layer, and how likely.
+
+    A cell holds the k likeliest words or tags and the probability of the first; a frame says that
+    the first is the right one. Of a classifier the columns are the classes.
+    """
+    check_count(k)
+    speakers = _speakers(reading.network)
+    if isinstance(reading.task, Classify):
+        return _of_classes(reading, speakers)
+    notes = ["the darker, the likelier; framed where it is right"]
+    first, last = window(reading, len(labels(reading)), tokens, notes)
+    values, texts, frames = [], [], []
+    for row, stream in enumerate(_streams(reading, speakers)):
+        each = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
+        probabilities = _together(each)[0].exp()  # (positions, vocab)
+        best = probabilities.topk(min(k, probabilities.shape[-1]))
+        ids = best.indices.tolist()
+        values.append(numbers(best.values[:, 0]))
+        texts.append(
+            tuple(" / ".join(said(reading, at, found)) for at, found in enumerate(ids, start=first))
+        )
+        right = wanted(reading)[first:last]
+        frames += [(row, at) for at, found in enumerate(ids) if found[0] == right[at]]
+    what = "tag" if isinstance(reading.task, Tag) else "next word"
+    read = "word" if isinstance(reading.task, Tag) else "word read → word that follows"
+    return Heat(
+        f"Which {what} the model would say after each layer, and how likely",
+        np.stack(values),
+        Axis("after", _depths(len(values))),
+        Axis(read, labels(reading)[first:last]),
+        scale="unit",
+        frames=tuple(frames),
+        texts=tuple(texts),
+        note="; ".join(notes),
+    )
+
+
+def _of_classes(reading: Reading, speakers: list[tuple[str, Speaker]]) -> Heat:
+    target = int(reading.example.batch.targets[0])
+    ids = reading.example.batch.inputs["ids"]
+    said_at = []
+    for stream in _streams(reading, speakers):
+        each = [_vote(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)]
+        said_at.append(_together(each)[0].exp())  # (outputs,)
+    table = torch.stack(said_at)
+    first = table.argmax(dim=-1).tolist()
+    return Heat(
+        "How likely each class would be after each layer",
+        numbers(table),
+        Axis("after", _depths(len(table))),
+        Axis("class", reading.words.outputs),
+        scale="unit",
+        frames=tuple((row, best) for row, best in enumerate(first) if best == target),
+    )
+
+
+def _speakers(network: Network) -> list[tuple[str, Speaker]]:
+    """The networks that say something, each with what its names begin with in the trace."""
+    if not isinstance(network.config, TransformerConfig):
+        raise InputError(
+            "the lens is for Transformers, whose layers all add to one stream that the output head "
+            "reads at last; a layer of another network hands over numbers of a kind of its own"
+        )
+    if network.training:
+        raise InputError("the network is in training mode; call network.eval() and trace again")
+    if isinstance(network, Committee):
+        return [(f"members.{number}.", one) for number, one in enumerate(network.each())]
+    assert isinstance(network, Speaker)
+    return [("", network)]
+
+
+def _streams(reading: Reading, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
+    """The residual stream at every depth, of each speaker. (batch, length, d_model)"""
+    each = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
+    return [list(depth) for depth in zip(*each, strict=True)]
+
+
+def stream_points(prefix: str, network: Speaker) -> list[str]:
+    """Where the trace holds the residual stream: after the embedding, and after each layer."""
+    stack, name = stack_of(network)
+    assert isinstance(network.config, TransformerConfig)
+    after = "sum" if network.config.placement == "pre" else "norm.output"
+    return [
+        f"{prefix}{name}.layers.0.self_attention_residual.skip",
+        *(
+            f"{prefix}{name}.layers.{layer}.feedforward_residual.{after}"
+            for layer in range(len(stack.layers))
+        ),
+    ]
+
+
+def stack_of(network: Speaker) -> tuple[Stack, str]:
+    """What the output head stands on, and its name."""
+    side = "encoder" if isinstance(network, EncoderModel) else "decoder"
+    stack = network.get_submodule(side)
+    assert isinstance(stack, Stack)
+    return stack, side
+
+
+@torch.no_grad()
+def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
+    """The final norm and the head on a stream x (batch, length, d_model)."""
+    network = speaker[1]
+    outputs = stack_of(network)[0].final_norm(x)
+    if isinstance(network.head, Tagger | Classifier):
+        return network.head(outputs, None)
+    return network.head(outputs)
+
+
+@torch.no_grad()
+def _vote(speaker: tuple[str, Speaker], logits: Tensor, ids: Tensor) -> Tensor:
+    """With what the words say for the classes beside the network, which is the same everywhere."""
+    network = speaker[1]
+    if not isinstance(network, EncoderModel) or network.votes is None:
+        return logits
+    return network.votes(logits, ids.to(logits.device), None)
+
+
+def _together(logits: list[Tensor]) -> Tensor:
+    return as_log_probs(logits[0]) if len(logits) == 1 else mean_log_probs(logits)
+
+
+def _depths(count: int) -> tuple[str, ...]:
+    return ("embedding", *(f"layer {layer}" for layer in range(count - 1)))

@@ -1,0 +1,139 @@
+"""What normalisation does to each word: mean and spread of its vector, before and after."""
+
+import re
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.catalogue import entry
+from translucid.errors import InputError
+from translucid.models.base import EncoderModel, Network
+from translucid.models.committee import Committee
+from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
+from translucid.parts.residual import Residual
+from translucid.see.likely import window
+from translucid.see.of_points import numbers
+from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
+from translucid.see.reading import Reading
+
+Pair = tuple[Numbers, Numbers]  # before and after, (words,)
+
+
+def before_and_after(
+    reading: Reading, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
+) -> Lines | Grid:
+    """Mean and spread (standard deviation) of each word's vector, as it goes into a norm and as it
+    comes out: lines for one norm, tables for several.
+
+    pattern: of points in the trace, such as `*.layers.0.*` or `*.final_norm.*`; by default all
+    norms below the output head.
+    """
+    names = _norms(reading, pattern)
+    over = {reading.words.along(f"{name}.output", "length") for name in names}
+    if len(over) > 1:
+        raise InputError(
+            "these norms stand over different texts; give pattern='encoder.*' or 'decoder.*'"
+        )
+    words = over.pop()
+    notes: list[str] = []
+    first, last = window(reading, len(words), tokens, notes)
+    found = [_statistics(reading, name, first, last) for name in names]
+    x = Axis("word", words[first:last])
+    if len(names) == 1:
+        return _lines(names[0], x, found[0], "; ".join(notes))
+    return _tables(names, x, found, notes)
+
+
+def _lines(name: str, x: Axis, found: tuple[Pair, Pair], note: str) -> Lines:
+    (mean_before, mean_after), (spread_before, spread_after) = found
+    series = {
+        "mean before": mean_before,
+        "mean after": mean_after,
+        "spread before": spread_before,
+        "spread after": spread_after,
+    }
+    title = f"Each word's vector before and after {name}"
+    return Lines(title, x, "of the numbers of a vector", series, note=note)
+
+
+def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: list[str]) -> Grid:
+    """A row for each norm; a colour means the same before and after."""
+    rows = Axis("norm", tuple(_short(name) for name in names))
+    scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
+    heats: list[Heat] = []
+    for place, (what, scale) in enumerate(scales.items()):
+        tables = [np.stack([both[place][when] for both in found]) for when in (0, 1)]
+        most = float(max(np.nanmax(np.abs(table)) for table in tables)) or None
+        notes = [*notes, f"the darkest {what} is {most or 0:.3g} in size"]
+        heats += [
+            Heat(f"{what} {when}", table, rows, x, scale, most)
+            for when, table in zip(("before", "after"), tables, strict=True)
+        ]
+    title = "Mean and spread of each word's vector, before and after each norm"
+    return Grid(title, tuple(heats), 2, "; ".join(notes))
+
+
+def _norms(reading: Reading, pattern: str | None) -> list[str]:
+    """The norms that a pattern meets, in the order of the network."""
+    network = reading.network
+    named = reading.names(f"*{_side(network)}.*" if pattern is None else pattern)
+    scopes = dict.fromkeys(
+        name.rpartition(".")[0] for name in named if entry(name).startswith("norm.")
+    )
+    found = [name for name in scopes if _normalises(network, name)]
+    if not found:
+        every = [name for name, _ in network.named_modules() if _normalises(network, name)]
+        if not every:
+            raise InputError("this network normalises nothing on its way: there is nothing to see")
+        raise InputError(
+            f"the trace has no norm that matches {pattern or '*'!r}; the network's norms are "
+            + ", ".join(f"{name}.*" for name in every)
+        )
+    return found
+
+
+def _side(network: Network) -> str:
+    """What the output head stands on."""
+    one = network.each()[0] if isinstance(network, Committee) else network
+    return "encoder" if isinstance(one, EncoderModel) else "decoder"
+
+
+def _normalises(network: Network, name: str) -> bool:
+    return isinstance(network.get_submodule(name), LayerNorm | RMSNorm | BatchNorm)
+
+
+def _statistics(reading: Reading, name: str, first: int, last: int) -> tuple[Pair, Pair]:
+    """(mean before, mean after), (spread before, spread after)"""
+    ways = [reading[_input(reading.network, name)], reading[f"{name}.output"]]
+    shown = [_wide(value[0, first:last]) for value in ways]
+    before, after = ((numbers(x.mean(dim=-1)), numbers(x.std(dim=-1, correction=0))) for x in shown)
+    return (before[0], after[0]), (before[1], after[1])
+
+
+def _input(network: Network, name: str) -> str:
+    """Where the trace holds what a norm is given: the residual stream just before it."""
+    frame = name.rpartition(".")[0]
+    stack = frame.partition(".layers.")[0]
+    frames = {
+        each: part
+        for each, part in network.named_modules()
+        if isinstance(part, Residual) and each.startswith(f"{stack}.")
+    }
+    if frame in frames and frames[frame].placement == "post":
+        return f"{frame}.sum"
+    order = list(frames)
+    earlier = order[: order.index(frame)] if frame in frames else order
+    return f"{earlier[-1]}.sum" if earlier else f"{frame}.skip"
+
+
+def _wide(value: Tensor) -> Tensor:
+    """In float32 at least."""
+    return value if value.dtype is torch.float64 else value.float()
+
+
+def _short(name: str) -> str:
+    """members.1.decoder.layers.0.self_attention_residual.norm -> member 1 layer 0 self attention"""
+    said = re.sub(r"(member|layer)s\.(\d+)\.", r"\1 \2 ", name)
+    said = re.sub(r"(encoder|decoder)\.|_residual|[._]norm$", "", said)
+    return said.replace("_", " ")

@@ -1,0 +1,194 @@
+"""The tables a model looks things up in: where a word stands, and what it means."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError, nearest
+from translucid.models.base import (
+    Decoder,
+    DecoderModel,
+    Encoder,
+    EncoderDecoderModel,
+    EncoderModel,
+    Network,
+)
+from translucid.models.committee import Committee
+from translucid.models.transformer import Stack
+from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
+from translucid.see.likely import check_count
+from translucid.see.of_points import MOST, numbers
+from translucid.see.pictures import Axis, Bars, Heat
+from translucid.see.words import readable
+
+Side = Literal["source", "target"]
+LONGEST = 512  # positions that a picture can hold
+INSIDE = 4  # any token that is not special: the piece after it stands within a text
+
+
+def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
+    """How each position is told apart: the vector that is added at it (sinusoidal, learned), the
+    cosine of each turn (rotary), or what each head takes off with distance (alibi)."""
+    stack, places, note = _places(network, length, side)
+    match stack.positions:
+        case Sinusoidal() | Learned():
+            table, thinned = _thin(_added(stack, places), each=2)
+            columns = Axis("dimension", tuple(map(str, thinned)))
+            title, most = "The vector that is added at each position", None
+        case Rotary() as rotary:
+            table, thinned = _thin(rotary.angles(places)[0].cos(), each=1)
+            columns = Axis("pair of dimensions", tuple(map(str, thinned)))
+            title, most = "The cosine of the angle that each position turns each pair by", 1.0
+        case Alibi() as alibi:
+            bias = alibi.bias(places[:, :1], places)[0, :, 0]  # (heads, distances)
+            rows = Axis("head", tuple(map(str, range(len(bias)))))
+            far = Axis("distance", _numbered(places))
+            return Heat("What each head takes off a score with distance", numbers(bias), rows, far)
+        case other:
+            raise _unplaced(other)
+    return Heat(
+        title,
+        numbers(table),
+        Axis("position", _numbered(places)),
+        columns,
+        most=most,
+        note="; ".join(part for part in (note, _said(thinned, stack)) if part),
+    )
+
+
+def position_gram(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
+    """How alike every two positions are: the dot products of their vectors, or for rotary
+    positions the mean cosine of the angle between their turns."""
+    stack, places, note = _places(network, length, side)
+    match stack.positions:
+        case Sinusoidal() | Learned():
+            vectors = _added(stack, places)
+            title, alike = "Dot products of the vectors of two positions", vectors @ vectors.T
+        case Rotary() as rotary:
+            angles = rotary.angles(places)[0]  # (length, pairs)
+            between = angles[:, None] - angles[None]
+            title, alike = "Mean cosine of the turns between two positions", between.cos().mean(-1)
+        case Alibi():
+            raise InputError(
+                "alibi has no vectors of positions to compare; position_table shows what each head "
+                "takes off with distance"
+            )
+        case other:
+            raise _unplaced(other)
+    side_of = Axis("position", _numbered(places))
+    return Heat(title, numbers(alike), side_of, side_of, note=note)
+
+
+def neighbours(
+    network: Network, tokenizer: Tokenizer, word: str, k: int = 8, *, side: Side = "source"
+) -> Bars:
+    """The words whose vectors point most nearly where this word's does."""
+    check_count(k)
+    table = _reader(network, side).embedding.table.weight.detach()  # (vocab, d_model)
+    if len(table) != len(tokenizer):
+        raise InputError(
+            f"the model's table has {len(table):,} rows, but the tokenizer {len(tokenizer):,} "
+            "tokens; give the tokenizer of this side of this model"
+        )
+    number, note = _number_of(tokenizer, word)
+    wide = table if table.dtype is torch.float64 else table.float()
+    cosines = normalize(wide, dim=-1) @ normalize(wide[number], dim=-1)
+    cosines[number] = -torch.inf
+    best = cosines.topk(min(k, len(table) - 1))
+    return Bars(
+        f"The words nearest to {word.strip()!r}",
+        "cosine of the angle between the two vectors",
+        tuple(readable(tokenizer, [INSIDE, other])[1] for other in best.indices.tolist()),
+        numbers(best.values),
+        note=f"{len(best.values)} of {len(table) - 1:,} other words{note}",
+    )
+
+
+def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
+    """The one token that a word is, rather within a text than at its beginning; and a note, if it
+    is another one there."""
+    within, ids = tokenizer.encode(f" {word}"), tokenizer.encode(word)
+    whole = [each[0] for each in (within, ids) if len(each) == 1 and each[0] != tokenizer.unk_id]
+    if whole:
+        twice = whole[-1] != whole[0]
+        return whole[0], "; at the beginning of a text it is another token" if twice else ""
+    if len(ids) > 1:
+        pieces = ", ".join(readable(tokenizer, ids))
+        raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); give one of them")
+    if not ids:
+        raise InputError(f"{word!r}: there is no word; give one")
+    close = nearest(word, readable(tokenizer, range(INSIDE, len(tokenizer))))
+    hint = f"the nearest that it knows are {', '.join(close)}" if close else "give another word"
+    raise InputError(f"{word!r} is not in the model's vocabulary; {hint}")
+
+
+def _reader(network: Network, side: Side) -> Encoder | Decoder:
+    """The encoder or decoder of a side."""
+    if side not in ("source", "target"):
+        raise InputError(f"side = {side!r}: give source or target")
+    if isinstance(network, EncoderDecoderModel):
+        return network.encoder if side == "source" else network.decoder
+    if isinstance(network, Committee):
+        raise InputError("every member of a committee has tables of its own; give one of .each()")
+    if not isinstance(network, EncoderModel | DecoderModel):
+        raise InputError("this network reads numbers: it has no tables of words or positions")
+    if side == "target":
+        raise InputError("side = 'target': this model reads one text only; leave it out")
+    return network.encoder if isinstance(network, EncoderModel) else network.decoder
+
+
+def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, str]:
+    """The stack, the positions (1, length) on its device, and what was left out."""
+    stack = _reader(network, side)
+    if not isinstance(stack, Stack):
+        raise InputError(
+            "a recurrent network reads one word after the other; it has no table of positions"
+        )
+    if not 1 <= length <= LONGEST:
+        raise InputError(f"length = {length}: give 1 to {LONGEST} positions")
+    note = ""
+    if isinstance(stack.positions, Learned) and length > len(stack.positions.table):
+        length = len(stack.positions.table)
+        note = f"the model has learned {length} positions and no more"
+    return stack, torch.arange(length, device=stack.embedding.table.weight.device)[None], note
+
+
+def _added(stack: Stack, places: Tensor) -> Tensor:
+    """What the embeddings get at these positions, as they get it. (length, d_model)"""
+    like = stack.embedding.table.weight
+    return stack.positions.add(like.new_zeros(*places.shape, stack.d_output), places)[0].detach()
+
+
+def _thin(table: Tensor, *, each: int) -> tuple[Tensor, list[int]]:
+    """Evenly chosen columns, as many as can be read; `each` neighbours stay together."""
+    width = table.shape[1]
+    step = -(-width // MOST)
+    chosen = [
+        column + more
+        for column in range(0, width, each * step)
+        for more in range(each)
+        if column + more < width
+    ]
+    return table[:, chosen], chosen
+
+
+def _said(chosen: list[int], stack: Stack) -> str:
+    if isinstance(stack.positions, Rotary):
+        whole, what = stack.positions.d_head // 2, "pairs"
+    else:
+        whole, what = stack.d_output, "dimensions"
+    if len(chosen) == whole:
+        return ""
+    return f"{len(chosen)} of {whole} {what} are shown, evenly chosen"
+
+
+def _numbered(places: Tensor) -> tuple[str, ...]:
+    return tuple(map(str, range(places.shape[1])))
+
+
+def _unplaced(positions: NoPositions) -> InputError:
+    assert type(positions) is NoPositions, "a scheme that has no picture yet"
+    return InputError("this model is told no positions (positions = none): there is nothing to see")
