@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from translucid._version import __version__
 from translucid.cli import (
+    ablate,
     check,
     data,
     demo,
@@ -77,6 +78,7 @@ app.command(cls=CommandWithFiles)(train.train)
 app.command()(train.resume)
 app.command()(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(train.evaluate)
+app.command(cls=CommandWithFiles)(ablate.ablate)
 app.command()(info.info)
 app.command()(translate.translate)
 app.command()(score.score)

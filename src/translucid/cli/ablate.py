@@ -1,0 +1,182 @@
+"""`translucid ablate`: what a model loses without each of its parts."""
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from translucid.cli.lines import in_words
+from translucid.cli.writing_options import Device, Folder, check_device
+from translucid.errors import InputError
+
+if TYPE_CHECKING:
+    from translucid.see.ablation import Ablation
+    from translucid.training.model import Model
+
+EVERY = 5.0  # seconds between two lines where there is no terminal
+
+
+def ablate(
+    model: Folder,
+    data: Annotated[list[str], typer.Option(help="A file as in training; for translation two.")],
+    of: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these kinds, with commas: heads, layers, attention, feedforward, patterns, "
+            "positions, masks, scale, norms, gates, alignment, bridge, letters, votes."
+        ),
+    ] = None,
+    metric: Annotated[
+        bool | None,
+        typer.Option(
+            help="Also the task's metric, such as accuracy; by default for all but translators, "
+            "which would translate everything once for each part."
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many examples.")
+    ] = None,
+    keep_empty: Annotated[
+        bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw it, too: a file that ends in .svg, .png or .pdf.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Switch off each part of a model in turn, and see what it loses.
+
+    A row for each head, layer, gate and so on: the loss of a target over a file, and how much it
+    grows without that part. Where it hardly grows, other parts stand in for it.
+
+    Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
+    """
+    from translucid.see.ablation import ablate as study
+    from translucid.see.draw import ENDINGS
+    from translucid.see.switches import choose, switches
+    from translucid.training.model import load
+
+    if figure is not None and figure.suffix not in ENDINGS:
+        raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
+    held = load(model, check_device(device))
+    found = switches(held.network)
+    kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
+    try:
+        chosen = found if kinds is None else choose(found, kinds)
+    except InputError as error:
+        raise InputError(f"--of {of}: {error}") from None
+    if not chosen:
+        raise InputError(f"{model}: this model has no part that can be switched off")
+    items = _items(held, data, limit, keep_empty)
+    with_metric = held.task.name != "translate" if metric is None else metric
+    known: list[Ablation] = []
+    with _meter(len(chosen), len(items)) as move:
+
+        def progress(so_far: "Ablation") -> None:
+            known.append(so_far)
+            move(len(so_far.rows))
+
+        try:
+            study(held.network, held.task, items, chosen, metric=with_metric, progress=progress)
+        except KeyboardInterrupt:
+            if not known:
+                typer.echo("stopped before anything was switched off", err=True)
+                raise typer.Exit(130) from None
+    result = known[-1]
+    typer.echo(json.dumps(result.as_dict(), ensure_ascii=False) if as_json else result.table())
+    _draw(result, figure)
+    if not result.complete:
+        raise typer.Exit(130)
+    if not as_json:
+        typer.echo(f"next: {_next(model, data, figure, metric=with_metric)}")
+
+
+def _items(held: "Model", files: list[str], limit: int | None, keep_empty: bool) -> list[Any]:
+    """The examples, read as `translucid evaluate` reads them."""
+    from translucid.tasks.base import check_length
+    from translucid.tasks.language import Language
+    from translucid.training.examples import check_known_labels, read_records
+    from translucid.training.model import ROW
+    from translucid.training.recipe import DataConfig
+
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    task = held.task
+    records = read_records(task.name, files, DataConfig(keep_empty=keep_empty), say)
+    if limit is not None and limit < len(records):
+        say(f"the first {limit:,} of {len(records):,} examples")
+        records = records[:limit]
+    check_known_labels(task.name, records, held._bundle.labels, files[0])
+    if isinstance(task, Language):
+        return task.rows(records, min(held.longest or ROW, ROW))
+    items = [task.encode(record) for record in records]
+    for item in items:
+        check_length(max(task.sizes(item)), held.longest, f"{files[0]}:{item.line}")
+    return items
+
+
+@contextmanager
+def _meter(total: int, items: int) -> Iterator[Callable[[int], None]]:
+    """How far, how fast, how long still: a live line on a terminal, else one now and then."""
+    began = time.monotonic()
+    told = [-EVERY]  # the first estimate comes with the first part
+
+    def words(done: int) -> str:
+        rate = done / max(time.monotonic() - began, 1e-9)
+        left = f"  {in_words((total - done) / rate)} left" if done else ""
+        return f"{rate:,.1f}/s{left}"
+
+    if not sys.stderr.isatty():
+        typer.echo(f"{total} parts to switch off, on {items:,} examples", err=True)
+
+        def tell(done: int) -> None:
+            if done and time.monotonic() - told[0] >= EVERY:
+                told[0] = time.monotonic()
+                typer.echo(f"{done} of {total} switched off  {words(done)}", err=True)
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("switched off"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("", total=total)
+        yield lambda done: bar.update(job, completed=done, description=words(done))
+
+
+def _draw(result: "Ablation", figure: Path | None) -> None:
+    """The heads in the file that was named; the other parts, if there are both, beside it."""
+    if figure is None or not result.rows:
+        return
+    from translucid.see.draw import Figure
+    from translucid.training.folders import saving
+
+    paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
+    for picture, path in zip(result.pictures(), paths, strict=False):
+        with saving(path):
+            Figure(picture).save(path)
+        typer.echo(f"{path}: {picture.title[0].lower()}{picture.title[1:]}", err=True)
+
+
+def _next(model: Path, data: list[str], figure: Path | None, *, metric: bool) -> str:
+    words = ["translucid", "ablate", str(model), "--data", *data]
+    if figure is None:
+        return shlex.join([*words, "--figure", "ablation.svg"])
+    if not metric:
+        return shlex.join([*words, "--metric"])
+    return shlex.join(["translucid", "info", str(model)])

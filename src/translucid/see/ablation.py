@@ -1,0 +1,290 @@
+"""What a network loses when parts of it are switched off, one at a time, over a data set."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.base import Decoder, EncoderDecoderModel, Network
+from translucid.parts.cache import DecoderState
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
+from translucid.see.switches import Switch
+from translucid.tasks.base import Task, summed_loss
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
+from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
+
+MARKED = 3  # effects that are pointed out; of few, one third
+WRITTEN = 12  # heads of a layer up to which the numbers are written into the picture
+
+
+class Edited(Network):
+    """A network that is run with an edit, wherever it is called."""
+
+    def __init__(self, network: Network, edit: Mapping[str, Edit]) -> None:
+        super().__init__()
+        self.config, self.network = network.config, network
+        self.watched = Trace([], edit=edit)
+        self.training = network.training  # who evaluates puts back what stood here
+
+    def forward(self, *given: Any, **named: Any) -> Tensor:
+        return self.network(*given, **named, trace=self.watched)
+
+
+class EditedTranslator(EncoderDecoderModel):
+    """The same for a network that writes; its search takes the plain steps, which can be edited."""
+
+    def __init__(self, network: EncoderDecoderModel, edit: Mapping[str, Edit]) -> None:
+        Network.__init__(self)
+        self.config, self.vocab, self.network = network.config, network.vocab, network
+        self.head = network.head
+        # Not a Transformer's: the shortcuts of decoding, which no trace can see, let it alone.
+        self.decoder = Decoder()
+        self.decoder.embedding = network.decoder.embedding
+        self.watched = Trace([], edit=edit)
+        self.training = network.training
+
+    def forward(self, *given: Any, **named: Any) -> Tensor:
+        return self.network(*given, **named, trace=self.watched)
+
+    def start(self, *given: Any, **named: Any) -> DecoderState:
+        return self.network.start(*given, **named, trace=self.watched)
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        real: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        assert trace is NO_TRACE, "an edited network has its own trace"
+        return self.network.step(tokens, state, real, self.watched)
+
+
+def edited(network: Network, edit: Mapping[str, Edit]) -> Edited | EditedTranslator:
+    """The network as it is with an edit. It shares the weights, and can be evaluated."""
+    if isinstance(network, EncoderDecoderModel):
+        return EditedTranslator(network, edit)
+    return Edited(network, edit)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How well a network does."""
+
+    loss: float  # of one target, without smoothing
+    metric: float | None = None  # the task's own, where it was asked for
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A network whole, and with each of its parts switched off."""
+
+    metric: str  # its name
+    items: int
+    targets: int
+    whole: Measured
+    rows: tuple[tuple[Switch, Measured], ...]
+    switches: int  # how many there were to throw; fewer rows: it was stopped
+
+    @property
+    def complete(self) -> bool:
+        return len(self.rows) == self.switches
+
+    def change(self, measured: Measured) -> float:
+        """By how much the loss of a target grows."""
+        return measured.loss - self.whole.loss
+
+    @property
+    def largest(self) -> list[Switch]:
+        """The parts that matter most."""
+        sizes = [
+            (abs(size), -place)
+            for place, (_, found) in enumerate(self.rows)
+            if (size := self.change(found)) and math.isfinite(size)
+        ]
+        most = sorted(sizes, reverse=True)[: _marked(len(self.rows))]
+        return [self.rows[-place][0] for _, place in most]
+
+    def table(self) -> str:
+        """What, loss, change; and the metric, if it was measured."""
+        with_metric = self.whole.metric is not None
+        wide = max([len("switched off"), *(len(switch.name) for switch, _ in self.rows)])
+        heads = ["loss", "change"] + ([self.metric, "change"] if with_metric else [])
+        lines = [f"{'switched off':<{wide}}" + "".join(f"  {head:>9}" for head in heads)]
+        lines.append(f"{'nothing':<{wide}}" + _cells(self.whole, None))
+        largest = self.largest
+        for switch, found in self.rows:
+            mark = " *" if switch in largest else ""
+            lines.append(f"{switch.name:<{wide}}{_cells(found, self.whole)}{mark}")
+        if largest:
+            lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
+        if not self.complete:
+            lines.append(f"stopped after {len(self.rows)} of {self.switches}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a file or a page; what is not finite becomes None."""
+        return {
+            "metric": self.metric,
+            "items": self.items,
+            "targets": self.targets,
+            "complete": self.complete,
+            "whole": {"loss": _finite(self.whole.loss), "metric": _finite(self.whole.metric)},
+            "switches": [
+                {
+                    "key": switch.key,
+                    "name": switch.name,
+                    "kind": switch.kind,
+                    "layer": switch.layer,
+                    "head": switch.head,
+                    "loss": _finite(found.loss),
+                    "loss_change": _finite(self.change(found)),
+                    "metric": _finite(found.metric),
+                    "metric_change": _finite(_gap(found.metric, self.whole.metric)),
+                }
+                for switch, found in self.rows
+            ],
+        }
+
+    def pictures(self) -> list[Heat | Grid | Bars]:
+        """The heads, layer by layer, and everything else; what there is of them."""
+        found = [self._heads(), self._bars()]
+        return [picture for picture in found if picture is not None]
+
+    def picture(self) -> Heat | Grid | Bars:
+        """The heads if there are any, else the other parts."""
+        pictures = self.pictures()
+        if not pictures:
+            raise InputError("nothing was switched off, so there is nothing to show")
+        return pictures[0]
+
+    def _heads(self) -> Heat | Grid | None:
+        parts: dict[str, dict[tuple[int, int], float]] = {}
+        for switch, found in self.rows:
+            if switch.layer is not None and switch.head is not None:
+                cells = parts.setdefault(switch.part, {})
+                cells[switch.layer, switch.head] = self.change(found)
+        if not parts:
+            return None
+        sizes = [abs(v) for cells in parts.values() for v in cells.values() if math.isfinite(v)]
+        most = max(sizes, default=0.0) or None
+        title, note = "How much the loss grows without each head", self._note()
+        heats = tuple(_heat(part, cells, most, note) for part, cells in parts.items())
+        if len(heats) == 1:
+            return replace(heats[0], title=f"{title}: {heats[0].title}")
+        return Grid(title, heats, min(len(heats), 3), note)
+
+    def _bars(self) -> Bars | None:
+        rows = [(switch, found) for switch, found in self.rows if switch.head is None]
+        if not rows:
+            return None
+        values = np.array([self.change(found) for _, found in rows])
+        order = np.argsort(-np.nan_to_num(np.abs(values), posinf=0.0), kind="stable")[
+            : _marked(len(rows))
+        ]
+        return Bars(
+            "How much the loss grows without each part",
+            f"change of the loss, which is {self.whole.loss:.3g} with all parts",
+            tuple(switch.name for switch, _ in rows),
+            values,
+            self._note(),
+            tuple(sorted(int(place) for place in order if values[place])),
+        )
+
+    def _note(self) -> str:
+        stopped = "" if self.complete else f"; stopped after {len(self.rows)} of {self.switches}"
+        return f"loss of a target {self.whole.loss:.4g}, over {self.targets:,} targets{stopped}"
+
+
+def ablate(
+    network: Network,
+    task: Task[Any, Any],
+    items: Sequence[Any],
+    switches: Sequence[Switch],
+    *,
+    metric: bool = True,
+    progress: Callable[[Ablation], None] | None = None,
+) -> Ablation:
+    """Loss and metric on the items with nothing off, and with each switch off by itself.
+
+    metric: also the task's metric; for a translator that means translating everything again and
+    again. progress: told what is known, after every run.
+    """
+    if not items:
+        raise InputError("there is no example to measure on; give at least one")
+    targets = sum(task.targets(item) for item in items)
+    whole = measure(network, task, items, {}, metric=metric)
+    known = Ablation(task.metric, len(items), targets, whole, (), len(switches))
+    for switch in switches:
+        if progress is not None:
+            progress(known)
+        found = measure(network, task, items, switch.edit, metric=metric)
+        known = replace(known, rows=(*known.rows, (switch, found)))
+    if progress is not None:
+        progress(known)
+    return known
+
+
+def measure(
+    network: Network,
+    task: Task[Any, Any],
+    items: Sequence[Any],
+    edit: Mapping[str, Edit],
+    *,
+    metric: bool = True,
+) -> Measured:
+    """Loss and metric of a network that runs with an edit."""
+    model = edited(network, edit)
+    loss = reached = None
+    # Of these two, evaluating is computing the loss.
+    if metric or isinstance(task, Language | Regress):
+        numbers = task.evaluate(model, items).numbers
+        loss, reached = numbers.get("loss"), numbers[task.metric]
+    if loss is None:
+        loss = summed_loss(model, items, task) / max(sum(task.targets(i) for i in items), 1)
+    model.watched.check()
+    return Measured(loss, reached if metric else None)
+
+
+def _heat(part: str, cells: Mapping[tuple[int, int], float], most: float | None, note: str) -> Heat:
+    layers, heads = (sorted({place[side] for place in cells}) for side in (0, 1))
+    values: Numbers = np.full((len(layers), len(heads)), np.nan)
+    for (layer, head), change in cells.items():
+        if math.isfinite(change):
+            values[layers.index(layer), heads.index(head)] = change
+    texts: tuple[tuple[str, ...], ...] = ()
+    if len(heads) <= WRITTEN:
+        texts = tuple(tuple(_written(v) for v in line) for line in values)
+    return Heat(
+        part, values, Axis("layer", tuple(map(str, layers))), Axis("head", tuple(map(str, heads))),
+        "signed", most, texts=texts, note=note,
+    )  # fmt: skip
+
+
+def _marked(rows: int) -> int:
+    return min(MARKED, max(1, rows // 3))
+
+
+def _written(change: float) -> str:
+    return "" if math.isnan(change) else f"{change:+.3f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _cells(found: Measured, whole: Measured | None) -> str:
+    cells = [f"{found.loss:.4f}", "" if whole is None else f"{found.loss - whole.loss:+.4f}"]
+    if found.metric is not None:
+        gap = None if whole is None else _gap(found.metric, whole.metric)
+        cells += [f"{found.metric:.4g}", "" if gap is None else f"{gap:+.4g}"]
+    return "".join(f"  {cell:>9}" for cell in cells).rstrip()
+
+
+def _gap(found: float | None, whole: float | None) -> float | None:
+    return None if found is None or whole is None else found - whole
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None

@@ -1,0 +1,240 @@
+"""Where two runs of a model part ways: point by point, and word by word."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.see.of_points import MOST, numbers
+from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.reading import Reading
+from translucid.trace import Trace
+
+ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
+OF_A_WORD = ("length", "queries")  # axes whose entries belong to one word each
+# What goes from layer to layer: the words, then the residual stream, or the states.
+STREAM = (
+    "*embedding.lookup", "*letters.sum", "*positions.output", "*_residual.sum",
+    "*final_norm.output", "*.rnn.hidden", "*.lstm.hidden", "*.gru.hidden", "*alignment.output",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far two runs lie apart at one point."""
+
+    name: str
+    most: float  # the largest difference of two numbers
+    relative: float  # ‖a - b‖ / ‖a‖
+    cosine: float  # 1: same direction; nan where one of them is 0
+
+    @property
+    def differs(self) -> bool:
+        """By more than rounding."""
+        return not self.relative <= ROUNDING
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two runs, compared wherever they have the same point in the same shape."""
+
+    points: tuple[Apart, ...]  # in the order of the model
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    shapes: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]  # of those that do not fit
+    a: Trace = field(repr=False)
+    b: Trace = field(repr=False)
+
+    @property
+    def first(self) -> Apart | None:
+        """The first point of the model that differs."""
+        return next((point for point in self.points if point.differs), None)
+
+    @property
+    def widest(self) -> Apart | None:
+        """The point that differs the most for its size."""
+        changed = [point for point in self.points if point.differs]
+        return max(changed, key=lambda point: point.relative, default=None)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        first, widest = self.first, self.widest
+        if first is None:
+            yield (
+                f"no difference in {len(self.points)} points"
+                if self.points
+                else "no point was compared"
+            )
+        else:
+            yield f"first differs at {first.name}"
+            wide = max(len(point.name) for point in self.points)
+            yield f"{'point':<{wide}}  {'largest':>9}  {'relative':>9}  {'cosine':>8}"
+            for differs, run in groupby(self.points, key=lambda point: point.differs):
+                points = list(run)
+                if not differs:
+                    yield f"  ({len(points)} point{'s'[: len(points) - 1]} the same)"
+                    continue
+                for point in points:
+                    yield (
+                        f"{point.name:<{wide}}  {point.most:>9.3g}  {point.relative:>9.3g}  "
+                        f"{point.cosine:>8.4f}{_mark(point, first, widest)}"
+                    )
+        for name, ours, theirs in self.shapes:
+            yield f"not compared: {name} has shape {ours} in one and {theirs} in the other"
+        for names, where in ((self.only_a, "first"), (self.only_b, "second")):
+            if names:
+                yield f"only in the {where}: {', '.join(names)}"
+
+    def picture(
+        self, pattern: str | Sequence[str] = STREAM, *, tokens: tuple[int, int] | None = None
+    ) -> Heat | Grid:
+        """The ripple: how far each word's vector has moved at each depth, for its size.
+
+        pattern: the points to show, by default what goes from layer to layer. tokens: the first
+        to show, and the one after the last. Two texts, as of a translator, make two tables.
+        """
+        globs = [pattern] if isinstance(pattern, str) else pattern
+        chosen = {name for glob in globs for name in self.a.names(glob)}
+        shown = [point.name for point in self.points if point.name in chosen and _along(point.name)]
+        if not shown:
+            raise InputError(
+                f"{' '.join(globs)}: no point here has a vector for each word in both runs; "
+                "take texts of one length in tokens, and keep such points in both traces"
+            )
+        heats = [
+            self._heat(list(names), tokens)
+            for _, names in groupby(sorted(shown, key=self._side), key=self._side)
+        ]
+        if len(heats) == 1:
+            return heats[0]
+        most = max(float(torch.tensor(heat.values).nan_to_num().max()) for heat in heats) or None
+        one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
+        return Grid("How far each word has moved", one_scale, len(heats), one_scale[0].note)
+
+    def _side(self, name: str) -> tuple[bool, int]:
+        """Which text a point belongs to: the encoder's come first."""
+        return "encoder" not in name.split("."), self.a[name].shape[_along(name) or 0]
+
+    def _heat(self, names: list[str], tokens: tuple[int, int] | None) -> Heat:
+        size = self._side(names[0])[1]
+        start, stop = tokens or (0, min(size, MOST))
+        stop = min(stop, size, start + MOST)
+        if not 0 <= start < stop:
+            raise InputError(
+                f"tokens = {tokens}: give the first token and the one after the last of {size}"
+            )
+        rows = torch.stack(
+            [_moved(self.a[name], self.b[name], name, start, stop) for name in names]
+        )
+        side = names[0].partition(".")[0]
+        notes = [f"tokens {start} to {stop - 1} of {size}"] if stop - start < size else []
+        if self.a[names[0]].shape[0] > 1:
+            notes.append("of the batch the first text is shown")
+        return Heat(
+            f"How far each word of the {side} has moved",
+            numbers(rows),
+            Axis("depth", tuple(_depth(name) for name in names)),
+            Axis("words", self._words(names[0], size)[start:stop]),
+            "positive",
+            note="; ".join(["‖a - b‖ / ‖a‖ of each word's vector", *notes]),
+            address=side,
+        )
+
+    def _words(self, name: str, size: int) -> tuple[str, ...]:
+        """What stands at each place; both, where the two texts differ."""
+        axis = describe(name).axes[_along(name) or 0]
+        both = [
+            trace.words.along(name, axis)
+            for trace in (self.a, self.b)
+            if isinstance(trace, Reading)
+        ]
+        if not both or any(len(words) != size for words in both):
+            return tuple(map(str, range(size)))
+        return tuple(" | ".join(dict.fromkeys(here)) for here in zip(*both, strict=True))
+
+
+def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
+    """Compare two traces at every point that matches and that both have."""
+    ours, theirs = a.names(pattern), b.names(pattern)
+    if not ours and not theirs:
+        a[pattern]  # says what is wrong, and what comes near
+    both = [name for name in ours if name in b]
+    fit = [name for name in both if a[name].shape == b[name].shape]
+    return Difference(
+        tuple(_apart(name, a[name], b[name]) for name in fit),
+        tuple(name for name in ours if name not in b),
+        tuple(name for name in theirs if name not in a),
+        tuple(
+            (name, tuple(a[name].shape), tuple(b[name].shape)) for name in both if name not in fit
+        ),
+        a,
+        b,
+    )
+
+
+def _apart(name: str, a: Tensor, b: Tensor) -> Apart:
+    a, b = _comparable(a, b)
+    gap = (a - b).flatten()
+    a, b = a.flatten(), b.flatten()
+    cosine = a @ b / (a.norm() * b.norm())
+    most = float(gap.abs().max()) if gap.numel() else 0.0
+    return Apart(name, most, float(_share(gap.norm(), a.norm())), float(cosine.clamp(-1, 1)))
+
+
+def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """In double precision on one device. Where both are minus infinity, as behind a mask, they are
+    the same: 0 and 0."""
+    a, b = a.detach().double(), b.detach().to(a.device).double()
+    same = (a == b) & a.isinf()
+    return a.masked_fill(same, 0.0), b.masked_fill(same, 0.0)
+
+
+def _share(gap: Tensor, size: Tensor) -> Tensor:
+    """gap / size; nothing of nothing is 0."""
+    return torch.where(gap == 0, 0.0, gap / size)
+
+
+def _along(name: str) -> int | None:
+    """The axis of a point that has an entry for each word."""
+    axes = describe(name).axes
+    return next((place for place, axis in enumerate(axes) if axis in OF_A_WORD), None)
+
+
+def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
+    """How far the vector of each word has moved, of the first text of a batch."""
+    along = _along(name)
+    assert along is not None
+    a, b = _comparable(*(value[:1].narrow(along, start, stop - start) for value in (a, b)))
+    a, b = (value.movedim(along, 0).flatten(1) for value in (a, b))  # (words, numbers)
+    return _share((a - b).norm(dim=1), a.norm(dim=1))
+
+
+def _depth(name: str) -> str:
+    """encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention"""
+    rest = re.sub(r"^(members\.\d+\.)?(encoder|decoder)\.(recurrent\.)?", "", name)
+    layer = re.match(r"layers\.(\d+)\.(.*)", rest)
+    if layer is None:
+        return {
+            "embedding.lookup": "embedding",
+            "positions.output": "with positions",
+            "letters.sum": "with letters",
+            "final_norm.output": "last norm",
+            "alignment.output": "after alignment",
+        }.get(rest, rest)
+    what = layer[2]
+    if what.endswith("_residual.sum"):
+        block = what.removesuffix("_residual.sum").replace("_", "-")
+        what = "after " + block.replace("feedforward", "feed-forward")
+    return f"layer {layer[1]}, {what.replace('.', ' ')}"
+
+
+def _mark(point: Apart, first: Apart, widest: Apart | None) -> str:
+    said = [words for which, words in ((first, "first"), (widest, "widest")) if point is which]
+    return f"  <- {' and '.join(said)}" if said else ""
