@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +18,6 @@ from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.see.ablation import Ablation
-    from translucid.training.model import Model
 
 EVERY = 5.0  # seconds between two lines where there is no terminal
 
@@ -59,7 +59,7 @@ def ablate(
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """
     from translucid.see.ablation import ablate as study
-    from translucid.see.draw import ENDINGS
+    from translucid.see.pictures import ENDINGS
     from translucid.see.switches import choose, switches
     from translucid.training.model import load
 
@@ -74,7 +74,7 @@ def ablate(
         raise InputError(f"--of {of}: {error}") from None
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
-    items = _items(held, data, limit, keep_empty)
+    items = held.items(*data, limit=limit, keep_empty=keep_empty, say=partial(typer.echo, err=True))
     with_metric = held.task.name != "translate" if metric is None else metric
     known: list[Ablation] = []
     with _meter(len(chosen), len(items)) as move:
@@ -96,31 +96,6 @@ def ablate(
         raise typer.Exit(130)
     if not as_json:
         typer.echo(f"next: {_next(model, data, figure, metric=with_metric)}")
-
-
-def _items(held: "Model", files: list[str], limit: int | None, keep_empty: bool) -> list[Any]:
-    """The examples, read as `translucid evaluate` reads them."""
-    from translucid.tasks.base import check_length
-    from translucid.tasks.language import Language
-    from translucid.training.examples import check_known_labels, read_records
-    from translucid.training.model import ROW
-    from translucid.training.recipe import DataConfig
-
-    def say(line: str) -> None:
-        typer.echo(line, err=True)
-
-    task = held.task
-    records = read_records(task.name, files, DataConfig(keep_empty=keep_empty), say)
-    if limit is not None and limit < len(records):
-        say(f"the first {limit:,} of {len(records):,} examples")
-        records = records[:limit]
-    check_known_labels(task.name, records, held._bundle.labels, files[0])
-    if isinstance(task, Language):
-        return task.rows(records, min(held.longest or ROW, ROW))
-    items = [task.encode(record) for record in records]
-    for item in items:
-        check_length(max(task.sizes(item)), held.longest, f"{files[0]}:{item.line}")
-    return items
 
 
 @contextmanager
@@ -163,13 +138,12 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """The heads in the file that was named; the other parts, if there are both, beside it."""
     if figure is None or not result.rows:
         return
-    from translucid.see.draw import Figure
     from translucid.training.folders import saving
 
     paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
     for picture, path in zip(result.pictures(), paths, strict=False):
         with saving(path):
-            Figure(picture).save(path)
+            picture.save(path)
         typer.echo(f"{path}: {picture.title[0].lower()}{picture.title[1:]}", err=True)
 
 

@@ -126,7 +126,7 @@ def window(
     """Which positions a picture shows; a note says which were left out."""
     if tokens is not None and tokens[0] >= size:
         raise InputError(f"tokens = {tokens}: there are {size}, numbered from 0")
-    return Chosen(reading.words, tokens=tokens)._window(size, notes)
+    return Chosen(reading.words, tokens=tokens).window(size, notes)
 
 
 def labels(reading: Reading) -> tuple[str, ...]:

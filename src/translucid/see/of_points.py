@@ -158,7 +158,7 @@ class Chosen:
         size = value.shape[place]
         labels = self.words.along(name, axis)
         if axis in ALONG_TEXT:
-            first, last = self._window(size, notes)
+            first, last = self.window(size, notes)
             value = value.narrow(place, first, last - first)
             if len(labels) != size:
                 labels = tuple(map(str, range(size))) if size > 1 else ("all",)
@@ -171,7 +171,9 @@ class Chosen:
         notes.append(f"each cell is the largest of {each} of {size} numbers along {_said(axis)}")
         return pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
 
-    def _window(self, size: int, notes: list[str]) -> tuple[int, int]:
+    def window(self, size: int, notes: list[str]) -> tuple[int, int]:
+        """The first token to show and the one after the last, of so many; a note says what is left
+        out."""
         first, last = self.tokens or (0, min(size, MOST))
         if not 0 <= first < last:
             raise InputError(

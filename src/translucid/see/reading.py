@@ -1,19 +1,24 @@
-"""What a model thought while it read one text: a trace that knows its words and draws itself."""
+"""What a model thought while it read one text: a trace that knows its words and draws itself.
+
+The pictures stand in files of their own, which know a reading; so they are imported when asked for.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.see.examples import Example, make_example
-from translucid.see.gates import gates
 from translucid.see.of_points import Chosen, Head
-from translucid.see.pictures import Grid, Picture
+from translucid.see.pictures import Grid, Heat, Picture
 from translucid.see.words import Words
 from translucid.tasks.base import Task
 from translucid.trace import DEFAULT_BUDGET, Edit, Trace
+
+if TYPE_CHECKING:
+    from translucid.see.difference import Difference
 
 
 class Reading(Trace):
@@ -54,7 +59,34 @@ class Reading(Trace):
 
     def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
         """Gates and states of recurrent layers by words, of all units together or of one."""
+        from translucid.see.gates import gates
+
         return gates(self, self.words, pattern, unit=unit)
+
+    def top(self, k: int = 5, *, tokens: tuple[int, int] | None = None) -> Picture:
+        """The k likeliest next words, or tags, at every position; of a classifier, all classes."""
+        from translucid.see.likely import likeliest
+
+        return likeliest(self, k, tokens=tokens)
+
+    def lens(self, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
+        """What a Transformer would say if it stopped after each layer."""
+        from translucid.see.lens import lens
+
+        return lens(self, k, tokens=tokens)
+
+    def norms(self, pattern: str | None = None) -> Picture:
+        """Mean and spread of each word's vector, before and after normalisation."""
+        from translucid.see.norms import before_and_after
+
+        return before_and_after(self, pattern)
+
+    def diff(self, other: Trace, pattern: str = "*") -> "Difference":
+        """Where another run parts ways with this one, point by point: print it, or ask for its
+        `picture()`."""
+        from translucid.see.difference import difference
+
+        return difference(self, other, pattern)
 
 
 def read(

@@ -97,18 +97,34 @@ class Model(WritingModel):
         model is scored on, it reads `context` tokens. `say` is told, line by line, what was read
         and what was left out.
         """
+        items = self.items(*files, say=say, **data)
+        if not isinstance(self.task, Language):
+            return self.task.evaluate(self.network, items)
+        task = Language(self.task.tokenizer, context=context)
+        for row in task.with_context(items):
+            check_length(len(row.ids), self.longest, f"context = {context}, row {row.line}")
+        return task.evaluate(self.network, items)
+
+    def items(
+        self,
+        *files: str,
+        limit: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
+        **data: Any,
+    ) -> Sequence[Any]:
+        """The examples of files as the task wants them, or the first so many; read and refused as
+        `evaluate` does."""
         records = read_records(self.task.name, files, DataConfig(**data), say)
+        if limit is not None and limit < len(records):
+            say(f"the first {limit:,} of {len(records):,} examples")
+            records = records[:limit]
         check_known_labels(self.task.name, records, self._bundle.labels, files[0])
         if isinstance(self.task, Language):
-            task = Language(self.task.tokenizer, context=context)
-            rows = task.rows(records, min(self.longest or ROW, ROW))
-            for row in task.with_context(rows):
-                check_length(len(row.ids), self.longest, f"context = {context}, row {row.line}")
-            return task.evaluate(self.network, rows)
+            return self.task.rows(records, min(self.longest or ROW, ROW))
         items = [self.task.encode(record) for record in records]
         for item in items:
             check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
-        return self.task.evaluate(self.network, items)
+        return items
 
     @property
     def longest(self) -> int | None:
