@@ -133,7 +133,7 @@ def saliency_map(
     if method == "integrated":
         rises = np.array([value - (nothing or 0.0) for value, nothing in ends])
         missing = np.abs(rises - np.nansum(values, axis=1))
-        worst = int((missing / np.abs(rises)).argmax())
+        worst = int((missing - 0.01 * np.abs(rises)).argmax())
         note = (
             f"each row adds up to its answer's rise from {asked.start}, "
             f"but for {missing.max():.1g} at most{_advice(missing[worst], rises[worst])}"
