@@ -1,0 +1,367 @@
+"""Which way a model would learn from one text: the gradient of its loss, at every weight and point.
+
+A point's gradient says what happens to the loss if that point alone is changed, as an edit of a
+trace changes it, and all that follows is computed anew.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.models.base import Network
+from translucid.parts.activations import as_log_probs
+from translucid.parts.recurrent import Recurrent
+from translucid.see.examples import Example
+from translucid.see.of_points import numbers
+from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.words import ALONG_TEXT, Words
+from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.classify import Classify
+from translucid.tasks.regress import Regress
+from translucid.tasks.tag import Tag
+from translucid.trace import DEFAULT_BUDGET, Trace
+
+STATES = ("rnn.hidden", "lstm.hidden", "lstm.cell", "gru.hidden")
+STREAM = ("embedding.scaled", "feedforward_residual.sum")  # what runs through a Transformer
+PARTS = ("embedding", "letters", "positions", "bridge", "self attention", "cross attention",
+         "feedforward", "norms")  # fmt: skip
+FUSED = re.compile(r"(weight|bias)_(ih|hh)_l(\d+)(_reverse)?")  # torch's names
+SAID = {("weight", "ih"): "input weights", ("weight", "hh"): "state weights",
+        ("bias", "ih"): "biases", ("bias", "hh"): "biases"}  # fmt: skip
+
+
+class Gradients(Trace):
+    """The gradient of a loss, by the names of the weights in `parameters` and by the names of the
+    trace, `gradients["encoder.layers.0.self_attention.pattern"]`, with `@3` for position 3."""
+
+    loss: float
+    parameters: Mapping[str, Tensor]
+
+    def __init__(
+        self,
+        network: Network,
+        example: Example,
+        at: str,
+        keep: str | Sequence[str],
+        budget: int | None,
+    ) -> None:
+        super().__init__(keep, budget_bytes=budget)
+        self._network, self._words, self._at = network, example.words, at
+
+    def _pass(self, name: str, position: int | None, value: Tensor) -> Tensor:
+        # A node of its own: what goes past a sub-layer and what goes into it are one tensor, but
+        # two points.
+        if value.is_floating_point():
+            value = value.view_as(value) if value.requires_grad else value.detach()
+            value.requires_grad_()
+        return super()._pass(name, position, value)
+
+    def differentiate(self, loss: Tensor) -> None:
+        """Put the gradients where the values are; what is yes or no has none."""
+        weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
+        nodes = [
+            (name, position, value)
+            for name, kept in self._values.items()
+            for position, value in ({None: kept} if isinstance(kept, Tensor) else kept).items()
+            if value.requires_grad
+        ]
+        sought = [*weights.values(), *(value for _, _, value in nodes)]
+        found = [
+            torch.zeros_like(value) if gradient is None else gradient
+            for value, gradient in zip(
+                sought, torch.autograd.grad(loss, sought, allow_unused=True), strict=True
+            )
+        ]
+        self.loss = loss.item()
+        self.parameters = dict(zip(weights, found, strict=False))
+        self._values, self.bytes = {}, 0
+        for (name, position, _), gradient in zip(nodes, found[len(weights) :], strict=True):
+            self._store(name, position, gradient)
+
+    def by_layer(self) -> Bars:
+        """The norm of the gradient of each layer's weights, in the order they are used."""
+        places = self._places()
+        rows = _in_order([layer for layer, _ in places.values()])
+        sizes = self._sizes([[name for name in places if places[name][0] == row] for row in rows])
+        return Bars(
+            f"How strongly each layer would change{self._at}",
+            "norm of the gradient of its weights", tuple(rows), sizes, self._tied(),
+        )  # fmt: skip
+
+    def by_part(self) -> Heat:
+        """The same, with the parts of each layer side by side."""
+        places = self._places()
+        rows = _in_order([layer for layer, _ in places.values()])
+        parts = list(dict.fromkeys(part for _, part in places.values()))
+        parts.sort(key=lambda part: PARTS.index(part) if part in PARTS else len(PARTS))
+        cells = [[name for name in places if places[name] == (row, part)]
+                 for row in rows for part in parts]  # fmt: skip
+        sizes = self._sizes(cells)
+        sizes[[not names for names in cells]] = np.nan
+        return Heat(
+            f"Norm of the gradient of the weights{self._at}", sizes.reshape(len(rows), -1),
+            Axis("layer", tuple(rows)), Axis("part", tuple(parts)), "positive", note=self._tied(),
+        )  # fmt: skip
+
+    def by_time(self, pattern: str | None = None) -> Lines:
+        """The norm of the gradient at each word: by default of the states of a recurrent network,
+        or of what leaves each layer of a Transformer. pattern: other points, of which those are
+        shown that have a vector for each word."""
+        names = self._over_words(pattern)
+        sides = [side for side in (self._words.source, self._words.target) if side]
+        along = {name: self._side(name) for name in names}
+        sides = [side for side in sides if side in along.values()]
+        series: dict[str, Numbers] = {}
+        for name in names:
+            sizes = numbers(self[name][0].flatten(1).norm(dim=1))
+            before = sides.index(along[name])
+            series[_line(name)] = np.concatenate(
+                [sizes if place == before else np.full(len(side), np.nan)
+                 for place, side in enumerate(sides)]
+            )  # fmt: skip
+        none = any((values == 0).any() for values in series.values())
+        return Lines(
+            f"How much of the gradient reaches each word{self._at}",
+            Axis("word", tuple(word for side in sides for word in side)),
+            "norm of the gradient",
+            {name: np.where(values == 0, np.nan, values) for name, values in series.items()},
+            logarithmic=True,
+            note="where a line has no dot, the gradient is 0" if none else "",
+        )
+
+    # ---- which weights belong together ----
+
+    def _places(self) -> dict[str, tuple[str, str]]:
+        return {name: _place(name, self._network) for name in self.parameters}
+
+    def _sizes(self, groups: Sequence[Sequence[str]]) -> Numbers:
+        """The norm of the gradient of all weights of each group."""
+        squares = [
+            sum((self.parameters[name].double().square().sum() for name in names), _ZERO)
+            for names in groups
+        ]
+        return numbers(torch.stack([square.cpu() for square in squares]).sqrt())
+
+    def _tied(self) -> str:
+        """Which layers share their weights: their gradients are one sum."""
+        users: dict[int, list[str]] = {}
+        for name, weight in self._network.named_parameters(remove_duplicate=False):
+            users.setdefault(id(weight), []).append(_place(name, self._network)[0])
+        shared = [list(dict.fromkeys(layers)) for layers in users.values() if len(layers) > 1]
+        return "; ".join(f"{one} is also {' and '.join(more)}" for one, *more in shared if more)
+
+    # ---- which points stand over words ----
+
+    def _over_words(self, pattern: str | None) -> list[str]:
+        if pattern is None:
+            names = [name for name in self if name.endswith(STATES)] or [
+                name for name in self if name.endswith(STREAM)
+            ]
+            if not names:
+                raise InputError(
+                    "no state of a recurrent network and no residual stream was kept; "
+                    'keep more, or give the points, such as pattern="*.output"'
+                )
+            return names
+        names = self.names(pattern)
+        if not names:
+            self[pattern]  # says what is wrong
+            raise InputError(f"no point with a gradient matches {pattern!r}")
+        over = [name for name in names if _stands_over_words(name)]
+        if not over:
+            raise InputError(
+                f"{names[0]} has no vector for each word "
+                f"(its axes are {', '.join(describe(names[0]).axes)}); give another pattern"
+            )
+        return over
+
+    def _side(self, name: str) -> tuple[str, ...]:
+        words: Words = self._words
+        along = words.along(name, describe(name).axes[1])
+        return along if along in (words.source, words.target) else words.last
+
+    def _unknown(self, name: str) -> str:
+        if name in self._met and any(pattern.covers(name) for pattern in self._keep):
+            return f"{name} is yes or no at each place: it has no gradient"
+        return super()._unknown(name)
+
+
+_ZERO = torch.zeros((), dtype=torch.float64)
+
+
+def gradients(
+    network: Network,
+    task: Task[Any, Any],
+    example: Example,
+    *,
+    of: int | None = None,
+    keep: str | Sequence[str] = "*",
+    budget_bytes: int | None = DEFAULT_BUDGET,
+) -> Gradients:
+    """The gradient of the loss of one example: -log p(target), or half the squared error, as in
+    training but without smoothing and dropout. It is the mean over the targets, so that texts of
+    different lengths compare.
+
+    of: the place of one target, such as 3 or -1; by default all. keep: the points to keep; all
+    weights are there in any case.
+    """
+    targets = _targets(task, example)
+    place = None if of is None else _place_of(of, task, targets)
+    found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
+    with still(network, learning=True):
+        outputs = network(**inputs_for(network, example), trace=found)
+        _check_count(task, outputs, targets)
+        losses = loss_of_each(task, outputs, targets.to(outputs.device))
+        counted = losses.sum() / _counted(task, targets).sum() if place is None else losses[place]
+        found.differentiate(counted)
+    found.check()
+    return found
+
+
+def loss_of_each(task: Task[Any, Any], outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of every target by itself, 0 where there is none. (targets,)"""
+    if isinstance(task, Regress):
+        return 0.5 * (outputs - targets).square().flatten()
+    said = as_log_probs(outputs.flatten(0, -2))  # (targets, classes)
+    return F.nll_loss(said, targets.flatten(), ignore_index=IGNORE, reduction="none")
+
+
+@contextmanager
+def still(network: Network, *, learning: bool = False) -> Iterator[None]:
+    """A network as it answers, with gradients and without dropout; it is left as it was found.
+    learning: its weights get gradients too, frozen or not."""
+    modes = {module: module.training for module in network.modules()}
+    open_before = {p: p.requires_grad for p in network.parameters() if p.is_floating_point()}
+    network.eval()
+    try:
+        for weight in open_before:
+            weight.requires_grad_(learning)
+        # cuDNN's recurrent kernels have no way back outside of training.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            yield
+    finally:
+        for weight, was_open in open_before.items():
+            weight.requires_grad_(was_open)
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def inputs_for(network: Network, example: Example) -> dict[str, Tensor]:
+    """What a network is called with, where it is and in its precision."""
+    like = next(network.parameters())
+    return {
+        name: value.to(like) if value.is_floating_point() else value.to(like.device)
+        for name, value in example.batch.inputs.items()
+    }
+
+
+def _targets(task: Task[Any, Any], example: Example) -> Tensor:
+    """What the model should have said; refused if that is nothing."""
+    targets = example.batch.targets
+    if bool(_counted(task, targets).any()):
+        return targets
+    match task:
+        case Classify():
+            how = f"give its label as target: {', '.join(task.labels)}"
+        case Tag():
+            how = f"give the tag of each word as target, such as {task.tags[0]!r} for one word"
+        case Regress():
+            how = "give the numbers that should come out as target"
+        case _:
+            how = "give a text of one word at least"
+    raise InputError(f"there is nothing to compare the model's answer with; {how}")
+
+
+def _check_count(task: Task[Any, Any], outputs: Tensor, targets: Tensor) -> None:
+    given, made = targets.shape[-1], outputs.shape[-1]
+    if isinstance(task, Regress) and given != made:
+        raise InputError(
+            f"the model gives {made} number{'s' * (made > 1)}, but the target has {given}; "
+            "give as many"
+        )
+
+
+def _counted(task: Task[Any, Any], targets: Tensor) -> Tensor:
+    return torch.ones_like(targets) if isinstance(task, Regress) else targets != IGNORE
+
+
+def _place_of(of: int, task: Task[Any, Any], targets: Tensor) -> int:
+    counted = _counted(task, targets).flatten().nonzero()[:, 0].tolist()
+    if of < 0 and -of <= len(counted):
+        return int(counted[of])
+    if of not in counted:
+        raise InputError(f"of = {of}: there are targets at {', '.join(map(str, counted))}")
+    return of
+
+
+def _at(words: Words, place: int | None) -> str:
+    """As titles end."""
+    if place is None:
+        return ""
+    said = words.follows or words.source
+    return f", from the loss at {said[place]}" if place < len(said) and len(said) > 1 else ""
+
+
+def _place(name: str, network: Network) -> tuple[str, str]:
+    """The layer and the part that a weight belongs to, in words."""
+    scopes = name.split(".")
+    fused = FUSED.fullmatch(scopes[-1])
+    if fused:
+        kind, source, layer, backward = fused.groups()
+        stack = network.get_submodule(name.rpartition(".fused.")[0])
+        assert isinstance(stack, Recurrent)
+        part = f"{stack.cell.partition('_')[0]} {SAID[kind, source]}"
+        return _layer([*scopes[:-3], "layers", layer]), f"{part}, backward" if backward else part
+    if "layers" in scopes:
+        behind = scopes.index("layers") + 2
+        return _layer(scopes[:behind]), _part(scopes[behind])
+    depth = next((at for at, scope in enumerate(scopes) if scope in ("encoder", "decoder")), None)
+    if depth is None:
+        depth = 1 if scopes[0] == "members" else -1  # members.0.head
+    return _layer(scopes[: depth + 2]), _part(scopes[depth + 1])
+
+
+def _layer(scopes: Sequence[str]) -> str:
+    """encoder.layers.0 -> encoder layer 0"""
+    return (
+        " ".join(scopes).replace("layers", "layer").replace("members", "member").replace("_", " ")
+    )
+
+
+def _part(scope: str) -> str:
+    return "norms" if scope.endswith(("_residual", "_norm")) else scope.replace("_", " ")
+
+
+def _stands_over_words(name: str) -> bool:
+    axes = describe(name).axes
+    return len(axes) > 2 and axes[1] in ALONG_TEXT
+
+
+def _line(name: str) -> str:
+    """decoder.recurrent.layers.0.lstm.hidden -> decoder layer 0 hidden"""
+    *scopes, point = name.split(".")
+    shown = [scope for scope in scopes if scope != "recurrent"]
+    if "layers" in shown and shown[-1] in ("rnn", "lstm", "gru", "feedforward_residual"):
+        shown = shown[:-1]
+    return _layer(shown) + ("" if name.endswith(STREAM) else f" {point}")
+
+
+def _in_order(layers: Sequence[str]) -> list[str]:
+    """As they are used: the bridge, which stands after the decoder in the list of weights, before
+    it."""
+    rows = list(dict.fromkeys(layers))
+    sides = [row.rpartition("decoder ")[:2] if "decoder " in row else row for row in rows]
+
+    def place(row: str) -> tuple[int, bool, int]:
+        number = rows.index(row)
+        return sides.index(sides[number]), not row.endswith("bridge"), number
+
+    return sorted(rows, key=place)

@@ -1,0 +1,362 @@
+"""How much each word that was read counted for one answer.
+
+"gradient" is gradient × input (Shrikumar et al. 2016, https://arxiv.org/abs/1605.01713): exact
+where the model is a straight line. "integrated" goes straight from embeddings of 0 to those of the
+words and sums up the gradients on the way (Sundararajan et al. 2017,
+https://arxiv.org/abs/1703.01365): what the words are given adds up to what they changed.
+
+A word enters a model at its embedding; beside it, where a classifier takes votes, at its votes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.base import Network
+from translucid.parts.activations import as_log_probs
+from translucid.see.examples import Example
+from translucid.see.gradients import inputs_for, still
+from translucid.see.of_points import numbers
+from translucid.see.pictures import Axis, Bars, Heat, Numbers
+from translucid.see.words import INNER, readable
+from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+from translucid.tasks.written import END
+from translucid.trace import Trace
+
+Method = Literal["gradient", "integrated"]
+Unit = Literal["logit", "log_probability"]
+
+# Where what is read enters, the first of each line that a model has: as it goes on into the model.
+ENTRANCES = (("letters.sum", "embedding.scaled", "embedding.lookup"), ("votes.words",),
+             ("votes.pairs",), ("standardise.output",))  # fmt: skip
+STEPS = 256  # a trained Transformer changes its mind at once on the way; 64 may miss a third of it
+AT_ONCE = 2048  # tokens that are computed together
+SAID = {"gradient": "gradient × input", "integrated": "integrated gradient"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number that a model gives: where, which, and what people call it."""
+
+    place: int | None  # None where there is one answer for the whole text
+    choice: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Saliency:
+    """What each token (or feature) did for an answer; below 0 it spoke against it."""
+
+    answer: Answer
+    tokens: tuple[str, ...]
+    values: Numbers  # (tokens,)
+    value: float  # the answer
+    method: Method
+    unit: str
+    nothing: float | None = None  # integrated: the answer where the way begins
+    start: str = ""  # what that is
+
+    @property
+    def missing(self) -> float:
+        """What the values fall short of the answer's rise from nothing; 0 with enough steps."""
+        return 0.0 if self.nothing is None else self.value - self.nothing - float(self.values.sum())
+
+    def bars(self) -> Bars:
+        note = f"{self.unit} {self.value:.4g}"
+        if self.nothing is not None:
+            note += (
+                f"; {self.nothing:.4g} for {self.start}; the bars add up to the difference, "
+                f"but for {self.missing:.1g}{_advice(self.missing, self.value - self.nothing)}"
+            )
+        strongest = int(np.abs(self.values).argmax())
+        return Bars(
+            f"What spoke for {self.answer.name}", f"{SAID[self.method]}, of the {self.unit}",
+            self.tokens, self.values, note, (strongest,),
+        )  # fmt: skip
+
+
+def saliency(
+    network: Network,
+    task: Task[Any, Any],
+    example: Example,
+    *,
+    of: int | str | None = None,
+    method: Method = "gradient",
+    steps: int = STEPS,
+    unit: Unit = "logit",
+) -> Saliency:
+    """How much each token read counted for one answer.
+
+    of: a class by name or number, by default the likeliest; for a tagger, a translator or a
+    language model a word by name or place, by default the last: explained is its likeliest tag, or
+    the word that stands there in the text. unit: the logit by default, since the probability of
+    what is certain hardly changes, whatever is read.
+    """
+    with still(network):
+        asked = _Asked(network, task, example, method, steps, unit)
+        answer = asked.answer(of)
+        values, ends = asked.attribute([answer])
+    kept = [not asked.unread(column, answer) for column in range(len(asked.tokens))]
+    return Saliency(
+        answer, tuple(np.array(asked.tokens, dtype=object)[kept]), values[0][kept], ends[0][0],
+        method, asked.unit, ends[0][1], asked.start,
+    )  # fmt: skip
+
+
+def saliency_map(
+    network: Network,
+    task: Task[Any, Any],
+    example: Example,
+    *,
+    method: Method = "gradient",
+    steps: int = STEPS,
+    unit: Unit = "logit",
+) -> Heat:
+    """The same for every answer: words to be written, tags, or classes, over all tokens read."""
+    with still(network):
+        asked = _Asked(network, task, example, method, steps, unit)
+        answers = asked.answers()
+        values, ends = asked.attribute(answers)
+    for row, answer in enumerate(answers):
+        values[row, [asked.unread(column, answer) for column in range(len(asked.tokens))]] = np.nan
+    note = ""
+    if method == "integrated":
+        rises = np.array([value - (nothing or 0.0) for value, nothing in ends])
+        missing = np.abs(rises - np.nansum(values, axis=1))
+        worst = int((missing - 0.01 * np.abs(rises)).argmax())
+        note = (
+            f"each row adds up to its answer's rise from {asked.start}, "
+            f"but for {missing.max():.1g} at most{_advice(missing[worst], rises[worst])}"
+        )
+    return Heat(
+        f"What counted for each answer ({SAID[method]}, of the {asked.unit})", values,
+        Axis("answer", tuple(answer.name for answer in answers)), Axis("read", asked.tokens),
+        note=note,
+    )  # fmt: skip
+
+
+class _Asked:
+    """A network, a text, and where its words enter."""
+
+    def __init__(
+        self,
+        network: Network,
+        task: Task[Any, Any],
+        example: Example,
+        method: Method,
+        steps: int,
+        unit: Unit,
+    ) -> None:
+        if method not in get_args(Method):
+            raise InputError(f"method = {method!r}: give gradient or integrated")
+        if steps < 2:
+            raise InputError(f"steps = {steps}: give 2 or more")
+        if unit not in get_args(Unit):
+            raise InputError(f"unit = {unit!r}: give logit or log_probability")
+        if isinstance(task, Regress) and unit != "logit":
+            raise InputError(f"unit = {unit!r}: numbers have no probability; leave it out")
+        self.network, self.task, self.words = network, task, example.words
+        self.method, self.steps, self.log = method, steps, unit == "log_probability"
+        self.unit = "output" if isinstance(task, Regress) else unit.replace("_", " ")
+        self.inputs = inputs_for(network, example)
+        self.targets = example.batch.targets[0]
+        first = Trace([f"*{name}" for names in ENTRANCES for name in names])
+        with torch.no_grad():
+            self.outputs = network(**self.inputs, trace=first)[0]  # (classes,) or (length, classes)
+        self.entrances = {name: first[name] for name in _entrances(first.names())}
+        if not self.entrances:  # numbers that nothing has changed yet
+            self.entrances = {"x": self.inputs["x"]}
+        self.start = {"x": "features of 0", "standardise.output": "features at their means"}.get(
+            next(iter(self.entrances)), "embeddings of 0"
+        )
+        source, target = self.words.source, self.words.target
+        written = tuple(f"{word} (written)" for word in target) if source else target
+        self.tokens = self.words.features or (*source, *written)
+
+    # ---- what can be asked ----
+
+    def answer(self, of: int | str | None) -> Answer:
+        match self.task:
+            case Classify() | Regress():
+                names = self.words.outputs or tuple(
+                    f"output {number}" for number in range(1, len(self.outputs) + 1)
+                )
+                likeliest = 0 if isinstance(self.task, Regress) else int(self.outputs.argmax())
+                choice = likeliest if of is None else _found(of, names, "the answers are")
+                return Answer(None, choice, names[choice])
+            case Tag():
+                words = self.words.source
+                return self.at(self.tagged()[-1] if of is None else _found(of, words, "there are"))
+            case _:
+                words = self.words.follows
+                before_end = max(len(words) - 1 - (words[-1] == END), 0)
+                return self.at(before_end if of is None else _found(of, words, "to write are"))
+
+    def answers(self) -> list[Answer]:
+        """All, in the order of the text."""
+        if self.outputs.dim() == 1:
+            return [self.answer(choice) for choice in range(len(self.outputs))]
+        tags = isinstance(self.task, Tag)
+        return [self.at(place) for place in (self.tagged() if tags else range(len(self.outputs)))]
+
+    def tagged(self) -> list[int]:
+        """Where words begin."""
+        told = (self.targets != IGNORE).nonzero()[:, 0].tolist()
+        words = self.words.source
+        return told or [place for place, word in enumerate(words) if not word.startswith(INNER)]
+
+    def at(self, place: int) -> Answer:
+        """What stands at a place of the text, or is likeliest to."""
+        choice, word = int(self.targets[place]), ""
+        if isinstance(self.task, Tag) or choice == IGNORE:
+            choice = int(self.outputs[place].argmax())
+        match self.task:
+            case Tag():
+                word = f"{self.words.outputs[choice]} at {self.words.source[place]}"
+            case Language() | Translate():
+                word = self.words.follows[place]
+                if int(self.targets[place]) == IGNORE:
+                    assert isinstance(self.task, Language)
+                    word = readable(self.task.tokenizer, [choice])[0]
+        return Answer(place, choice, word)
+
+    def unread(self, column: int, answer: Answer) -> bool:
+        """Does this token come only after the answer?"""
+        if answer.place is None or not any("decoder" in name for name in self.entrances):
+            return False
+        before = len(self.words.source) if self.words.target else 0
+        return column - before > answer.place
+
+    # ---- how it is answered ----
+
+    def attribute(
+        self, answers: Sequence[Answer]
+    ) -> tuple[Numbers, list[tuple[float, float | None]]]:
+        """What each token did for each answer, (answers, tokens); and the answers themselves."""
+        nodes, weights = (
+            _way(self.steps) if self.method == "integrated" else (np.ones(1), np.ones(1))
+        )
+        rows = [(row, at) for row in range(len(answers)) for at in range(len(nodes))]
+        slopes = {name: value.new_zeros(len(answers), *value.shape[1:])
+                  for name, value in self.entrances.items()}  # fmt: skip
+        several = max(1, AT_ONCE // sum(value.shape[1] for value in self.entrances.values()))
+        for start in range(0, len(rows), several):
+            chunk = rows[start : start + several]
+            found = self.slopes([answers[row] for row, _ in chunk], nodes[[at for _, at in chunk]])
+            for name, slope in found.items():
+                share = slope.new_tensor(weights[[at for _, at in chunk]])
+                where = torch.tensor([row for row, _ in chunk], device=slope.device)
+                slopes[name].index_add_(0, where, slope * share.view(-1, *[1] * (slope.dim() - 1)))
+        return self.per_token(slopes), self.ends(answers)
+
+    def slopes(self, answers: Sequence[Answer], part: Numbers) -> dict[str, Tensor]:
+        """The gradient of each answer where the words enter, with this part of them."""
+        entered = {
+            name: (value * _column(part, value)).requires_grad_()
+            for name, value in self.entrances.items()
+        }
+        said = self.said(entered, answers).sum()
+        return dict(zip(entered, torch.autograd.grad(said, list(entered.values())), strict=True))
+
+    def said(self, entered: Mapping[str, Tensor], answers: Sequence[Answer]) -> Tensor:
+        """Each answer, in a row of its own. (rows,)"""
+        rows = len(answers)
+        inputs = {name: value.expand(rows, *value.shape[1:]) for name, value in self.inputs.items()}
+        return self.picked(self.outputs_of(inputs, entered), answers, range(rows))
+
+    def outputs_of(self, inputs: Mapping[str, Tensor], entered: Mapping[str, Tensor]) -> Tensor:
+        edits = {name: value for name, value in entered.items() if name not in inputs}
+        given = {name: entered.get(name, value) for name, value in inputs.items()}
+        return self.network(**given, trace=Trace([], edit=edits))
+
+    def picked(self, outputs: Tensor, answers: Sequence[Answer], rows: Sequence[int]) -> Tensor:
+        outputs = as_log_probs(outputs) if self.log else outputs
+        choices = [answer.choice for answer in answers]
+        if outputs.dim() == 2:
+            return outputs[rows, choices]
+        return outputs[rows, [answer.place for answer in answers], choices]
+
+    def per_token(self, slopes: Mapping[str, Tensor]) -> Numbers:
+        """Gradient × input, summed over the features of a token and all ways it enters by."""
+        values = np.zeros((len(next(iter(slopes.values()))), len(self.tokens)))
+        for name, slope in slopes.items():
+            given = slope * self.entrances[name]
+            given = given.flatten(2).sum(dim=2) if given.dim() > 2 else given  # (answers, tokens)
+            first = len(self.words.source) if "decoder" in name and self.words.target else 0
+            values[:, first : first + given.shape[1]] += numbers(given)
+        return values
+
+    def ends(self, answers: Sequence[Answer]) -> list[tuple[float, float | None]]:
+        """Each answer with all read and, for integrated gradients, where the way begins."""
+
+        def answered(part: float) -> list[float]:
+            entered = {name: value * part for name, value in self.entrances.items()}
+            outputs = self.outputs_of(self.inputs, entered)
+            return numbers(self.picked(outputs, answers, [0] * len(answers))).tolist()
+
+        with torch.no_grad():
+            whole = answered(1.0)
+            if self.method == "gradient":
+                return [(value, None) for value in whole]
+            return list(zip(whole, answered(0.0), strict=True))
+
+
+def _advice(missing: float, rise: float) -> str:
+    return "; more steps bring it nearer to 0" if abs(missing) > 0.01 * abs(rise) else ""
+
+
+def _way(steps: int) -> tuple[Numbers, Numbers]:
+    """Parts of the way from 0 to 1, and what each counts.
+
+    Gauss and Legendre's rule over the cube root of the way. The cube puts more steps near 0, where
+    a norm makes large vectors of small embeddings: even steps miss most of what happens there, if
+    no positions are added to the embeddings (rotary, alibi).
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    root = (nodes + 1) / 2
+    return root**3, 3 * root**2 * weights / 2
+
+
+def _entrances(names: Sequence[str]) -> list[str]:
+    """The last point of each way in: an embedding that is scaled, or joined by letters, is taken
+    after that."""
+    found: dict[str, str] = {}
+    for way in ENTRANCES:
+        for point in way:
+            for name in names:
+                if name.endswith(point):
+                    scope = name.rpartition(f".{point}")[0] if name != point else ""
+                    found.setdefault(f"{scope} {way[0]}", name)
+    return list(found.values())
+
+
+def _column(part: Numbers, value: Tensor) -> Tensor:
+    return value.new_tensor(part).view(-1, *[1] * (value.dim() - 1))
+
+
+def _found(of: int | str, names: Sequence[str], said: str) -> int:
+    """The place of what was asked for, by name or number."""
+    listed = f"{said} {', '.join(names)}"
+    if isinstance(of, str):
+        places = [place for place, name in enumerate(names) if name == of]
+        if len(places) == 1:
+            return places[0]
+        if places:
+            raise InputError(
+                f"of = {of!r}: it is there {len(places)} times; give its place: "
+                f"{', '.join(map(str, places))}"
+            )
+        raise InputError(f"of = {of!r}: {listed}")
+    if not -len(names) <= of < len(names):
+        raise InputError(f"of = {of}: {listed}; give 0 to {len(names) - 1}")
+    return of % len(names)

@@ -1,0 +1,97 @@
+"""Tiny models of every kind with a text each, in double precision, for what differentiates them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+import translucid as tl
+from translucid.data.tokenizers import Tokenizer
+from translucid.models import MLPConfig, Network, RecurrentConfig, TransformerConfig
+from translucid.see.examples import Example, make_example
+from translucid.tasks.base import Task
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+
+ENGLISH = ["the cat sees a dog", "a dog sleeps"]
+GERMAN = ["die Katze sieht einen Hund", "ein Hund schläft"]
+LABELS, TAGS = ["bad", "good", "so so"], ["O", "B-A", "I-A"]
+SIZES: dict[str, Any] = {"d_model": 8, "layers": 2}
+
+Explained = tuple[Network, Task[Any, Any], Example]
+
+
+def _config(family: str, words: int, **options: Any) -> Any:
+    options = {"vocab": words, "dropout": 0.3} | SIZES | options
+    if family == "transformer":
+        return TransformerConfig(**({"heads": 2, "activation": "gelu"} | options))
+    return RecurrentConfig(cell=family, hidden=8, **options)
+
+
+def translator(family: str = "transformer", **options: Any) -> Explained:
+    source, target = Tokenizer.train("space", ENGLISH), Tokenizer.train("space", GERMAN)
+    task = Translate(source, target, smoothing=0.0)
+    options = {
+        "shape": "encoder-decoder",
+        "head": "language",
+        "target_vocab": len(target),
+    } | options
+    return _made(_config(family, len(source), **options), task, "the cat sleeps", "ein Hund sieht")
+
+
+def writer(family: str = "transformer", **options: Any) -> Explained:
+    task = Language(Tokenizer.train("space", ENGLISH))
+    options = {"shape": "decoder", "head": "language"} | options
+    return _made(_config(family, len(task.tokenizer), **options), task, "the dog sees a cat")
+
+
+def classifier(
+    family: str = "transformer", target: str | None = "good", **options: Any
+) -> Explained:
+    task = Classify(Tokenizer.train("space", ENGLISH), LABELS)
+    options = {"shape": "encoder", "head": "classify", "outputs": 3} | options
+    config = _config(family, len(task.tokenizer), **options)
+    return _made(config, task, "the dog sees a cat", target)
+
+
+def tagger(
+    family: str = "transformer", target: str | None = "O B-A O", **options: Any
+) -> Explained:
+    task = Tag(Tokenizer.train("space", ENGLISH), TAGS, letters=bool(options.get("letters")))
+    options = {"shape": "encoder", "head": "tag", "outputs": 3} | options
+    return _made(_config(family, len(task.tokenizer), **options), task, "the cat sleeps", target)
+
+
+def regressor(target: str | None = "1 -1", **options: Any) -> Explained:
+    config = MLPConfig(
+        **({"inputs": 3, "outputs": 2, "hidden": (5,), "activation": "tanh"} | options)
+    )
+    return _made(config, Regress(), "0.5 -2 1.5", target)
+
+
+def _made(config: Any, task: Task[Any, Any], text: str, target: str | None = None) -> Explained:
+    torch.manual_seed(1)
+    network = tl.build(config).double()
+    with torch.no_grad():  # at its start a network is too even to tell much
+        for weight in network.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    return network, task, make_example(task, text, target)
+
+
+ALL: Mapping[str, Explained] = {
+    "translator": translator(),
+    "translator, lstm": translator("lstm", bidirectional=True),
+    "writer": writer(),
+    "writer, gru": writer("gru"),
+    "classifier": classifier(),
+    "classifier, lstm": classifier("lstm", pooling="last"),
+    "classifier with votes": classifier(votes=7),
+    "committee": classifier(members=2),
+    "tagger": tagger(positions="rotary"),
+    "tagger with letters": tagger("lstm", letters=4),
+    "causal tagger, rnn": tagger("rnn", shape="decoder"),
+    "regressor": regressor(),
+}
