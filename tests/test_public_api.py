@@ -15,6 +15,7 @@ PUBLIC = [
     "__version__",
     "build",
     "catalogue",
+    "from_trace",
     "load",
     "models",
     "train",

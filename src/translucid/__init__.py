@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.errors import TranslucidError
     from translucid.glass import worked
     from translucid.models import build
+    from translucid.see.edits import from_trace
     from translucid.trace import NO_TRACE, Trace
     from translucid.training.model import Model, load, train
 
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "build",
     "catalogue",
+    "from_trace",
     "load",
     "models",
     "train",
@@ -39,6 +41,7 @@ _HOMES = {
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.catalogue", None),
+    "from_trace": ("translucid.see.edits", "from_trace"),
     "load": ("translucid.training.model", "load"),
     "models": ("translucid.models", None),
     "train": ("translucid.training.model", "train"),

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.see.examples import make_example
-from translucid.see.gradients import inputs_for, still
+from translucid.see.gradients import still
 from translucid.see.pictures import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
 from translucid.trace import Trace
@@ -44,7 +44,7 @@ ENTRANCES = {
 def answered(explained: Explained, found: Saliency, edit: dict[str, Tensor]) -> Tensor:
     """The logit that is explained, of the network with other embeddings."""
     network, _, example = explained
-    outputs = network(**inputs_for(network, example), trace=Trace([], edit=edit))
+    outputs = network(**example.inputs_for(network), trace=Trace([], edit=edit))
     place = () if found.answer.place is None else (found.answer.place,)
     return outputs[(0, *place, found.answer.choice)]
 
@@ -53,7 +53,7 @@ def embedded(explained: Explained, names: list[str]) -> dict[str, Tensor]:
     network, _, example = explained
     trace = Trace(names)
     with still(network), torch.no_grad():
-        network(**inputs_for(network, example), trace=trace)
+        network(**example.inputs_for(network), trace=trace)
     return {name: trace[name] for name in names}
 
 
@@ -124,8 +124,8 @@ def test_kinks_take_more_steps_and_the_note_says_what_is_missing() -> None:
     few, many = (saliency(*explained, method="integrated", steps=n) for n in (8, 512))
     assert many.nothing is not None
     assert abs(many.missing) < 5e-3 * abs(many.value - many.nothing) < abs(few.missing)
-    assert f"but for {few.missing:.1g}; more steps" in few.bars().note
-    assert "more steps" not in many.bars().note
+    assert f"but for {few.missing:.1g}; more steps" in few.picture().note
+    assert "more steps" not in many.picture().note
     assert "more steps" in saliency_map(*explained, method="integrated", steps=8).note
 
 
@@ -133,7 +133,7 @@ def test_kinks_take_more_steps_and_the_note_says_what_is_missing() -> None:
 def test_both_methods_agree_where_the_model_is_a_line(standardise: bool) -> None:
     explained = regressor(hidden=(), standardise=standardise)
     network, _, example = explained
-    x, weight = inputs_for(network, example)["x"], network.get_parameter("output.linear.weight")
+    x, weight = example.inputs_for(network)["x"], network.get_parameter("output.linear.weight")
     start = torch.zeros_like(x)
     if standardise:
         layer = network.get_submodule("standardise")
@@ -165,7 +165,7 @@ def test_votes_are_what_they_say() -> None:
 def test_what_is_explained_by_default_and_by_choice() -> None:
     network, _, example = explained = ALL["classifier"]
     with still(network), torch.no_grad():
-        logits = network(**inputs_for(network, example))[0]
+        logits = network(**example.inputs_for(network))[0]
     likeliest = ("bad", "good", "so so")[int(logits.argmax())]
     assert saliency(*explained).answer.name == likeliest
     assert saliency(*explained, of="so so").value == pytest.approx(logits[2].item())
@@ -209,12 +209,12 @@ def test_the_map_has_the_answers_one_by_one(
         assert found.tokens == tuple(np.array(heat.columns.labels)[kept])
         np.testing.assert_allclose(heat.values[row][kept], found.values, rtol=1e-9, atol=1e-12)
     assert as_json(heat)["kind"] == "heat"
-    assert as_json(found.bars())["kind"] == "bars"
+    assert as_json(found.picture())["kind"] == "bars"
 
 
 def test_bars_hold_the_numbers() -> None:
     found = saliency(*ALL["translator"], method="integrated")
-    bars = found.bars()
+    bars = found.picture()
     assert bars.labels == found.tokens
     assert bars.values is found.values
     assert bars.title == "What spoke for sieht"
@@ -281,7 +281,7 @@ def test_captum_agrees(kind: str) -> None:
     def forward(*entered: Tensor) -> Tensor:
         rows = entered[0].shape[0]
         inputs = {
-            name: value.expand(rows, -1) for name, value in inputs_for(network, example).items()
+            name: value.expand(rows, -1) for name, value in example.inputs_for(network).items()
         }
         edit = dict(zip(entrances, entered, strict=True))
         outputs = network(**inputs, trace=Trace([], edit=edit))

@@ -48,11 +48,13 @@ def draw(picture: Picture) -> Any:
             drawn, [[axes]] = _empty(_wide_enough(width, picture.title), height)
             _heat(axes, picture)
         case Lines():
-            drawn, [[axes]] = _empty(max(5.0, 1.5 + 0.3 * len(picture.x.labels)), 3.4)
+            width = min(1.5 + 0.3 * len(picture.x.labels), 18.0)
+            drawn, [[axes]] = _empty(_wide_enough(max(width, 5.0), picture.title), 3.4)
             _lines(axes, picture)
         case Bars():
             longest = max(map(len, picture.labels), default=0)
-            drawn, [[axes]] = _empty(4.2 + LETTER * longest, 1.0 + 0.27 * len(picture.labels))
+            width = _wide_enough(4.2 + LETTER * longest, picture.title)
+            drawn, [[axes]] = _empty(width, 1.0 + 0.27 * len(picture.labels))
             _bars(axes, picture)
         case _:
             raise TypeError(f"nobody knows how to draw a {type(picture).__name__}")
@@ -205,7 +207,11 @@ def _lines(axes: Any, lines: Lines) -> None:
         places[::every], lines.x.labels[::every], fontsize=9 if every == 1 else 7,
         **({} if flat else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}),
     )  # fmt: skip
-    axes.set(xlabel=lines.x.name, ylabel=lines.y, yscale="log" if lines.logarithmic else "linear")
+    axes.set(xlabel=lines.x.name, ylabel=lines.y)
+    if lines.logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines.series) > 1:
         axes.legend(frameon=False, fontsize=8)
@@ -219,6 +225,6 @@ def _bars(axes: Any, bars: Bars) -> None:
     axes.invert_yaxis()
     axes.set_xlabel(bars.x, fontsize=9)
     axes.bar_label(drawn, [f"{value:.3g}" for value in bars.values], padding=3, fontsize=8)
-    axes.margins(x=0.15)
+    axes.margins(x=0.15, y=0.3 / len(bars.labels))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

@@ -217,7 +217,7 @@ def gradients(
     place = None if of is None else _place_of(of, task, targets)
     found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
     with still(network, learning=True):
-        outputs = network(**inputs_for(network, example), trace=found)
+        outputs = network(**example.inputs_for(network), trace=found)
         _check_count(task, outputs, targets)
         losses = loss_of_each(task, outputs, targets.to(outputs.device))
         counted = losses.sum() / _counted(task, targets).sum() if place is None else losses[place]
@@ -252,15 +252,6 @@ def still(network: Network, *, learning: bool = False) -> Iterator[None]:
             weight.requires_grad_(was_open)
         for module, mode in modes.items():
             module.training = mode
-
-
-def inputs_for(network: Network, example: Example) -> dict[str, Tensor]:
-    """What a network is called with, where it is and in its precision."""
-    like = next(network.parameters())
-    return {
-        name: value.to(like) if value.is_floating_point() else value.to(like.device)
-        for name, value in example.batch.inputs.items()
-    }
 
 
 def _targets(task: Task[Any, Any], example: Example) -> Tensor:

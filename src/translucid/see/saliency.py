@@ -20,7 +20,7 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
 from translucid.see.examples import Example
-from translucid.see.gradients import inputs_for, still
+from translucid.see.gradients import still
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Numbers
 from translucid.see.words import INNER, readable
@@ -71,7 +71,7 @@ class Saliency:
         """What the values fall short of the answer's rise from nothing; 0 with enough steps."""
         return 0.0 if self.nothing is None else self.value - self.nothing - float(self.values.sum())
 
-    def bars(self) -> Bars:
+    def picture(self) -> Bars:
         note = f"{self.unit} {self.value:.4g}"
         if self.nothing is not None:
             note += (
@@ -83,6 +83,9 @@ class Saliency:
             f"What spoke for {self.answer.name}", f"{SAID[self.method]}, of the {self.unit}",
             self.tokens, self.values, note, (strongest,),
         )  # fmt: skip
+
+    def _repr_svg_(self) -> str:
+        return self.picture().svg()
 
 
 def saliency(
@@ -168,7 +171,7 @@ class _Asked:
         self.network, self.task, self.words = network, task, example.words
         self.method, self.steps, self.log = method, steps, unit == "log_probability"
         self.unit = "output" if isinstance(task, Regress) else unit.replace("_", " ")
-        self.inputs = inputs_for(network, example)
+        self.inputs = example.inputs_for(network)
         self.targets = example.batch.targets[0]
         first = Trace([f"*{name}" for names in ENTRANCES for name in names])
         with torch.no_grad():

@@ -1,6 +1,6 @@
 """The object people hold: a trained model that translates, labels, writes, and can be seen into."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,25 +9,20 @@ from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
-from translucid.see.reading import Reading, read
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.training import bundle, recipe, shelf
 from translucid.training.bundle import Bundle
-from translucid.training.examples import check_known_labels, make_task, read_records
-from translucid.training.recipe import DataConfig
+from translucid.training.examples import make_task
 from translucid.training.run import train_recipe
+from translucid.training.seeing_model import SeeingModel
 from translucid.training.setting import pick_device
-from translucid.training.writing_model import WritingModel, several
-
-ROW = 256  # tokens that a language model is scored on at once
+from translucid.training.writing_model import several
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Label:
     probability: float
 
 
-class Model(WritingModel):
+class Model(SeeingModel):
     """A bundle in use. Made by `tl.train` or `tl.load`."""
 
     def __init__(self, held: Bundle) -> None:
@@ -105,33 +100,6 @@ class Model(WritingModel):
             check_length(len(row.ids), self.longest, f"context = {context}, row {row.line}")
         return task.evaluate(self.network, items)
 
-    def items(
-        self,
-        *files: str,
-        limit: int | None = None,
-        say: Callable[[str], None] = lambda line: None,
-        **data: Any,
-    ) -> Sequence[Any]:
-        """The examples of files as the task wants them, or the first so many; read and refused as
-        `evaluate` does."""
-        records = read_records(self.task.name, files, DataConfig(**data), say)
-        if limit is not None and limit < len(records):
-            say(f"the first {limit:,} of {len(records):,} examples")
-            records = records[:limit]
-        check_known_labels(self.task.name, records, self._bundle.labels, files[0])
-        if isinstance(self.task, Language):
-            return self.task.rows(records, min(self.longest or ROW, ROW))
-        items = [self.task.encode(record) for record in records]
-        for item in items:
-            check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
-        return items
-
-    @property
-    def longest(self) -> int | None:
-        """How many tokens the model can read; None: as many as memory holds."""
-        config = self.network.config
-        return config.longest if isinstance(config, SequenceConfig) else None
-
     def check_text(self, text: str, where: str) -> None:
         """Refuse a text that is too long for the model; `where` begins the message."""
         if self.longest is None:
@@ -146,24 +114,6 @@ class Model(WritingModel):
             case _:
                 return
         check_length(tokens, self.longest, where)
-
-    def trace(
-        self,
-        text: str,
-        target: str | None = None,
-        *,
-        keep: str | Sequence[str] = "*",
-        edit: Mapping[str, Edit] | None = None,
-        budget_bytes: int | None = DEFAULT_BUDGET,
-    ) -> Reading:
-        """Every intermediate of reading `text`; a translator also reads `target`, by default its
-        own translation. For other tasks `target` is what the model should say: a label, a tag for
-        each word, numbers."""
-        if isinstance(self.task, Translate) and target is None:
-            target = self.translate([text])[0]
-        return read(
-            self.network, self.task, text, target, keep=keep, edit=edit, budget_bytes=budget_bytes
-        )
 
     def summary(self, length: int = 128) -> str:
         return self.network.summary(length)
