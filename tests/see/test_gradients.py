@@ -19,7 +19,7 @@ from torch import Tensor
 
 from translucid.errors import InputError, UnknownPointError
 from translucid.see.examples import make_example
-from translucid.see.gradients import gradients, inputs_for, loss_of_each, still
+from translucid.see.gradients import gradients, loss_of_each, still
 from translucid.see.pictures import as_json
 from translucid.tasks.base import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
@@ -30,7 +30,7 @@ EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
 def plain_loss(explained: Explained, trace: NoTrace = NO_TRACE, of: int | None = None) -> Tensor:
     """As torch's own functions have it."""
     network, task, example = explained
-    outputs, targets = network(**inputs_for(network, example), trace=trace), example.batch.targets
+    outputs, targets = network(**example.inputs_for(network), trace=trace), example.batch.targets
     if task.name == "regress":
         losses = 0.5 * (outputs - targets) ** 2
         return losses.mean() if of is None else losses[0, of]
@@ -65,7 +65,7 @@ def test_the_loss_is_that_of_training_for_each_target(explained: Explained) -> N
     network, task, example = explained
     batch = example.batch
     batch.inputs.update(
-        inputs_for(network, example)
+        example.inputs_for(network)
     )  # the numbers of a regressor, in its precision
     with still(network), torch.no_grad():
         summed = float(task.loss(network, batch))
@@ -135,7 +135,7 @@ def test_every_point_has_a_finite_gradient_of_its_shape() -> None:
         network, _, example = explained
         values, found = Trace(), gradients(*explained)
         with still(network), torch.no_grad():
-            network(**inputs_for(network, example), trace=values)
+            network(**example.inputs_for(network), trace=values)
         wanted = [name for name in values if values[name].is_floating_point()]
         assert found.names() == wanted
         for name in wanted:
@@ -357,7 +357,7 @@ def test_pictures_can_be_written_as_json(explained: Explained) -> None:
 def test_each_loss_stands_at_its_target() -> None:
     network, task, example = ALL["tagger"]
     with still(network), torch.no_grad():
-        outputs = network(**inputs_for(network, example))
+        outputs = network(**example.inputs_for(network))
     losses = loss_of_each(task, outputs, example.batch.targets)
     for place, tag in enumerate(example.batch.targets[0]):
         assert losses[place] == pytest.approx(-outputs[0, place].log_softmax(-1)[tag].item())
