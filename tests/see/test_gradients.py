@@ -64,9 +64,7 @@ def test_weights_have_the_gradients_of_the_plain_network(explained: Explained) -
 def test_the_loss_is_that_of_training_for_each_target(explained: Explained) -> None:
     network, task, example = explained
     batch = example.batch
-    batch.inputs.update(
-        example.inputs_for(network)
-    )  # the numbers of a regressor, in its precision
+    batch.inputs.update(example.inputs_for(network))  # the numbers of a regressor, in its precision
     with still(network), torch.no_grad():
         summed = float(task.loss(network, batch))
     assert gradients(*explained).loss == pytest.approx(summed / batch.count, rel=1e-6)
