@@ -1,0 +1,128 @@
+"""`translucid explain`: a walk through a model, from a text to its answer."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from translucid.cli.writing_options import Folder
+from translucid.errors import InputError, SaveError, TraceBudgetError
+
+if TYPE_CHECKING:
+    from translucid.see.reading import Reading
+    from translucid.see.walk_data import Walk
+    from translucid.training.model import Model
+
+NARROWEST, WIDEST = 60, 100  # columns
+
+
+def explain(
+    model: Folder,
+    text: Annotated[str, typer.Argument(help="What the model reads; in quotes.")],
+    target: Annotated[
+        str | None,
+        typer.Option(help="Read this translation, or compare with this label, tags or numbers."),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="Look closer at one layer; the first is 0.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="Show one attention head instead of their mean.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many likely answers to show.")] = 5,
+    width: Annotated[
+        int | None, typer.Option(min=NARROWEST, help="Columns; by default the terminal's.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with pictures here instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as one JSON object.")] = False,
+) -> None:
+    """Walk through a model: what happens between a text and the answer, part by part.
+
+    A text that begins with - comes last, after --.
+
+    Example: translucid explain runs/demo "The dog sees a cat."
+    """
+    from translucid.see.walk import walk
+    from translucid.see.walk_data import as_json as walk_as_json
+    from translucid.training.model import load
+
+    if not text.strip():
+        raise InputError("the text is empty; give a sentence in quotes")
+    if html is not None:
+        _check_page(html)
+    held = load(model)
+    reading = _read(held, text, target)
+    walked = walk(reading, text, layer=layer, head=head, top=top)
+    if html is not None:
+        _write_page(html, reading, walked)
+    if as_json:
+        typer.echo(json.dumps(walk_as_json(walked), ensure_ascii=False, allow_nan=False))
+        return
+    if html is None:
+        from translucid.see.walk_text import as_text
+
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
+    typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
+
+
+def _columns() -> int:
+    return max(NARROWEST, min(shutil.get_terminal_size((96, 24)).columns, WIDEST))
+
+
+def _read(held: "Model", text: str, target: str | None) -> "Reading":
+    if held.task.name == "regress":
+        held.read_row(text, "the text")
+    held.check_text(text, "the text")
+    try:
+        return held.trace(text, target)
+    except TraceBudgetError as error:
+        raise InputError(
+            f"the text is too long to keep all that the model computes ({error}); "
+            "explain a part of it"
+        ) from error
+
+
+def _check_page(path: Path) -> None:
+    """A mistake in the name shows before the model is asked."""
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--html {path}: the name of a page ends in .html")
+    if not path.parent.is_dir():
+        raise InputError(f"--html {path}: there is no folder {path.parent}; make it first")
+
+
+def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
+    from translucid.see.walk_figures import figures
+    from translucid.see.walk_page import as_page
+
+    drawn = figures(reading, walked)
+    page = as_page(walked, drawn)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(page, "utf-8", newline="\n")
+        os.replace(part, path)  # a reader finds the old page or the new one, never half of it
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SaveError(f"{path}: cannot be written ({error.strerror})") from error
+    pictures = sum(map(len, drawn.values()))
+    typer.echo(f"{path}: {len(walked.stages)} stages, {pictures} pictures", err=True)
+
+
+def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
+    """What to try after this."""
+    start = f"translucid explain {shlex.quote(str(folder))}"
+    said = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
+    said = f"-- {said}" if text.startswith("-") else said
+    if html is None and layer is None:
+        return f"{start} --html walk.html {said}"
+    closer = {stage.layer for stage in walked.stages} - {None}
+    if layer is None and closer:
+        return f"{start} --layer {min(n for n in closer if n is not None)} {said}"
+    return f"{start} {said}"
