@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from translucid.see.draw import Figure
-from translucid.see.of_points import MOST
+from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Picture
 from translucid.see.reading import Reading
 from translucid.see.walk_data import Stage, Walk
+
+FIRST = 32  # numbers of a vector
 
 
 def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Figure, ...]]:
@@ -44,14 +46,23 @@ def _of(reading: Reading, stage: Stage) -> list[Picture]:
         case "choices":
             return [_choices(stage)]
         case "vectors" if len(stage.rows) > 1:
-            picture = reading.figure(stage.address).picture
-            return [replace(picture, title="The numbers of each token")]
+            return [_vectors(reading, stage)]
         case _:
             return []
 
 
 def _cut(count: int) -> str:
-    return f"the first {MOST} of {count}" if count > MOST else ""
+    return f"the first {MOST} of {count} tokens" if count > MOST else ""
+
+
+def _vectors(reading: Reading, stage: Stage) -> Heat:
+    shown = reading[stage.address][0, :MOST, :FIRST]
+    count = stage.shape[-1]
+    notes = [_cut(len(stage.rows)), f"the first {FIRST} of {count} numbers" * (count > FIRST)]
+    return Heat("The numbers of each token", numbers(shown),
+                Axis("", tuple(row.label for row in stage.rows[:MOST])),
+                Axis("", tuple(map(str, range(shown.shape[-1])))),
+                note="; ".join(filter(None, notes)), address=stage.address)  # fmt: skip
 
 
 def _gates(stage: Stage) -> Lines:

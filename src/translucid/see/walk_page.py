@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from translucid.see.draw import Figure
-from translucid.see.walk_data import Row, Stage, Walk
+from translucid.see.walk_data import Cell, Row, Stage, Walk
 
 MOST = 64  # rows of a table
 
@@ -17,8 +17,10 @@ def as_page(walk: Walk, figures: Mapping[int, Sequence[Figure]]) -> str:
     numbered = list(enumerate(walk.stages))
     chapters = [(name, list(part)) for name, part in groupby(numbered, lambda n: n[1].chapter)]
     contents = "".join(_contents(name, part) for name, part in chapters)
+    told: set[str] = set()
     body = "\n".join(
-        f"<h2>{_escape(name)}</h2>" + "\n".join(_stage(n, stage, figures) for n, stage in part)
+        f"<h2>{_escape(name)}</h2>"
+        + "\n".join(_stage(n, stage, figures.get(n, ()), told) for n, stage in part)
         for name, part in chapters
     )
     notes = "".join(f"<p class=note>{_escape(note)}</p>" for note in walk.notes)
@@ -44,21 +46,54 @@ def _contents(chapter: str, part: Sequence[tuple[int, Stage]]) -> str:
     return f"<section><b>{_escape(chapter)}</b><ol start={part[0][0] + 1}>{items}</ol></section>"
 
 
-def _stage(place: int, stage: Stage, figures: Mapping[int, Sequence[Figure]]) -> str:
+def _stage(place: int, stage: Stage, figures: Sequence[Figure], told: set[str]) -> str:
+    """One stop; what a part is, is `told` once."""
     shape = " × ".join(map(str, stage.shape))
     where = f"<code>{_escape(stage.address)}</code> ({shape})" if stage.address else ""
+    chips = _chips(stage)
     parts = [
         f"<article id='s{place}'><h3>{place + 1}. {_escape(stage.title)}</h3>",
         f"<p class=note>{where}</p>" if where else "",
-        f"<p>{_escape(stage.sentence)}</p>",
-        f"<p class=note>Here: {_escape(stage.meaning)}.</p>" if stage.meaning else "",
+        _once(stage.sentence, "<p>{}</p>", told),
+        _once(stage.meaning, "<p class=note>Here: {}.</p>", told),
+        chips,
         f"<p class=found>{_escape(stage.happened)}</p>" if stage.happened else "",
-        *(_drawn(f"f{place}-{n}-", figure) for n, figure in enumerate(figures.get(place, ()))),
-        _folded("The numbers", "".join(_table(stage))),
+        *(_drawn(f"f{place}-{n}-", figure) for n, figure in enumerate(figures)),
+        "" if chips else _folded("The numbers", "".join(_table(stage))),
         _folded("Everything in this part", _points(stage)),
         "</article>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _once(text: str, frame: str, told: set[str]) -> str:
+    if not text or text in told:
+        return ""
+    told.add(text)
+    return frame.format(_escape(text))
+
+
+def _chips(stage: Stage) -> str:
+    """One number for each token, in a row as the tokens stand in the text."""
+    if stage.kind not in ("tokens", "values", "sizes") or not (stage.rows or stage.added):
+        return ""
+    rows = stage.rows or tuple(Row(cell.label, (cell,)) for cell in stage.added)
+    chips = [
+        f"<span><b>{_escape(row.label)}</b> "
+        + " ".join(_chip_number(cell, stage.kind) for cell in row.cells)
+        + (f" <small>{_escape(row.remark)}</small>" if row.remark else "")
+        + "</span>"
+        for row in rows[:MOST]
+    ]
+    above = "" if stage.rows else "<p class=note>Added, as a share of the token's vector:</p>"
+    return f"{above}<p class=chips>{' '.join(chips)}</p>{_left_out(len(rows))}"
+
+
+def _chip_number(cell: Cell, kind: str) -> str:
+    number = f"{cell.value:.0f}" if kind == "tokens" else f"{cell.value:.6g}"
+    if kind == "sizes":
+        number = f"{cell.value:.2f}"
+    return f"{number} <small>wanted</small>" if cell.wanted else number
 
 
 def _folded(title: str, inside: str) -> str:
@@ -87,7 +122,7 @@ def _table(stage: Stage) -> Iterator[str]:
     if stage.added:
         yield "<p>Added, as a share of the token's vector:</p>"
         lines = "".join(_line(Row(cell.label, (cell,))) for cell in stage.added[:MOST])
-        yield f"<table>{lines.replace('<small></small>', '')}</table>"
+        yield f"<table>{lines}</table>"
         yield _left_out(len(stage.added))
 
 
@@ -144,6 +179,8 @@ td, th { padding: .15rem 1rem .15rem 0; text-align: left; font-weight: 400;
   border-bottom: 1px solid var(--edge); vertical-align: top; }
 th { font-weight: 600; } .chosen { font-weight: 600; color: var(--glass); }
 .note, small { color: var(--pale); font-size: .85rem; }
+.chips span { display: inline-block; background: var(--soft); border-radius: .4rem;
+  padding: .1rem .5rem; margin: .15rem .1rem; font-variant-numeric: tabular-nums; }
 .found { border-left: 3px solid var(--glass); padding-left: .7rem; }
 </style></head><body>
 """

@@ -320,16 +320,30 @@ def _gates(
         Row(label, tuple(Cell(does, values[place]) for does, values in means.items()))
         for place, label in enumerate(labels)
     )
-    keeps, other, *_ = means
-    lowest = min(range(len(labels)), key=means[keeps].__getitem__)
-    highest = max(range(len(labels)), key=means[other].__getitem__)
-    happened = (
-        f"at {labels[lowest]!r} most is forgotten ({keeps} {means[keeps][lowest]:.2f}); "
-        f"at {labels[highest]!r} it {other} most ({means[other][highest]:.2f})"
-    )
+    happened = _most_open(means, labels, _start(scope, labels))
     said = [f"{does}: {describe(f'{scope}.{gate}').meaning}" for gate, does in gates.items()]
     found = at(reading, f"{scope}.{next(iter(gates))}")
     return found | {"rows": rows, "happened": happened, "meaning": "; ".join(said)}
+
+
+def _start(scope: str, labels: Sequence[str]) -> int | None:
+    """Which token is read first, where the memory is still empty; a decoder's is not."""
+    if _stack(scope) == "decoder":
+        return None
+    return len(labels) - 1 if "backward" in scope.split(".") else 0
+
+
+def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
+    """Where most was forgotten, but not where there was nothing to forget; and the like."""
+    keeps, other, *_ = means
+    places = [place for place in range(len(labels)) if place != start]
+    said = []
+    if places:
+        lowest = min(places, key=means[keeps].__getitem__)
+        said = [f"at {labels[lowest]!r} most is forgotten ({keeps} {means[keeps][lowest]:.2f})"]
+    highest = max(range(len(labels)), key=means[other].__getitem__)
+    said.append(f"at {labels[highest]!r} it {other} most ({means[other][highest]:.2f})")
+    return "; ".join(said)
 
 
 def _moved(reading: Reading, name: str, labels: Sequence[str]) -> tuple[Row, ...]:
