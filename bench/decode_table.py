@@ -3,20 +3,23 @@
 from pathlib import Path
 from typing import Any
 
-START, END = "<!-- measured by bench/decode.py -->", "<!-- end of what was measured -->"
+START, END = "<!-- on a {where}, by bench/decode.py -->", "<!-- end of what was measured -->"
 NAMES = ("ours", "transformers", "ctranslate2")
 
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:
-    """Replace what stands between the two marks, or add both at the end."""
+    """Replace what stands between the marks of each place, or add them at the end."""
     text = page.read_text() if page.exists() else "# Speed\n"
-    if START not in text:
-        text = f"{text.rstrip()}\n\n{START}\n{END}\n"
-    head, rest = text.split(START)
-    tail = rest.split(END)[1]
-    parts = [part for result in results for part in (heading(result), table(result))]
-    parts += [memory_line(result["memory"]) for result in results if "memory" in result]
-    page.write_text(head + "\n\n".join([START, *parts, END]) + tail)
+    for result in results:
+        start = START.format(where=result["where"])
+        if start not in text:
+            text = f"{text.rstrip()}\n\n{start}\n{END}\n"
+        head, rest = text.split(start)
+        tail = rest.partition(END)[2]
+        parts = [heading(result), table(result)]
+        parts += [memory_line(result["memory"])] if "memory" in result else []
+        text = head + "\n\n".join([start, *parts, END]) + tail
+    page.write_text(text)
 
 
 def heading(result: dict[str, Any]) -> str:

@@ -37,9 +37,7 @@ def test_hits_count_the_words_that_look_where_they_should() -> None:
 
 def test_the_gold_alignment_is_framed_where_target_meets_source() -> None:
     found = report.AttentionMap(["a", "b", "c"], ["x", "y"], [[0.1] * 3] * 2, frozenset({(2, 1)}))
-    (axes,) = report.draw_map(found).axes
-    (frame,) = axes.patches
-    assert frame.get_xy() == (1.5, 0.5)  # column of the source word, row of the target word
+    assert report.draw_map(found).picture.frames == ((1, 2),)  # row of the target word, then source
 
 
 def test_the_worked_row_adds_up(run: Run) -> None:

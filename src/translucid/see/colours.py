@@ -31,5 +31,4 @@ def ramp(scale: Scale) -> Any:
     if scale == "signed":
         steps = [*reversed(_NEGATIVE), _CLEAR, *_POSITIVE]
     made = LinearSegmentedColormap.from_list(f"translucid-{scale}", steps)
-    made.set_bad("#ffffff", alpha=0.0)
-    return made
+    return made.with_extremes(bad=(1.0, 1.0, 1.0, 0.0))

@@ -17,6 +17,7 @@ from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture, as_json
 CELL, LETTER = 0.34, 0.085  # inches: a cell of a table, a letter of a label
 NUMBERS = 12  # tables of up to this many rows and columns get their numbers written in
 SMALL = 40  # above this many labels on a side they are set smaller
+FEW = 24  # words on a side that tables side by side can show
 ENDINGS = (".svg", ".png", ".pdf")
 SET: dict[Any, Any] = {
     "svg.fonttype": "none",  # words stay words: they can be searched and read aloud
@@ -193,26 +194,35 @@ def _number(value: float) -> str:
 
 
 def _draw_grid(grid: Grid) -> Any:
-    """Side by side, with one legend where the colours mean the same everywhere."""
+    """Side by side, with one legend where the colours mean the same everywhere. Tables with the
+    same words have them once, at the edge; many, or many words, are small and have none."""
     columns = min(grid.columns, len(grid.heats))
     rows = -(-len(grid.heats) // columns)
-    many = len(grid.heats) > NUMBERS
+    first = grid.heats[0]
+    alike = all((h.rows, h.columns) == (first.rows, first.columns) for h in grid.heats)
+    small = len(grid.heats) > NUMBERS or (columns > 1 and max(first.values.shape) > FEW)
     widths, heights = zip(*(_size(heat) for heat in grid.heats), strict=True)
-    width = 1.5 * columns if many else 0.75 * max(widths) * columns
-    height = 1.6 * rows if many else 0.85 * max(heights) * rows
+    width = 1.6 * columns if small else 0.7 * max(widths) * columns
+    height = 1.8 * rows if small else (0.75 if alike else 0.9) * max(heights) * rows
     drawn, cells = _empty(
         _wide_enough(min(width, 24) + 0.8, grid.title), min(height, 40) + 0.6, rows, columns
     )
     images = []
-    for axes, heat in zip(cells.flat, grid.heats, strict=False):
-        images.append(_heat(axes, heat, labels=not many, numbers=False, legend=False))
-        axes.set_title(heat.title, fontsize=8 if many else 10)
+    for place, (axes, heat) in enumerate(zip(cells.flat, grid.heats, strict=False)):
+        images.append(_heat(axes, heat, labels=not small, numbers=False, legend=False))
+        axes.set_title(fill(heat.title, 18) if small else heat.title, fontsize=7 if small else 10)
+        if alike and place % columns:
+            axes.set_yticks([])
+            axes.set_ylabel("")
+        if alike and place >= columns:
+            axes.set_xticks([])
+            axes.set_xlabel("")
     for axes in cells.flat[len(grid.heats) :]:
         axes.set_axis_off()
     if len({limits(heat) for heat in grid.heats}) == 1:
         drawn.colorbar(images[0], ax=cells, shrink=0.6, pad=0.02)
     drawn.suptitle(grid.title, x=0.01, ha="left", fontsize=11)
-    _foot(drawn, grid.note)
+    _foot(drawn, "; ".join(filter(None, [grid.note, "one table alone shows its words" * small])))
     return drawn
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from translucid.data.spans import split_words
 from translucid.errors import InputError
@@ -25,6 +26,14 @@ class Example:
 
     batch: Batch  # a target that was not given is IGNORE
     words: Words
+
+    def inputs_for(self, network: nn.Module) -> dict[str, Tensor]:
+        """On the network's device, and numbers in its precision."""
+        like = next(network.parameters())
+        return {
+            name: value.to(like) if value.is_floating_point() else value.to(like.device)
+            for name, value in self.batch.inputs.items()
+        }
 
 
 def make_example(task: Task[Any, Any], text: str, target: str | None = None) -> Example:

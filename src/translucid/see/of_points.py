@@ -217,20 +217,20 @@ def _most(heats: Sequence[Heat], scale: str) -> float | None:
 def common(titles: Sequence[str]) -> tuple[str, list[str]]:
     """What titles have in common, and each one's own part.
 
-    a.0.pattern head 1, a.1.pattern head 0 -> a.*.pattern; 0 head 1, 1 head 0
+    a.layers.0.x head 1, a.layers.1.x head 0 -> a.layers.*.x, each head; layer 0, head 1; ...
     """
     parts = [re.split(r"[. ]", title) for title in titles]
     if len({len(each) for each in parts}) > 1:
         return f"{titles[0]} and {len(titles) - 1} more", list(titles)
     same = [len(set(column)) == 1 for column in zip(*parts, strict=True)]
     whole = ".".join(part if one else "*" for part, one in zip(parts[0], same, strict=True))
-    own = [[part for part, one in zip(each, same, strict=True) if not one] for each in parts]
-    said = whole.replace(".head.*", ", each head")
-    heads = ".head.*" in whole
-    return said, [_own(each, heads) for each in own]
+    return whole.replace(".head.*", ", each head"), [_own(each, same) for each in parts]
 
 
-def _own(parts: list[str], heads: bool) -> str:
-    *others, last = parts or [""]
-    name = f"head {last}" if heads else last
-    return " ".join([*others, name])
+def _own(parts: list[str], same: list[bool]) -> str:
+    said = {"layers": "layer ", "head": "head ", "members": "member "}
+    return ", ".join(
+        said.get(before, "") + part
+        for before, part, one in zip(["", *parts], parts, same, strict=False)
+        if not one
+    )

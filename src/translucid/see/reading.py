@@ -9,6 +9,7 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.see.draw import Figure
 from translucid.see.examples import Example, make_example
+from translucid.see.gates import gates
 from translucid.see.of_points import Chosen, Head
 from translucid.see.words import Words
 from translucid.tasks.base import Task
@@ -51,6 +52,10 @@ class Reading(Trace):
         chosen = Chosen(self.words, head, tokens, pairs)
         return Figure(chosen.picture({name: self[name] for name in names}))
 
+    def gates(self, pattern: str = "*", *, unit: int | None = None) -> Figure:
+        """Gates and states of recurrent layers by words, of all units together or of one."""
+        return Figure(gates(self, self.words, pattern, unit=unit))
+
 
 def read(
     network: Network,
@@ -65,9 +70,7 @@ def read(
     """Let a network read a text, and keep what it computes."""
     example = make_example(task, text, target)
     reading = Reading(network, task, example, keep=keep, edit=edit, budget_bytes=budget_bytes)
-    device = next(network.parameters()).device
-    inputs = {name: value.to(device) for name, value in example.batch.inputs.items()}
     with torch.no_grad():
-        network(**inputs, trace=reading)
+        network(**example.inputs_for(network), trace=reading)
     reading.check()
     return reading

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from translucid.glass.report import page, pictures
 from translucid.glass.report.baselines import Guesses
+from translucid.see.colours import ramp
 from translucid.tasks.language import Language
 from translucid.training.model import Model
 
@@ -141,7 +142,7 @@ def draw_expectations(found: Sequence[Expected]) -> Any:
     drawn, (axes,) = pictures.empty(3 + 1.25 * most, 0.8 + 0.36 * len(found))
     axes.imshow(
         [each.probabilities for each in found],
-        cmap=pictures.SHADES, vmin=0, vmax=1, aspect="auto",
+        cmap=ramp("unit"), vmin=0, vmax=1, aspect="auto",
     )  # fmt: skip
     for row, each in enumerate(found):
         words = pictures.plain(each.words)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from translucid.see.draw import Figure
+
 
 def write_page(folder: Path, title: str, introduction: str, parts: Iterable[str]) -> Path:
     """Write report.html into a run folder; the parts are HTML."""
@@ -43,12 +45,16 @@ def score_table(score: Mapping[str, float], notes: Iterable[str] = ()) -> str:
 
 
 def figure(drawn: Any, caption: str = "") -> str:
-    """A matplotlib figure as SVG inside the page, so that the file stands alone."""
-    out = io.StringIO()
-    drawn.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
+    """A figure, ours or matplotlib's, as SVG inside the page, so that the file stands alone."""
+    text = drawn.svg() if isinstance(drawn, Figure) else _svg(drawn)
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f"<figure>{text[text.index('<svg') :]}{below}</figure>"
+
+
+def _svg(drawn: Any) -> str:
+    out = io.StringIO()
+    drawn.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
 
 
 _PAGE = """<!doctype html>

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from translucid.see.draw import Figure
+from translucid.see.pictures import Axis, Heat
+
 # From Okabe and Ito's colours, told apart by colour-blind eyes too.
 BLUE, ORANGE, GREEN, PURPLE, BLACK = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#1d2430"
-SHADES = "Blues"  # light to dark also in grey
 
 
 @dataclass(frozen=True)
@@ -62,26 +66,21 @@ def heat_map(
     *,
     most: float = 1.0,
     numbers: str = "",
-) -> Any:
+) -> Figure:
     """Dark where a value is large, up to `most`; frames are (row, column), `numbers` a format."""
-    from matplotlib.patches import Rectangle
-
-    width = 1.6 + 0.42 * len(columns) + 0.05 * max(map(len, rows))
-    drawn, (axes,) = empty(width, 1.3 + 0.32 * len(rows))
-    axes.imshow(values, cmap=SHADES, vmin=0, vmax=most, aspect="auto")
-    axes.set_xticks(
-        range(len(columns)), plain(columns), rotation=45, ha="left", rotation_mode="anchor"
+    texts = tuple(tuple(format(value, numbers) for value in line) for line in values)
+    return Figure(
+        Heat(
+            "",
+            np.array(values, dtype=np.float64),
+            Axis("", tuple(rows)),
+            Axis("", tuple(columns)),
+            "positive",
+            most,
+            frames=tuple(frames),
+            texts=texts if numbers else (),
+        )
     )
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(rows)), plain(rows))
-    for row, column in frames:
-        corner = (column - 0.5, row - 0.5)
-        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=ORANGE, linewidth=1.6))
-    if numbers:
-        for row, line in enumerate(values):
-            for column, value in enumerate(line):
-                axes.text(column, row, format(value, numbers), **on_shade(value / most))
-    return drawn
 
 
 def plain(texts: Iterable[str]) -> list[str]:
