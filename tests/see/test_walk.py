@@ -41,7 +41,7 @@ Made = tuple[Any, Any, str, str | None]  # network, task, text, target
 
 
 def _made(name: str) -> Made:
-    pair, label = Translate(WORDS, WORDS), Classify(WORDS, LABELS)
+    pair, label = Translate(WORDS, WORDS, smoothing=0.0), Classify(WORDS, LABELS)
     english, german = "the dog sees a zebra", "der Hund sieht eine Katze"
     match name:
         case "transformer":
@@ -385,7 +385,8 @@ def test_the_text_keeps_to_its_width_and_tells_every_stage(name: str, width: int
     text = as_text(walked(name), width)
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
-    assert re.sub(r"\x1b\[\d*m", "", as_text(walked(name), width, colour=True)) == text
+    bare = re.sub(r"\x1b\[\d*m", "", as_text(walked(name), width, colour=True))
+    assert [line.rstrip() for line in bare.splitlines()] == text.splitlines()
     for number, stage in enumerate(walked(name).stages, start=1):
         assert f"{number:>2} {stage.title}"[:width] in text
 
@@ -407,7 +408,7 @@ def test_nothing_in_a_text_steers_the_terminal() -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", told)
 
 
-@pytest.mark.parametrize("name", ["transformer", "tagger", "language", "numbers"])
+@pytest.mark.parametrize("name", ["tagger", "numbers"])
 def test_the_page_stands_alone(name: str) -> None:
     reading, _ = made(name)
     drawn = figures(reading, walked(name))
@@ -430,8 +431,9 @@ def test_the_page_escapes_every_word() -> None:
     reading, _ = made("language")
     text = "the <script>alert('&')</script> -->"
     other = read(reading.network, reading.task, text)
-    found = walk(other, text)
+    found = walk(other, text, layer=0)
     page = as_page(found, figures(other, found))
+    assert page.count("<figure>") == 4
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "-->" not in page
