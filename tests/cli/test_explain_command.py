@@ -60,7 +60,7 @@ def test_the_walk_leads_to_what_the_model_says(
     assert lines[0] == f"“{TRANSLATED}” → {translator.translate([TRANSLATED])[0]}".rstrip()
     assert max(map(len, lines[:-1])) <= 90
     assert "\x1b" not in answer.out
-    assert "encoder layer 0: attention within the text" in answer.out
+    assert "encoder layer 0: self-attention" in answer.out
     assert lines[-1] == (
         f'next: translucid explain {models["translate"]} --html walk.html "{TRANSLATED}"'
     )

@@ -389,6 +389,7 @@ def test_the_text_keeps_to_its_width_and_tells_every_stage(name: str, width: int
     assert [line.rstrip() for line in bare.splitlines()] == text.splitlines()
     for number, stage in enumerate(walked(name).stages, start=1):
         assert f"{number:>2} {stage.title}"[:width] in text
+        assert stage.address[: width - 4] in text
 
 
 def test_a_long_text_says_what_is_left_out() -> None:
@@ -396,9 +397,10 @@ def test_a_long_text_says_what_is_left_out() -> None:
     text = "the dog sees a cat " * 8
     found = walk(read(reading.network, reading.task, text), text)
     assert len(found.stages[0].rows) == 41
-    assert "… and 17 more; --json and --html have them all" in as_text(found)
-    page = as_page(found, {})
-    assert "40" in page
+    assert "… and 17 more; --json has them all" in as_text(found)
+    assert "… and 33 more" in as_text(found)  # vectors
+    again = walk(read(reading.network, reading.task, text * 2), text * 2)
+    assert "The first 64 of 81; --json has all." in as_page(again, {})
 
 
 def test_nothing_in_a_text_steers_the_terminal() -> None:

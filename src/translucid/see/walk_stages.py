@@ -15,13 +15,13 @@ FIRST = 4  # numbers of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer
 ATTENTION = {
     "self_attention": (
-        "attention within the text",
+        "self-attention",
         "Each token asks a question (its query) and takes from the tokens whose answer (their "
         "key) fits. Several heads ask different questions side by side. What was taken is added to "
         "the token's vector.",
     ),
     "cross_attention": (
-        "attention to the source",
+        "cross-attention",
         "Before a token is written, the decoder looks at the source for it, and takes from the "
         "tokens that it needs.",
     ),

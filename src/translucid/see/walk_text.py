@@ -8,7 +8,7 @@ from textwrap import wrap
 from translucid.see.walk_data import Cell, Row, Stage, Walk
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
-MOST = 24  # tokens of a stage
+MOST, VECTORS = 24, 8  # tokens of a stage
 LABEL = 20  # letters of a token
 BAR = 24  # blocks of the longest bar
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -27,7 +27,7 @@ class _Writer:
         self.told: set[str] = set()  # what a part is, is said once
 
     def lines(self, walk: Walk) -> Iterator[str]:
-        yield from self._wrapped(f"“{walk.text}” → {walk.answer}", "", BOLD)
+        yield from self._wrapped(f"“{walk.text.strip()}” → {walk.answer}", "", BOLD)
         yield from self._wrapped(walk.introduction, "")
         for note in walk.notes:
             yield from self._wrapped(f"({note})", "")
@@ -41,7 +41,7 @@ class _Writer:
             yield from self._stage(number, stage)
 
     def _stage(self, number: int, stage: Stage) -> Iterator[str]:
-        yield self._title(number, stage)
+        yield from self._title(number, stage)
         again = stage.sentence in self.told
         remarks = [_added(stage.added), stage.happened]
         if not stage.rows and not stage.added:  # in one go with what it is
@@ -73,13 +73,17 @@ class _Writer:
             line = f"{GAP}{name:<{wide}}{shape:<{deep}}{point.meaning}"
             yield self._styled(_cut(line, self.width), DIM)
 
-    def _title(self, number: int, stage: Stage) -> str:
+    def _title(self, number: int, stage: Stage) -> Iterator[str]:
+        """The title, and where the numbers are: beside it, or below."""
         left = f"{number:>2} {stage.title}"
-        where = f"{stage.address}  {_sized(stage)}" if stage.address else ""
+        full = f"{stage.address}  {_sized(stage)}" if stage.address else ""
         room = self.width - len(left) - 2
-        if len(where) > room:
-            where = stage.address if len(stage.address) <= room else ""
-        return self._styled(left, BOLD) + self._styled(where.rjust(room + 2), DIM)
+        for where in (full, stage.address):
+            if len(where) <= room:
+                yield self._styled(left, BOLD) + self._styled(where.rjust(room + 2), DIM)
+                return
+        yield self._styled(left, BOLD)
+        yield self._styled(_cut(f"{GAP}{stage.address}", self.width), DIM)
 
     def _rows(self, stage: Stage, *, again: bool) -> Iterator[str]:
         rows = stage.rows
@@ -87,7 +91,9 @@ class _Writer:
             lengths = [row.cells[-1].value for row in rows]
             yield f"{GAP}vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
             return
-        shown = rows if stage.kind == "links" and stage.points else rows[:MOST]
+        shown = rows[: VECTORS if stage.kind == "vectors" else MOST]
+        if stage.points and stage.kind == "links":  # so many for each head
+            shown = rows
         match stage.kind:
             case "tokens":
                 yield from self._flowing([_token(row) for row in shown])
@@ -105,7 +111,7 @@ class _Writer:
                 yield from self._choices(shown)
         if len(rows) > len(shown):
             yield from self._wrapped(
-                f"… and {len(rows) - len(shown)} more; --json and --html have them all", GAP
+                f"… and {len(rows) - len(shown)} more; --json has them all", GAP
             )
 
     def _links(self, rows: Sequence[Row]) -> Iterator[str]:
