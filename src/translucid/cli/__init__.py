@@ -22,6 +22,7 @@ from translucid.cli import (
     data,
     demo,
     doctor,
+    explain,
     generate,
     info,
     recipe,
@@ -86,6 +87,7 @@ app.command()(use.classify)
 app.command()(use.tag)
 app.command()(generate.generate)
 app.command()(use.predict)
+app.command()(explain.explain)
 app.command("doctor")(doctor.command)
 
 

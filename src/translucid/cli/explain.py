@@ -1,120 +1,128 @@
-"""The tree of a search for people: chains on one line, what was pruned and why below them."""
+"""`translucid explain`: a walk through a model, from a text to its answer."""
 
+import json
 import os
+import shlex
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from translucid.cli.writing_options import Folder
+from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
-    from translucid.data.tokenizers import Tokenizer
-    from translucid.decoding.tree import Node, Tree
-    from translucid.tasks.written import Decoded
+    from translucid.see.reading import Reading
+    from translucid.see.walk_data import Walk
+    from translucid.training.model import Model
 
-BOLD, DIM, PLAIN = "\x1b[1;32m", "\x1b[2m", "\x1b[0m"
-KEPT = ("followed", "ended", "cut", "stopped")
-ENDS = {1: "1st", 2: "2nd", 3: "3rd"}
+NARROWEST, WIDEST = 60, 100  # columns
 
 
-def explained(found: "Decoded", tokenizer: "Tokenizer", *, colour: bool = False) -> str:
-    """What was found, and how. `colour`: for a terminal that wants it."""
-    if found.tree is None:
-        return f"{found.source}\n  an empty line has an empty translation\n\n"
-    drawing = _Drawing(found.tree, tokenizer, colour and "NO_COLOR" not in os.environ)
-    lines = [found.source, *(f"  -> {text.text}" for text in found.texts), "", *drawing.lines()]
-    return "\n".join(lines) + "\n\n"
+def explain(
+    model: Folder,
+    text: Annotated[str, typer.Argument(help="What the model reads; in quotes.")],
+    target: Annotated[
+        str | None,
+        typer.Option(help="Read this translation, or compare with this label, tags or numbers."),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="Look closer at one layer; the first is 0.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="Show one attention head instead of their mean.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many likely answers to show.")] = 5,
+    width: Annotated[
+        int | None, typer.Option(min=NARROWEST, help="Columns; by default the terminal's.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with pictures here instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as one JSON object.")] = False,
+) -> None:
+    """Walk through a model: what happens between a text and the answer, part by part.
+
+    A text that begins with - comes last, after --.
+
+    Example: translucid explain runs/demo "The dog sees a cat."
+    """
+    from translucid.see.walk import walk
+    from translucid.see.walk_data import as_json as walk_as_json
+    from translucid.training.model import load
+
+    if not text.strip():
+        raise InputError("the text is empty; give a sentence in quotes")
+    if html is not None:
+        _check_page(html)
+    held = load(model)
+    reading = _read(held, text, target)
+    walked = walk(reading, text, layer=layer, head=head, top=top)
+    if html is not None:
+        _write_page(html, reading, walked)
+    if as_json:
+        typer.echo(json.dumps(walk_as_json(walked), ensure_ascii=False, allow_nan=False))
+        return
+    if html is None:
+        from translucid.see.walk_text import as_text
+
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
+    typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
 
 
-class _Drawing:
-    def __init__(self, tree: "Tree", tokenizer: "Tokenizer", colour: bool) -> None:
-        self.tree, self.tokenizer, self.colour = tree, tokenizer, colour
-        self.below = tree.children()
-        self.width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-
-    def lines(self) -> Iterator[str]:
-        how, fates = self.tree.how, Counter[str](node.fate for node in self.tree.nodes[1:])
-        shape = f"{how.beams} beam{'s' * (how.beams > 1)}, alpha {how.alpha:g}"
-        if how.groups > 1:
-            shape += f", {how.groups} groups, diversity {how.diversity:g}"
-        counted = ", ".join(f"{fates[fate]} {fate}" for fate in (*KEPT, "pruned", "forbidden")
-                            if fates[fate])  # fmt: skip
-        yield f"{shape}; {self.tree.rounds} rounds; prefixes: {counted}"
-        yield "● the way to the best text   ○ other ways   × pruned: below the last place"
-        yield ""
-        yield from self._rejected(self.tree.nodes[0], "")
-        kept = self._kept(self.tree.nodes[0])
-        for place, node in enumerate(kept):
-            yield from self._branch(node, "", last=place == len(kept) - 1)
-
-    def _branch(self, node: "Node", guide: str, *, last: bool) -> Iterator[str]:
-        """A chain without a fork, what was rejected along it, and what it forks into."""
-        chain = [node]
-        while len(kept := self._kept(chain[-1])) == 1:
-            chain += kept
-        end, mark = chain[-1], "●" if node.chosen else "○"
-        head = f"{guide}{'└' if last else '├'}{mark} {self._words(chain)}  {self._fate(end, kept)}"
-        yield self._styled(_cut(head, self.width), BOLD if node.chosen else "")
-        inner = guide + ("  " if last else "│ ")
-        for each in chain:
-            yield from self._rejected(each, inner + ("│ " if kept else "  "))
-        for place, child in enumerate(kept):
-            yield from self._branch(child, inner, last=place == len(kept) - 1)
-
-    def _fate(self, node: "Node", kept: Sequence["Node"]) -> str:
-        rank = f"{ENDS.get(node.place, f'{node.place}th')}: " if node.place else ""
-        if node.fate != "followed":
-            return f"[{rank}{node.fate}] {node.why}"
-        return f"{node.score:.2f}" if kept else f"{node.score:.2f} [all that follows was pruned]"
-
-    def _rejected(self, parent: "Node", guide: str) -> Iterator[str]:
-        """One line for all that were pruned after a prefix, one for all that were forbidden."""
-        after = f"after {self._words([parent])}" if parent.parent is not None else "at the start"
-        pruned = [n for n in self.below[parent.number] if n.fate == "pruned"]
-        if pruned:
-            listed = ", ".join(f"{self._words([n])} {n.score:.2f}" for n in pruned)
-            yield self._line(guide, f"× {after}: {listed}", f" {_bar(pruned[0].why)}")
-        for node in self.below[parent.number]:
-            if node.fate == "forbidden":
-                told = f"⊘ {after}: {self._words([node])} {node.score:.2f}"
-                yield self._line(guide, told, f" ({node.why})")
-
-    def _line(self, guide: str, told: str, why: str) -> str:
-        """The reason stays readable; what does not fit of the rest is left out."""
-        room = max(self.width - len(guide) - len(why), 20)
-        return self._styled(_cut(guide + _cut(told, room) + why, self.width), DIM)
-
-    def _kept(self, node: "Node") -> list["Node"]:
-        return [n for n in self.below[node.number] if n.fate in KEPT]
-
-    def _words(self, nodes: Sequence["Node"]) -> str:
-        """Tokens as people read them; · joins the pieces of a word."""
-        from translucid.tasks.written import shown
-
-        words = ""
-        for node in nodes:
-            piece = shown(self.tokenizer, node.token)
-            glue = " " if piece.startswith(" ") or self._apart(piece) else "·"
-            visible = piece.strip() or repr(piece)
-            words += visible if not words else glue + visible
-        return words
-
-    def _apart(self, piece: str) -> bool:
-        from translucid.data.pipelines import WORDS
-        from translucid.tasks.written import END
-
-        return self.tokenizer.kind in WORDS or piece == END
-
-    def _styled(self, line: str, style: str) -> str:
-        return f"{style}{line}{PLAIN}" if self.colour and style else line
+def _columns() -> int:
+    return max(NARROWEST, min(shutil.get_terminal_size((96, 24)).columns, WIDEST))
 
 
-def _bar(why: str) -> str:
-    """-3.21 is below -2.90, the last of 3 places (1 text has ended) -> < -2.90, last of 3"""
-    bar, _, places = why.partition(" is below ")[2].partition(",")
-    if not bar:
-        return f"({why})"
-    return f"< {bar}, {places.partition('(')[0].replace('the ', '').replace(' places', '').strip()}"
+def _read(held: "Model", text: str, target: str | None) -> "Reading":
+    if held.task.name == "regress":
+        held.read_row(text, "the text")
+    held.check_text(text, "the text")
+    try:
+        return held.trace(text, target)
+    except TraceBudgetError as error:
+        raise InputError(
+            f"the text is too long to keep all that the model computes ({error}); "
+            "explain a part of it"
+        ) from error
 
 
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
+def _check_page(path: Path) -> None:
+    """A mistake in the name shows before the model is asked."""
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--html {path}: the name of a page ends in .html")
+    if not path.parent.is_dir():
+        raise InputError(f"--html {path}: there is no folder {path.parent}; make it first")
+
+
+def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
+    from translucid.see.walk_figures import figures
+    from translucid.see.walk_page import as_page
+
+    drawn = figures(reading, walked)
+    page = as_page(walked, drawn)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(page, "utf-8", newline="\n")
+        os.replace(part, path)  # a reader finds the old page or the new one, never half of it
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SaveError(f"{path}: cannot be written ({error.strerror})") from error
+    pictures = sum(map(len, drawn.values()))
+    typer.echo(f"{path}: {len(walked.stages)} stages, {pictures} pictures", err=True)
+
+
+def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
+    """What to try after this."""
+    start = f"translucid explain {shlex.quote(str(folder))}"
+    said = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
+    said = f"-- {said}" if text.startswith("-") else said
+    if html is None and layer is None:
+        return f"{start} --html walk.html {said}"
+    closer = {stage.layer for stage in walked.stages} - {None}
+    if layer is None and closer:
+        return f"{start} --layer {min(n for n in closer if n is not None)} {said}"
+    return f"{start} {said}"

@@ -162,7 +162,7 @@ def _written(
         values = {"source": found.source, "translation": found.texts[0].text} | values
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
-        from translucid.cli.explain import explained
+        from translucid.cli.tree_text import explained
 
         return Answered(explained(found, held.writes_with, colour=sys.stdout.isatty()))
     if best == 1:

@@ -1,0 +1,149 @@
+"""A walk through a model: from a text to what the model makes of it, one stage after the other.
+
+Every number is read off the trace; nothing is computed a second time by the model.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError
+from translucid.models.base import SequenceConfig
+from translucid.models.mlp import MLPConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.see.reading import Reading
+from translucid.see.walk_answer import answers
+from translucid.see.walk_data import Cell, Row, Stage, Walk
+from translucid.see.walk_stages import Chosen, layer_of, stages_of
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+
+UNKNOWN = "unknown"
+GOES_IN = "What goes in"
+SO_FAR = (
+    "The decoder reads what was written so far, from the start mark on, and from each token it "
+    "makes the next."
+)
+
+
+def walk(
+    reading: Reading, text: str, *, layer: int | None = None, head: int | None = None, top: int = 5
+) -> Walk:
+    """What happened while a model read `text`, the text of the reading.
+
+    layer: show this one closer and leave the others out. head: of attention; by default the mean
+    over all, and with a layer each by itself. top: how many of the likeliest answers to show.
+    """
+    names, notes = _of_one_member(reading)
+    _check(reading, names, layer, head, top)
+    stages = list(stages_of(reading, names, Chosen(layer, head, top)))
+    if layer is not None:
+        stages = [stage for stage in stages if stage.layer == layer]
+        notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
+    last, answer = answers(reading, text, names, top)
+    return Walk(
+        reading.task.name, text, answer, _introduction(reading),
+        (*_with_inputs(reading, stages), *last), tuple(notes),
+    )  # fmt: skip
+
+
+def _of_one_member(reading: Reading) -> tuple[list[str], list[str]]:
+    """The names to walk along; of a committee, those of its first member."""
+    names = reading.names()
+    members = {name.split(".")[1] for name in names if name.startswith("members.")}
+    if not members:
+        return names, []
+    said = f"{len(members)} networks decide together; up to the answer, number 0 is shown"
+    return [name for name in names if name.startswith("members.0.")], [said]
+
+
+def _check(
+    reading: Reading, names: Sequence[str], layer: int | None, head: int | None, top: int
+) -> None:
+    if top < 1:
+        raise InputError(f"top = {top}: at least 1 answer is shown")
+    layers = {layer_of(name) for name in names} - {None}
+    if layer is not None and layer not in layers:
+        allowed = _counted("layer", len(layers))
+        raise InputError(f"layer = {layer}: the model has {allowed}")
+    patterns = [name for name in names if name.endswith("_attention.pattern")]
+    heads = reading[patterns[0]].shape[1] if patterns else 0
+    if head is not None and not 0 <= head < heads:
+        allowed = _counted("attention head", heads)
+        raise InputError(f"head = {head}: the model has {allowed}")
+
+
+def _counted(what: str, count: int) -> str:
+    if count < 2:
+        return f"one {what}, number 0" if count else f"no {what}s; leave it out"
+    return f"{what}s 0 to {count - 1}"
+
+
+def _with_inputs(reading: Reading, stages: Sequence[Stage]) -> Iterator[Stage]:
+    """The stages, with what goes in before them, and what a translator reads of its own."""
+    ids, words = reading.example.batch.inputs, reading.words
+    match reading.task:
+        case Translate() as task:
+            yield _tokens(GOES_IN, words.source, ids["source"], task.source)
+            writing = [stage for stage in stages if "decoder" in stage.address.split(".")]
+            yield from stages[: len(stages) - len(writing)]
+            chapter = writing[0].chapter
+            yield replace(
+                _tokens(chapter, words.target, ids["target"], task.target),
+                title="decoder: what was written so far", sentence=SO_FAR,
+            )  # fmt: skip
+            yield from writing
+        case Language() | Classify() | Tag() as task:
+            yield _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
+            yield from stages
+        case _:
+            rows = zip(words.features, ids["x"][0].tolist(), strict=True)
+            yield Stage(
+                "values", GOES_IN, "the numbers", "The network reads numbers, not words.",
+                rows=tuple(Row(label, (Cell("", value),)) for label, value in rows),
+            )  # fmt: skip
+            yield from stages
+
+
+def _tokens(chapter: str, words: Sequence[str], ids: Tensor, tokenizer: Tokenizer) -> Stage:
+    rows = tuple(
+        Row(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
+        for word, number in zip(words, ids[0].tolist(), strict=True)
+    )
+    lacking = sum(bool(row.remark) for row in rows)
+    sentence = (
+        "The text is cut into tokens: words, or pieces of words. Each has a number in the model's "
+        f"vocabulary of {len(tokenizer):,}."
+    )
+    happened = f"{lacking} of {len(rows)} tokens not in the vocabulary" if lacking else ""
+    return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
+
+
+def _introduction(reading: Reading) -> str:
+    """What kind of model this is."""
+    weights = f"with {reading.network.parameters_count:,} weights"
+    match reading.network.config:
+        case TransformerConfig() as config:
+            writing = config.decoder_layers or config.layers
+            stacks = _stacks(config, config.layers, writing)
+            return f"A Transformer {weights}: {stacks}, {config.heads} attention heads in each."
+        case RecurrentConfig() as config:
+            stacks = _stacks(config, config.layers, config.layers)
+            return f"A recurrent network ({config.cell.upper()}) {weights}: {stacks}."
+        case MLPConfig() as config:
+            layers = len(config.hidden)
+            return f"A network of {layers} hidden layer{'s'[: layers - 1]} {weights}."
+        case config:
+            return f"A {type(config).__name__.removesuffix('Config').lower()} {weights}."
+
+
+def _stacks(config: SequenceConfig, reading: int, writing: int) -> str:
+    read = f"{reading} layer{'s'[: reading - 1]}"
+    if config.shape == "encoder-decoder":
+        return f"{read} to read the source (encoder), {writing} to write (decoder)"
+    return read

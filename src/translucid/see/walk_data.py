@@ -1,0 +1,123 @@
+"""A walk through a model as data: stage after stage, each with what it is and what happened there.
+
+The text in the terminal, the page and the JSON are all written from these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.see.of_points import numbers
+from translucid.see.reading import Reading
+
+# What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
+# numbers of a vector and its length; where a token looks; how open its gates are; one number for
+# each token; probabilities, best first.
+Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number and what it belongs to."""
+
+    label: str
+    value: float
+    chosen: bool = False  # by the model, or what it was given to read
+    wanted: bool = False  # what it should have said, where that was given
+
+
+@dataclass(frozen=True)
+class Row:
+    """What there is to say about one token, or about one step."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    head: int | None = None  # of attention; None: the mean over all heads
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One point of the trace, for those who look closer."""
+
+    address: str
+    shape: tuple[int, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stop of the walk."""
+
+    kind: Kind
+    chapter: str
+    title: str
+    sentence: str  # for someone who meets this part for the first time
+    address: str = ""  # the name in the trace; nothing for what goes in
+    shape: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
+    meaning: str = ""  # as the catalogue has it
+    rows: tuple[Row, ...] = ()
+    happened: str = ""  # the most remarkable of the numbers, in words
+    added: tuple[Cell, ...] = ()  # of each token: what is added, as a share of what it is added to
+    layer: int | None = None
+    heads: int = 0  # of attention
+    points: tuple[Seen, ...] = ()  # all there is in this part, where one layer was asked for
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Everything that happened between a text and what the model made of it."""
+
+    task: str
+    text: str
+    answer: str  # what the model says; for a translator, what it was given to read
+    introduction: str
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = ()  # what was left out
+
+
+def as_json(walk: Walk) -> dict[str, Any]:
+    """For scripts: lists, words and numbers."""
+    return asdict(walk)
+
+
+def at(reading: Reading, address: str) -> dict[str, Any]:
+    """What the trace and the catalogue know of a point, as a stage has it."""
+    point = describe(address)
+    shape = tuple(reading[address].shape)
+    return {"address": address, "shape": shape, "axes": point.axes, "meaning": point.meaning}
+
+
+def along(reading: Reading, address: str, axis: str = "length") -> tuple[str, ...]:
+    """The tokens that stand along a point."""
+    return reading.words.along(address, axis)
+
+
+def floats(value: Tensor) -> list[Any]:
+    """Numbers, or lists of them, for Python."""
+    found: list[Any] = numbers(value).tolist()
+    return found
+
+
+def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:
+    """Of each row (rows, labels), the entries with the largest weights."""
+    found = weights.float().topk(min(most, weights.shape[-1]))
+    return [
+        tuple(
+            Cell(labels[place], value)
+            for value, place in zip(values, places, strict=True)
+            if value > 0  # where a mask stands there is no link
+        )
+        for values, places in zip(floats(found.values), found.indices.tolist(), strict=True)
+    ]
+
+
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """How long vectors are, as shares of the length of others. (..., numbers) -> (...)"""
+    norm = torch.linalg.vector_norm
+    return norm(part.float(), dim=-1) / norm(whole.float(), dim=-1).clamp(min=1e-30)

@@ -1,0 +1,313 @@
+"""A walk for the terminal: a few lines for each stage, as many tokens on a line as fit."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from translucid.see.walk_data import Cell, Row, Stage, Walk
+
+BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+MOST, VECTORS = 24, 8  # tokens of a stage
+LABEL = 20  # letters of a token
+BAR = 24  # blocks of the longest bar
+BLOCKS = " ▏▎▍▌▋▊▉█"
+STEPS = "▁▂▃▄▅▆▇█"
+GAP = "   "
+
+
+def as_text(walk: Walk, width: int = 96, *, colour: bool = False) -> str:
+    """At most `width` columns wide. colour: for a terminal that wants it."""
+    return "\n".join(line.rstrip() for line in _Writer(width, colour).lines(walk)) + "\n"
+
+
+class _Writer:
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width, self.colour = width, colour
+        self.told: set[str] = set()  # what a part is, is said once
+
+    def lines(self, walk: Walk) -> Iterator[str]:
+        yield from self._wrapped(f"“{walk.text.strip()}” → {walk.answer}", "", BOLD)
+        yield from self._wrapped(walk.introduction, "")
+        for note in walk.notes:
+            yield from self._wrapped(f"({note})", "")
+        for legend in _legends(walk.stages):
+            yield from self._wrapped(legend, "", DIM)
+        chapter = ""
+        for number, stage in enumerate(walk.stages, start=1):
+            if stage.chapter != chapter:
+                chapter = stage.chapter
+                yield self._styled(f"── {chapter} ".ljust(self.width, "─"), GREEN)
+            yield from self._stage(number, stage)
+
+    def _stage(self, number: int, stage: Stage) -> Iterator[str]:
+        yield from self._title(number, stage)
+        again = stage.sentence in self.told
+        remarks = [_added(stage.added), stage.happened]
+        if not stage.rows and not stage.added:  # in one go with what it is
+            yield from self._wrapped(" ".join([self._said(stage), *remarks]).strip(), GAP)
+        else:
+            yield from self._wrapped(self._said(stage), GAP)
+            yield from self._rows(stage, again=again)
+            yield from self._wrapped("; ".join(filter(None, remarks)), GAP)
+        yield from self._points(stage)
+
+    def _said(self, stage: Stage) -> str:
+        """What a part is, once."""
+        said = "" if stage.sentence in self.told else stage.sentence
+        if stage.meaning and stage.meaning not in self.told:
+            said += f" ({stage.meaning})"
+        self.told |= {stage.sentence, stage.meaning}
+        return said.strip()
+
+    def _points(self, stage: Stage) -> Iterator[str]:
+        """All that a part computes; their names go on from the layer's."""
+        if not stage.points:
+            return
+        layer = re.sub(r"(layers\.\d+\.).*", r"\1", stage.points[0].address)
+        yield self._styled(f"{GAP}all of it, under {layer}", DIM)
+        names = [point.address.removeprefix(layer) for point in stage.points]
+        shapes = [" × ".join(map(str, point.shape)) or "1" for point in stage.points]
+        wide, deep = max(map(len, names)) + 2, max(map(len, shapes)) + 2
+        for name, shape, point in zip(names, shapes, stage.points, strict=True):
+            line = f"{GAP}{name:<{wide}}{shape:<{deep}}{point.meaning}"
+            yield self._styled(_cut(line, self.width), DIM)
+
+    def _title(self, number: int, stage: Stage) -> Iterator[str]:
+        """The title, and where the numbers are: beside it, or below."""
+        left = f"{number:>2} {stage.title}"
+        full = f"{stage.address}  {_sized(stage)}" if stage.address else ""
+        room = self.width - len(left) - 2
+        for where in (full, stage.address):
+            if len(where) <= room:
+                yield self._styled(left, BOLD) + self._styled(where.rjust(room + 2), DIM)
+                return
+        yield self._styled(left, BOLD)
+        yield self._styled(_cut(f"{GAP}{stage.address}", self.width), DIM)
+
+    def _rows(self, stage: Stage, *, again: bool) -> Iterator[str]:
+        rows = stage.rows
+        if again and stage.kind == "vectors":  # the first time shows what they look like
+            lengths = [row.cells[-1].value for row in rows]
+            yield f"{GAP}vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
+            return
+        shown = rows[: VECTORS if stage.kind == "vectors" else MOST]
+        if stage.points and stage.kind == "links":  # so many for each head
+            shown = rows
+        match stage.kind:
+            case "tokens":
+                yield from self._flowing([_token(row) for row in shown])
+            case "values":
+                yield from self._flowing([_value(row) for row in shown])
+            case "sizes":
+                yield from self._flowing([_size(row) for row in shown])
+            case "vectors":
+                yield from self._packed(_vectors(shown))
+            case "gates":
+                yield from self._gates(shown)
+            case "links":
+                yield from self._links(shown)
+            case "choices":
+                yield from self._choices(shown)
+        if len(rows) > len(shown):
+            yield from self._wrapped(
+                f"… and {len(rows) - len(shown)} more; --json has them all", GAP
+            )
+
+    def _links(self, rows: Sequence[Row]) -> Iterator[str]:
+        for head in dict.fromkeys(row.head for row in rows):
+            texts = [_link(row) for row in rows if row.head == head]
+            yield from self._packed(texts, first="" if head is None else f"head {head}  ")
+
+    def _gates(self, rows: Sequence[Row]) -> Iterator[str]:
+        """A line for each gate, the tokens from left to right; as many tokens as fit."""
+        wide = max(8, *(_wide(_short(row.label)) + 2 for row in rows))
+        across = max(1, (self.width - len(GAP) - 8) // wide)
+        for start in range(0, len(rows), across):
+            part = rows[start : start + across]
+            yield GAP + " " * 8 + "".join(_padded(_short(row.label), wide) for row in part)
+            for place, gate in enumerate(part[0].cells):
+                values = [row.cells[place].value for row in part]
+                shown = "".join(_padded(f"{_step(v)} {_number(v)}", wide) for v in values)
+                yield f"{GAP}{gate.label:<8}{shown}"
+
+    def _choices(self, rows: Sequence[Row]) -> Iterator[str]:
+        """One step: a bar for each answer. Several: a line for each step."""
+        if len(rows) == 1:
+            wide = max(_wide(_short(cell.label)) for cell in rows[0].cells)
+            for cell in rows[0].cells:
+                bar = self._styled(_bar(cell.value, BAR), GREEN)
+                mark = "  ← chosen" if cell.chosen else ""
+                label = _padded(_short(cell.label), wide)
+                yield f"{GAP}{label} {bar} {_share(cell.value):>6}{mark}{_wanted(cell)}"
+            return
+        taken = [next(cell for cell in row.cells if cell.chosen) for row in rows]
+        before = max(_wide(_short(row.label)) for row in rows)
+        after = max(_wide(_short(cell.label)) for cell in taken)
+        for row, cell in zip(rows, taken, strict=True):
+            step = f"{_padded(_short(row.label), before)} → {_padded(_short(cell.label), after)}"
+            bar = _bar(cell.value, BAR // 2)
+            sure = f"{_share(cell.value):>6}{_wanted(cell)}"
+            room = self.width - _wide(f"{GAP}{step} {bar} {sure}{GAP}")
+            others = self._styled(_cut(_others(row), room), DIM)
+            yield f"{GAP}{step} {self._styled(bar, GREEN)} {sure}{GAP}{others}"
+
+    def _packed(self, texts: Sequence[str], first: str = "") -> Iterator[str]:
+        """Texts in columns of one width; `first` stands before the first line."""
+        if not texts:
+            return
+        wide = max(map(_wide, texts)) + 2
+        across = max(1, (self.width - len(GAP) - len(first)) // wide)
+        for start in range(0, len(texts), across):
+            line = "".join(_padded(text, wide) for text in texts[start : start + across])
+            yield GAP + (first if start == 0 else " " * len(first)) + line
+
+    def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
+        """Texts one after the other, broken between two."""
+        line = ""
+        for text in texts:
+            if line and len(GAP) + _wide(line) + 2 + _wide(text) > self.width:
+                yield GAP + line
+                line = ""
+            line += f"  {text}" if line else text
+        if line:
+            yield GAP + line
+
+    def _wrapped(self, text: str, indent: str, style: str = "") -> Iterator[str]:
+        for line in wrap(_printable(text), self.width, initial_indent=indent,
+                         subsequent_indent=indent):  # fmt: skip
+            yield self._styled(line, style)
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"{style}{text}{PLAIN}" if self.colour and style and text else text
+
+
+def _legends(stages: Sequence[Stage]) -> Iterator[str]:
+    """What the signs mean that stand in these stages."""
+    linked = [stage for stage in stages if stage.kind == "links"]
+    if linked:
+        mean = any(stage.heads > 1 and stage.rows[0].head is None for stage in linked)
+        over = ", on average over its heads" if mean else ""
+        yield f"sees → dog 0.62  “sees” takes 62% of what it hears from “dog”{over}."
+    if any(stage.added for stage in stages):
+        yield "adds ▂▅█         how much a part adds to each token, as a share of its vector."
+
+
+# What a size along an axis is called.
+AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
+        "vocab": "scores", "outputs": "scores"}  # fmt: skip
+
+
+def _sized(stage: Stage) -> str:
+    """(1, 4, 7, 7) -> 4 heads × 7 queries × 7 keys"""
+    named = list(zip(stage.shape, stage.axes, strict=True))[1:]  # without the batch
+    said = [(size, AXES.get(axis, "numbers")) for size, axis in named]
+    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in said)
+
+
+def _token(row: Row) -> str:
+    remark = f" ({row.remark})" if row.remark else ""
+    return f"{_short(row.label)} {row.cells[0].value:.0f}{remark}"
+
+
+def _value(row: Row) -> str:
+    """x1 = 0.5"""
+    first, *others = row.cells
+    more = "".join(f" ({cell.label} {cell.value:.6g})" for cell in others)
+    return f"{row.label} = {first.value:.6g}{more}"
+
+
+def _size(row: Row) -> str:
+    return f"{_short(row.label)} {_number(row.cells[0].value)}"
+
+
+def _vectors(rows: Sequence[Row]) -> list[str]:
+    """Number below number."""
+    wide = max(_wide(_short(row.label)) for row in rows)
+    texts = []
+    for row in rows:
+        *first, length = row.cells
+        numbers = " ".join(f"{_number(cell.value):>5}" for cell in first)
+        texts.append(f"{_padded(_short(row.label), wide)} {numbers} …  length {length.value:.2f}")
+    return texts
+
+
+def _added(cells: Sequence[Cell]) -> str:
+    """A block for each token, and the largest and the smallest in words."""
+    if not cells:
+        return ""
+    full = max(1.0, *(cell.value for cell in cells))
+    blocks = "".join(_step(cell.value / full) for cell in cells[: 2 * MOST])
+    more = "…" if len(cells) > 2 * MOST else ""
+    most, least = max(cells, key=lambda c: c.value), min(cells, key=lambda c: c.value)
+    ends = [f"most to {_short(most.label)} {_number(most.value)}"]
+    if least is not most:
+        ends.append(f"least to {_short(least.label)} {_number(least.value)}")
+    return f"adds {blocks}{more} {', '.join(ends)}"
+
+
+def _link(row: Row) -> str:
+    shown = [cell for place, cell in enumerate(row.cells) if place == 0 or cell.value >= 0.005]
+    links = ", ".join(f"{_short(cell.label)} {_number(cell.value)}" for cell in shown)
+    return f"{_short(row.label)} → {links or 'nothing'}"
+
+
+def _others(row: Row) -> str:
+    """What else was likely."""
+    others = [c for c in row.cells if not c.chosen and (c.value >= 0.001 or c.wanted)]
+    said = ", ".join(f"{_short(c.label)} {_share(c.value)}{_wanted(c)}" for c in others)
+    return f"{said or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _wanted(cell: Cell) -> str:
+    return " (wanted)" if cell.wanted else ""
+
+
+def _bar(share: float, blocks: int) -> str:
+    """A share of 1 as a bar, to an eighth of a block."""
+    eighths = round(max(0.0, min(share, 1.0)) * blocks * 8)
+    whole, part = divmod(eighths, 8)
+    return ("█" * whole + (BLOCKS[part] if part else "")).ljust(blocks)
+
+
+def _step(share: float) -> str:
+    """A share as one block; 1 and more is a full one."""
+    return STEPS[min(7, max(0, int(share * 8)))]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def _short(label: str) -> str:
+    return _cut(_printable(label), LABEL)
+
+
+def _printable(text: str) -> str:
+    """Nothing in a text may steer the terminal."""
+    return "".join(letter if letter.isprintable() else "␣" for letter in text)
+
+
+def _wide(text: str) -> int:
+    """Columns that a text takes: letters of some scripts take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(letter) else
+        2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )  # fmt: skip
+
+
+def _padded(text: str, wide: int) -> str:
+    return text + " " * (wide - _wide(text))
+
+
+def _cut(text: str, wide: int) -> str:
+    if _wide(text) <= wide:
+        return text
+    while text and _wide(text) >= wide:
+        text = text[:-1]
+    return f"{text}…" if wide > 0 else ""

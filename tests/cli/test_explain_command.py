@@ -1,0 +1,159 @@
+"""`translucid explain` as people meet it, on models that the command line has trained."""
+# ruff: noqa: F811 (a fixture of another file looks like a name that is overwritten)
+
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.test_cli_bad_input import (
+    GOOD,
+    LEARNED,
+    Command,
+    assert_refused,
+    command,  # noqa: F401 (a fixture)
+    train_words,
+    write,
+)
+from tests.test_cli_decoding import on_terminal
+
+from translucid.cli import main
+from translucid.training.model import Model, load
+
+TRANSLATED = "the dog sleeps"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A translator with few positions, a tagger, and a network of numbers."""
+    home, out = Path.cwd(), tmp_path_factory.mktemp("models")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    os.chdir(out)
+    try:
+        for task in ("translate", "tag", "regress"):
+            write(GOOD[task])
+            more = LEARNED if task == "translate" else []
+            with pytest.raises(SystemExit, match="0"):
+                main([*train_words(task, *GOOD[task]), "--quiet", *more])
+            Path("run").rename(task)
+    finally:
+        os.chdir(home)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
+
+
+@pytest.fixture(scope="module")
+def translator(models: dict[str, str]) -> Model:
+    return load(models["translate"])
+
+
+def test_the_walk_leads_to_what_the_model_says(
+    command: Command, models: dict[str, str], translator: Model
+) -> None:
+    answer = command(["explain", models["translate"], TRANSLATED, "--width", "90"])
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[0] == f"“{TRANSLATED}” → {translator.translate([TRANSLATED])[0]}".rstrip()
+    assert max(map(len, lines[:-1])) <= 90
+    assert "\x1b" not in answer.out
+    assert "encoder layer 0: self-attention" in answer.out
+    assert lines[-1] == (
+        f'next: translucid explain {models["translate"]} --html walk.html "{TRANSLATED}"'
+    )
+    tagged = command(["explain", models["tag"], "Anna sleeps"])
+    spans = load(models["tag"]).tag(["Anna sleeps"])[0]
+    first = tagged.out.splitlines()[0]
+    assert all(f"{span.text.split()[0]}/B-{span.label}" in first for span in spans)
+    numbers = command(["explain", models["regress"], "--", "-0.5"])
+    predicted = load(models["regress"]).predict([[-0.5]])[0][0]
+    assert numbers.out.splitlines()[0] == f"“-0.5” → {predicted:.6g}"
+    assert numbers.out.endswith(' --html walk.html -- "-0.5"\n')
+
+
+def test_the_json_holds_the_numbers_of_the_trace(
+    command: Command, models: dict[str, str], translator: Model
+) -> None:
+    words = ["explain", models["translate"], TRANSLATED, "--json", "--target", "der Hund", "--top"]
+    answer = command([*words, "3"])
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    assert (found["task"], found["text"], found["answer"]) == ("translate", TRANSLATED, "der Hund")
+    trace = translator.trace(TRANSLATED, "der Hund")
+    told = {stage["address"]: stage for stage in found["stages"] if stage["address"]}
+    for address, stage in told.items():
+        assert tuple(stage["shape"]) == tuple(trace[address].shape)
+    address = "decoder.layers.0.cross_attention.pattern"
+    best = trace[address][0].mean(0).max(dim=-1).values.tolist()
+    firsts = [row["cells"][0]["value"] for row in told[address]["rows"]]
+    assert firsts == pytest.approx(best, rel=1e-5)
+    top = trace["head.logits"][0].softmax(-1).topk(3).values.tolist()
+    likeliest = [[c["value"] for c in row["cells"][:3]] for row in told["head.logits"]["rows"]]
+    assert likeliest == [pytest.approx(row, rel=1e-5) for row in top]
+
+
+def test_the_page_is_written_whole_and_loads_nothing(
+    command: Command, models: dict[str, str]
+) -> None:
+    Path("page.html").write_text("old")
+    before = os.stat("page.html").st_ino
+    text = "Anna <script>alert(1)</script>"
+    answer = command(["explain", models["tag"], text, "--html", "page.html"])
+    assert (answer.code, answer.err) == (0, "page.html: 7 stages, 4 pictures\n")
+    assert answer.out.startswith(f"next: translucid explain {models['tag']} --layer 0 ")
+    page = Path("page.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    assert not re.search(r"https?://|<script|src=|@import", page)
+    assert os.stat("page.html").st_ino != before  # put in its place, not written over
+    assert os.listdir() == ["page.html"]
+
+
+def test_one_layer_and_one_head(command: Command, models: dict[str, str]) -> None:
+    answer = command(["explain", models["translate"], TRANSLATED, "--layer", "0", "--head", "1"])
+    assert (answer.code, answer.err) == (0, "")
+    assert "only layer 0 is shown" in answer.out
+    assert re.search(r"^   head 1  the → ", answer.out, re.MULTILINE)
+    assert "head 0  " not in answer.out
+    assert "self_attention.query" in answer.out
+
+
+@pytest.mark.slow  # several processes
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_colour_only_for_those_who_want_it(models: dict[str, str]) -> None:
+    words = ["explain", models["regress"], "0.5"]
+    assert "\x1b[1m" in on_terminal(words, "stdout")
+    assert "\x1b" not in on_terminal(words, "stdout", NO_COLOR="1")
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "parts"),
+    [
+        ("translate", [" "], ["the text is empty; give a sentence in quotes"]),
+        ("translate", ["a", "--layer", "1"], ["layer = 1: the model has one layer, number 0"]),
+        ("translate", ["a", "--head", "2"], ["head = 2: the model has attention heads 0 to 1"]),
+        ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),
+        ("translate", ["a", "--target", "b " * 30], ["position 30", "learned positions end at 15"]),
+        ("tag", ["Anna", "--target", "B-ORG"], ["tag 'B-ORG': the model knows O, B-PER"]),
+        ("regress", ["1 2"], ["the text: 2 numbers in '1 2', but the model takes 1"]),
+        ("regress", ["one"], ["the text: number 1"]),
+        ("regress", ["1", "--layer", "7"], ["layer = 7: the model has one layer, number 0"]),
+        ("regress", ["1", "--head", "0"], ["head = 0: the model has no attention heads"]),
+        ("regress", ["1", "--html", "page.pdf"], ["--html page.pdf: the name of a page ends in"]),
+        ("regress", ["1", "--html", "no/a.html"], ["no/a.html: there is no folder no; make it"]),
+        ("nowhere", ["1"], ["nowhere"]),
+    ],
+)
+def test_mistakes_are_told(
+    task: str, words: list[str], parts: list[str], command: Command, models: dict[str, str]
+) -> None:
+    assert_refused(command(["explain", models.get(task, task), *words]), *parts)
+    assert os.listdir() == []
+
+
+def test_help_gives_an_example(command: Command) -> None:
+    answer = command(["explain", "--help"])
+    assert 'translucid explain runs/demo "The dog sees a cat."' in answer.out

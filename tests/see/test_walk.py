@@ -1,0 +1,473 @@
+"""A walk says what the trace says and what the model answers, and leaves no part out."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import translucid as tl
+from translucid.catalogue import describe
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError
+from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
+from translucid.see.reading import Reading, read
+from translucid.see.walk import walk
+from translucid.see.walk_data import Cell, Stage, Walk, as_json
+from translucid.see.walk_figures import figures
+from translucid.see.walk_page import as_page
+from translucid.see.walk_text import as_text
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+
+TEXTS = ["the dog sees a cat", "a cat sleeps", "der Hund sieht eine Katze", "eine Katze schläft"]
+WORDS = Tokenizer.train("word", TEXTS)
+SPACED = Tokenizer.train("space", TEXTS)
+LABELS, TAGS = ["bad", "fair", "good"], ["O", "B-A", "I-A", "B-B"]
+SMALL: dict[str, Any] = {"vocab": len(WORDS), "d_model": 8}
+TEXT = {"heads": 2, "layers": 2, **SMALL}
+CELL = {"hidden": 8, **SMALL}
+PAIR: dict[str, Any] = {"shape": "encoder-decoder", "head": "language"}
+READER: dict[str, Any] = {"shape": "encoder", "outputs": 3}
+
+Made = tuple[Any, Any, str, str | None]  # network, task, text, target
+
+
+def _made(name: str) -> Made:
+    pair, label = Translate(WORDS, WORDS, smoothing=0.0), Classify(WORDS, LABELS)
+    english, german = "the dog sees a zebra", "der Hund sieht eine Katze"
+    match name:
+        case "transformer":
+            return TransformerConfig(**PAIR, **TEXT, decoder_layers=1), pair, english, german
+        case "rotary":
+            return TransformerConfig(**PAIR, **TEXT, positions="rotary"), pair, english, german
+        case "post-norm":
+            config = TransformerConfig(**PAIR, **TEXT, placement="post", positions="alibi")
+            return config, pair, english, german
+        case "seq2seq":
+            return RecurrentConfig(**PAIR, **CELL, bidirectional=True), pair, english, german
+        case "rnn seq2seq":
+            config = RecurrentConfig(**PAIR, **CELL, cell="rnn", attention="none")
+            return config, pair, english, german
+        case "votes":
+            config = TransformerConfig(
+                **READER, head="classify", **TEXT, votes=16, pooling="attention"
+            )
+            return config, label, english, "fair"
+        case "gru":
+            config = RecurrentConfig(
+                **READER, head="classify", **CELL, cell="gru", layers=2, pooling="last"
+            )
+            return config, label, english, None
+        case "committee":
+            config = RecurrentConfig(**READER, head="classify", **CELL, members=2)
+            return config, label, english, None
+        case "tagger":
+            config = RecurrentConfig(
+                shape="encoder", head="tag", outputs=4, vocab=len(SPACED), d_model=8, hidden=8,
+                bidirectional=True, letters=4,
+            )  # fmt: skip
+            return config, Tag(SPACED, TAGS, letters=True), english, "O B-A I-A O O"
+        case "free tagger":
+            config = TransformerConfig(**READER, head="tag", **(TEXT | {"vocab": len(SPACED)}))
+            return config, Tag(SPACED, ["N", "V", "D"]), english, None
+        case "language":
+            config = TransformerConfig(shape="decoder", head="language", **TEXT)
+            return config, Language(WORDS), "the dog sees", None
+    assert name == "numbers"
+    config = MLPConfig(inputs=2, hidden=(5, 5), outputs=2, residual=True, standardise=True)
+    return config, Regress(), "0.5, -1", "1 2"
+
+
+NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "votes", "gru",
+         "committee", "tagger", "free tagger", "language", "numbers"]  # fmt: skip
+
+
+@cache
+def made(name: str) -> tuple[Reading, str]:
+    config, task, text, target = _made(name)
+    torch.manual_seed(3)
+    network = tl.build(config).eval()
+    with torch.no_grad():  # far from the start, where all is alike
+        for weight in network.parameters():
+            weight.add_(0.5 * torch.randn_like(weight))
+    return read(network, task, text, target), text
+
+
+@cache
+def walked(name: str) -> Walk:
+    return walk(*made(name))
+
+
+def stages(name: str, kind: str) -> Iterator[tuple[Reading, Stage]]:
+    reading, _ = made(name)
+    for stage in walked(name).stages:
+        if stage.kind == kind:
+            yield reading, stage
+
+
+every_model = pytest.mark.parametrize("name", NAMES)
+
+
+# --- the stages and the trace
+
+
+@every_model
+def test_a_stage_says_what_the_trace_and_the_catalogue_say(name: str) -> None:
+    reading, _ = made(name)
+    order = reading.names()
+    places = []
+    for stage in walked(name).stages:
+        if not stage.address:
+            continue
+        assert stage.shape == tuple(reading[stage.address].shape)
+        assert len(stage.axes) == len(stage.shape)
+        assert describe(stage.address).meaning in stage.meaning
+        places.append(order.index(stage.address))
+    assert places
+    assert places[-1] == len(order) - 1  # what comes out
+    inner = [place for place, stage in zip(places, _addressed(name), strict=True) if stage.layer]
+    assert inner == sorted(inner)
+
+
+def _addressed(name: str) -> list[Stage]:
+    return [stage for stage in walked(name).stages if stage.address]
+
+
+@every_model
+def test_no_part_is_left_out(name: str) -> None:
+    """Norms, masks and residual frames belong to the parts that they stand around."""
+    reading, _ = made(name)
+    within = r"\.(norm|masks)\.|_residual\.|recurrent\.output"
+    names = [one for one in reading.names() if not one.startswith("members.1.")]
+    parts = {one.rpartition(".")[0] for one in names if not re.search(within, one)}
+    seen = {s.address.rpartition(".")[0].removesuffix("_residual") for s in _addressed(name)}
+    assert parts - seen == IDLE.get(name, set())
+
+
+IDLE = {"post-norm": {"encoder.final_norm", "decoder.final_norm"}}  # these pass on what they get
+
+
+@pytest.mark.parametrize("name", ["transformer", "post-norm", "seq2seq", "votes", "language"])
+def test_links_are_the_largest_of_the_pattern(name: str) -> None:
+    found = 0
+    for reading, stage in stages(name, "links"):
+        pattern = reading[stage.address][0].double().numpy()
+        mean = pattern if pattern.ndim == 2 else pattern.mean(axis=0)
+        keys = reading.words.along(stage.address, "keys")
+        for row, weights in zip(stage.rows, mean, strict=True):
+            best = [place for place in np.argsort(-weights) if weights[place] > 0][:2]
+            assert [cell.label for cell in row.cells] == [keys[place] for place in best]
+            assert [c.value for c in row.cells] == pytest.approx(weights[best], abs=1e-6)
+        found += 1
+    assert found
+
+
+def test_links_of_a_decoder_belong_to_the_word_it_writes() -> None:
+    *_, (_, crossed) = stages("transformer", "links")
+    assert crossed.address.endswith("cross_attention.pattern")
+    assert [row.label for row in crossed.rows] == ["der", "Hund", "sieht", "eine", "Katze", "</s>"]
+    assert [cell.label for cell in crossed.added] == [row.label for row in crossed.rows]
+
+
+@pytest.mark.parametrize("name", ["transformer", "post-norm", "language"])
+def test_what_is_added_is_what_the_stream_gains(name: str) -> None:
+    reading, _ = made(name)
+    found = [stage for stage in walked(name).stages if stage.added]
+    frames = {one.rpartition(".")[0] for one in reading.names("*_residual.sum")}
+    assert len(found) == len(frames) > 0
+    for stage in found:
+        frame = stage.address.rpartition(".")[0].removesuffix("_residual") + "_residual"
+        before, after = (reading[f"{frame}.{end}"][0].double().numpy() for end in ("skip", "sum"))
+        wanted = np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
+        assert [cell.value for cell in stage.added] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_vectors_are_rows_of_the_embedding_table() -> None:
+    for reading, stage in stages("transformer", "vectors"):
+        stack, side = stage.address.split(".")[0], "source"
+        if stack == "decoder":
+            side = "target"
+        table = getattr(reading.network, stack).embedding.table.weight.detach()
+        rows = table[reading.example.batch.inputs[side][0]].double().numpy()
+        for row, vector in zip(stage.rows, rows, strict=True):
+            *first, length = [cell.value for cell in row.cells]
+            assert first == pytest.approx(vector[:4])
+            assert length == pytest.approx(np.linalg.norm(vector))
+
+
+GATES = {"lstm": ["forget_gate", "input_gate", "output_gate"], "gru": ["update_gate", "reset_gate"]}
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "gru", "tagger"])
+def test_gates_are_means_at_each_position(name: str) -> None:
+    found = 0
+    for reading, stage in stages(name, "gates"):
+        scope = stage.address.rpartition(".")[0]
+        for place, row in enumerate(stage.rows):
+            names = [f"{scope}.{gate}@{place}" for gate in GATES[scope.rpartition(".")[2]]]
+            means = [float(reading[one].double().mean()) for one in names]
+            assert [cell.value for cell in row.cells] == pytest.approx(means, rel=1e-5)
+        found += 1
+    assert found == {"seq2seq": 3, "gru": 2, "tagger": 2}[name]
+
+
+def test_most_is_forgotten_where_there_was_something() -> None:
+    """Before the first word the memory is empty, from whichever side it is read."""
+    for _, stage in stages("tagger", "gates"):
+        backward = "right to left" in stage.title
+        rows = stage.rows[:-1] if backward else stage.rows[1:]
+        least = min(rows, key=lambda row: row.cells[0].value)
+        said = f"at {least.label!r} most is forgotten (keeps {least.cells[0].value:.2f})"
+        assert stage.happened.startswith(said)
+
+
+def test_a_state_moves_from_where_the_bridge_put_it() -> None:
+    cells = [
+        (reading, stage)
+        for reading, stage in stages("rnn seq2seq", "sizes")
+        if stage.address.endswith("rnn.hidden")
+    ]
+    assert len(cells) == 2
+    for reading, stage in cells:
+        states = reading[stage.address][0].double().numpy()
+        start = np.zeros(8)
+        if stage.address.startswith("decoder"):
+            start = reading["decoder.bridge.hidden"][0].double().numpy()
+        for row, before, after in zip(stage.rows, [start, *states[:-1]], states, strict=True):
+            wanted = np.linalg.norm(after - before) / np.linalg.norm(after)
+            assert row.cells[0].value == pytest.approx(wanted, rel=1e-4)
+
+
+# --- the answers
+
+
+def chosen(stage: Stage) -> list[Cell]:
+    return [cell for row in stage.rows for cell in row.cells if cell.chosen]
+
+
+@pytest.mark.parametrize("name", ["transformer", "rotary", "seq2seq", "language"])
+def test_probabilities_of_what_was_written_make_the_loss(name: str) -> None:
+    reading, _ = made(name)
+    found = [cell for _, stage in stages(name, "choices") for cell in chosen(stage)]
+    with torch.no_grad():
+        loss = float(reading.task.loss(reading.network, reading.example.batch))
+    assert -sum(np.log(cell.value) for cell in found) == pytest.approx(loss, rel=1e-4)
+    assert [cell.label for cell in found] == [w for w in reading.words.follows if w != "?"]
+
+
+@pytest.mark.parametrize("name", ["votes", "gru", "committee"])
+def test_labels_are_those_of_the_task(name: str) -> None:
+    reading, text = made(name)
+    task = reading.task
+    assert isinstance(task, Classify)
+    (probabilities,) = task.probabilities(reading.network, [task.encode_text(text)])
+    ((_, stage),) = stages(name, "choices")
+    found = {cell.label: cell.value for cell in stage.rows[0].cells}
+    assert found == pytest.approx(dict(zip(LABELS, probabilities, strict=True)), rel=1e-5)
+    best = max(found, key=found.__getitem__)
+    assert ([cell.label for cell in chosen(stage)], walked(name).answer) == ([best], best)
+    wanted = [cell.label for cell in stage.rows[0].cells if cell.wanted]
+    assert wanted == (["fair"] if name == "votes" else [])
+
+
+def test_votes_and_the_network_make_the_score() -> None:
+    reading, _ = made("votes")
+    sizes = {stage.title: stage for _, stage in stages("votes", "sizes")}
+    votes = sum(row.cells[0].value for row in sizes["votes of the tokens"].rows)
+    label = LABELS.index(walked("votes").answer)
+    network = float(reading["head.class_logits"][0, label])
+    assert votes + network == pytest.approx(float(reading["votes.sum"][0, label]), rel=1e-4)
+    shares = [row.cells[0].value for row in sizes["one vector for the text"].rows]
+    assert sum(shares) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["tagger", "free tagger"])
+def test_tags_are_those_of_the_task(name: str) -> None:
+    reading, text = made(name)
+    task = reading.task
+    assert isinstance(task, Tag)
+    words = text.split()
+    (tags,) = task.predict(reading.network, [task.encode_words(words)])
+    ((_, stage),) = stages(name, "choices")
+    assert [row.label for row in stage.rows] == words
+    assert [cell.label for cell in chosen(stage)] == tags
+    assert walked(name).answer.split() == [f"{w}/{t}" for w, t in zip(words, tags, strict=True)]
+    if name == "tagger":
+        wanted = [cell.label for row in stage.rows for cell in row.cells if cell.wanted]
+        assert wanted == ["O", "B-A", "I-A", "O", "O"]
+
+
+def test_numbers_come_out_as_predicted() -> None:
+    reading, _ = made("numbers")
+    task = reading.task
+    assert isinstance(task, Regress)
+    (outputs,) = task.predict(reading.network, [RegressItem((0.5, -1.0), (), 0)])
+    first, last = (stage for _, stage in stages("numbers", "values"))
+    assert [row.cells[0].value for row in first.rows] == [0.5, -1.0]
+    assert [row.cells[0].value for row in last.rows] == pytest.approx(outputs, rel=1e-6)
+    assert [row.cells[1].value for row in last.rows] == [1, 2]
+
+
+def test_the_top_is_as_wide_as_asked_and_holds_what_was_chosen() -> None:
+    reading, text = made("transformer")
+    for top in (1, 3, 1000):
+        *_, stage = walk(reading, text, top=top).stages
+        probabilities = reading["head.logits"][0].double().softmax(-1).numpy()
+        for row, every in zip(stage.rows, probabilities, strict=True):
+            values = [cell.value for cell in row.cells]
+            most = min(top, every.size)
+            assert values[:most] == pytest.approx(np.sort(every)[::-1][:most], rel=1e-4)
+            assert len(values) in (most, most + 1)
+            assert sum(cell.chosen for cell in row.cells) == 1
+
+
+def test_unknown_words_are_marked() -> None:
+    first = walked("transformer").stages[0]
+    assert [row.label for row in first.rows if row.remark] == ["zebra"]
+    assert [row.cells[0].value for row in first.rows][-2:] == [WORDS.unk_id, WORDS.eos_id]
+    assert "zebra 3 (unknown)" in as_text(walked("transformer"))
+
+
+# --- closer
+
+
+def test_one_layer_shows_each_head_and_every_point() -> None:
+    reading, text = made("rotary")
+    found = walk(reading, text, layer=1)
+    assert {stage.layer for stage in found.stages} == {None, 1}
+    linked = [stage for stage in found.stages if stage.kind == "links"]
+    assert len(linked) == 3
+    for stage in linked:
+        pattern = reading[stage.address][0]
+        keys = reading.words.along(stage.address, "keys")
+        heads = [row.head for row in stage.rows]
+        assert heads == [head for head in (0, 1) for _ in range(pattern.shape[1])]
+        for number, row in enumerate(stage.rows):
+            weights = pattern[row.head, number % pattern.shape[1]]
+            assert row.cells[0].value == pytest.approx(float(weights.max()))
+            assert row.cells[0].label == keys[int(weights.argmax())]
+    seen = {point.address: point.shape for stage in found.stages for point in stage.points}
+    assert seen == {one: tuple(reading[one].shape) for one in reading.names("*.layers.1.*")}
+    one = walk(reading, text, head=1)
+    assert {row.head for stage in one.stages if stage.kind == "links" for row in stage.rows} == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("transformer", {"layer": 2}, "layer = 2: the model has layers 0 to 1"),
+        ("transformer", {"layer": -1}, "layer = -1: the model has layers 0 to 1"),
+        ("seq2seq", {"layer": 1}, "layer = 1: the model has one layer, number 0"),
+        ("transformer", {"head": 2}, "head = 2: the model has attention heads 0 to 1"),
+        ("gru", {"head": 0}, "head = 0: the model has no attention heads; leave it out"),
+        ("gru", {"top": 0}, "top = 0: at least 1 answer is shown"),
+    ],
+)
+def test_mistakes_are_told(name: str, options: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        walk(*made(name), **options)
+
+
+# --- as text, page and JSON
+
+
+@every_model
+@pytest.mark.parametrize("width", [60, 96])
+def test_the_text_keeps_to_its_width_and_tells_every_stage(name: str, width: int) -> None:
+    text = as_text(walked(name), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    bare = re.sub(r"\x1b\[\d*m", "", as_text(walked(name), width, colour=True))
+    assert [line.rstrip() for line in bare.splitlines()] == text.splitlines()
+    for number, stage in enumerate(walked(name).stages, start=1):
+        assert f"{number:>2} {stage.title}"[:width] in text
+        assert stage.address[: width - 4] in text
+
+
+def test_a_long_text_says_what_is_left_out() -> None:
+    reading, _ = made("language")
+    text = "the dog sees a cat " * 8
+    found = walk(read(reading.network, reading.task, text), text)
+    assert len(found.stages[0].rows) == 41
+    assert "… and 17 more; --json has them all" in as_text(found)
+    assert "… and 33 more" in as_text(found)  # vectors
+    again = walk(read(reading.network, reading.task, text * 2), text * 2)
+    assert "The first 64 of 81; --json has all." in as_page(again, {})
+
+
+def test_nothing_in_a_text_steers_the_terminal() -> None:
+    reading, _ = made("language")
+    text = "the \x1b[31mdog\x07 見る 日本語"
+    told = as_text(walk(read(reading.network, reading.task, text), text))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", told)
+
+
+@pytest.mark.parametrize("name", ["tagger", "numbers"])
+def test_the_page_stands_alone(name: str) -> None:
+    reading, _ = made(name)
+    drawn = figures(reading, walked(name))
+    page = as_page(walked(name), drawn)
+    assert not re.search(r"https?:|@import|<link|<script|src=", page)
+    ids = re.findall(r"\bid=[\"']([^\"']+)", page)
+    assert len(ids) == len(set(ids))
+    used = re.findall(r"href=[\"']#([^\"']+)|url\(#([^)]+)\)", page)
+    assert {first or second for first, second in used} <= set(ids)
+    assert (
+        page.count("<figure>")
+        == page.count('role="img" aria-label=')
+        == sum(map(len, drawn.values()))
+    )
+    for stage in walked(name).stages:
+        assert f". {stage.title}</h3>" in page
+
+
+def test_the_page_escapes_every_word() -> None:
+    reading, _ = made("language")
+    text = "the <script>alert('&')</script> -->"
+    other = read(reading.network, reading.task, text)
+    found = walk(other, text, layer=0)
+    page = as_page(found, figures(other, found))
+    assert page.count("<figure>") == 4
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "-->" not in page
+
+
+def pictures(name: str) -> Callable[[str], list[Any]]:
+    reading, _ = made(name)
+    drawn = [figure.picture for each in figures(reading, walked(name)).values() for figure in each]
+    return lambda kind: [one for one in drawn if type(one).__name__ == kind]
+
+
+def test_pictures_hold_the_numbers_of_the_walk() -> None:
+    lines = pictures("seq2seq")("Lines")
+    gates = [stage for _, stage in stages("seq2seq", "gates")]
+    for line, stage in zip(lines, gates, strict=True):
+        values = [[cell.value for cell in row.cells] for row in stage.rows]
+        assert np.array(list(line.series.values())).T.tolist() == values
+    *_, stream, choices = pictures("transformer")("Heat")
+    added = [s.added for s in walked("transformer").stages if s.added and "decoder" in s.address]
+    assert stream.values.T.tolist() == [[cell.value for cell in cells] for cells in added]
+    rows = walked("transformer").stages[-1].rows
+    assert [choices.texts[r][c] for r, c in choices.frames] == [
+        f"{cell.label} {cell.value:.2f}" for row in rows for cell in row.cells if cell.chosen
+    ]
+
+
+@every_model
+def test_the_json_is_the_walk(name: str) -> None:
+    found = json.loads(json.dumps(as_json(walked(name)), allow_nan=False))
+    assert found["answer"] == walked(name).answer
+    for told, stage in zip(found["stages"], walked(name).stages, strict=True):
+        assert told["address"] == stage.address
+        assert [[cell["value"] for cell in row["cells"]] for row in told["rows"]] == [
+            [cell.value for cell in row.cells] for row in stage.rows
+        ]
