@@ -16,11 +16,11 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.reading import Reading, read
-from translucid.see.walk import walk
-from translucid.see.walk_data import Cell, Stage, Walk, as_json
-from translucid.see.walk_figures import figures
-from translucid.see.walk_page import as_page
-from translucid.see.walk_text import as_text
+from translucid.see.walk.data import Cell, Stage, Walk, as_json
+from translucid.see.walk.figures import figures
+from translucid.see.walk.page import as_page
+from translucid.see.walk.text import as_text
+from translucid.see.walk.walk import walk
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
@@ -103,7 +103,7 @@ def made(name: str) -> tuple[Reading, str]:
 
 @cache
 def walked(name: str) -> Walk:
-    return walk(*made(name))
+    return walk(made(name)[0])
 
 
 def stages(name: str, kind: str) -> Iterator[tuple[Reading, Stage]]:
@@ -317,9 +317,9 @@ def test_numbers_come_out_as_predicted() -> None:
 
 
 def test_the_top_is_as_wide_as_asked_and_holds_what_was_chosen() -> None:
-    reading, text = made("transformer")
+    reading, _ = made("transformer")
     for top in (1, 3, 1000):
-        *_, stage = walk(reading, text, top=top).stages
+        *_, stage = walk(reading, top=top).stages
         probabilities = reading["head.logits"][0].double().softmax(-1).numpy()
         for row, every in zip(stage.rows, probabilities, strict=True):
             values = [cell.value for cell in row.cells]
@@ -340,8 +340,8 @@ def test_unknown_words_are_marked() -> None:
 
 
 def test_one_layer_shows_each_head_and_every_point() -> None:
-    reading, text = made("rotary")
-    found = walk(reading, text, layer=1)
+    reading, _ = made("rotary")
+    found = walk(reading, layer=1)
     assert {stage.layer for stage in found.stages} == {None, 1}
     linked = [stage for stage in found.stages if stage.kind == "links"]
     assert len(linked) == 3
@@ -356,7 +356,7 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
             assert row.cells[0].label == keys[int(weights.argmax())]
     seen = {point.address: point.shape for stage in found.stages for point in stage.points}
     assert seen == {one: tuple(reading[one].shape) for one in reading.names("*.layers.1.*")}
-    one = walk(reading, text, head=1)
+    one = walk(reading, head=1)
     assert {row.head for stage in one.stages if stage.kind == "links" for row in stage.rows} == {1}
 
 
@@ -373,7 +373,7 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
 )
 def test_mistakes_are_told(name: str, options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        walk(*made(name), **options)
+        walk(made(name)[0], **options)
 
 
 # --- as text, page and JSON
@@ -395,18 +395,18 @@ def test_the_text_keeps_to_its_width_and_tells_every_stage(name: str, width: int
 def test_a_long_text_says_what_is_left_out() -> None:
     reading, _ = made("language")
     text = "the dog sees a cat " * 8
-    found = walk(read(reading.network, reading.task, text), text)
+    found = walk(read(reading.network, reading.task, text))
     assert len(found.stages[0].rows) == 41
     assert "… and 17 more; --json has them all" in as_text(found)
     assert "… and 33 more" in as_text(found)  # vectors
-    again = walk(read(reading.network, reading.task, text * 2), text * 2)
+    again = walk(read(reading.network, reading.task, text * 2))
     assert "The first 64 of 81; --json has all." in as_page(again, {})
 
 
 def test_nothing_in_a_text_steers_the_terminal() -> None:
     reading, _ = made("language")
     text = "the \x1b[31mdog\x07 見る 日本語"
-    told = as_text(walk(read(reading.network, reading.task, text), text))
+    told = as_text(walk(read(reading.network, reading.task, text)))
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", told)
 
 
@@ -433,7 +433,7 @@ def test_the_page_escapes_every_word() -> None:
     reading, _ = made("language")
     text = "the <script>alert('&')</script> -->"
     other = read(reading.network, reading.task, text)
-    found = walk(other, text, layer=0)
+    found = walk(other, layer=0)
     page = as_page(found, figures(other, found))
     assert page.count("<figure>") == 4
     assert "<script" not in page
@@ -443,7 +443,7 @@ def test_the_page_escapes_every_word() -> None:
 
 def pictures(name: str) -> Callable[[str], list[Any]]:
     reading, _ = made(name)
-    drawn = [figure.picture for each in figures(reading, walked(name)).values() for figure in each]
+    drawn = [figure for each in figures(reading, walked(name)).values() for figure in each]
     return lambda kind: [one for one in drawn if type(one).__name__ == kind]
 
 

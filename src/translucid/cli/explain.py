@@ -15,7 +15,7 @@ from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
     from translucid.see.reading import Reading
-    from translucid.see.walk_data import Walk
+    from translucid.see.walk.data import Walk
     from translucid.training.model import Model
 
 NARROWEST, WIDEST = 60, 100  # columns
@@ -49,8 +49,8 @@ def explain(
 
     Example: translucid explain runs/demo "The dog sees a cat."
     """
-    from translucid.see.walk import walk
-    from translucid.see.walk_data import as_json as walk_as_json
+    from translucid.see.walk.data import as_json as walk_as_json
+    from translucid.see.walk.walk import walk
     from translucid.training.model import load
 
     if not text.strip():
@@ -59,14 +59,14 @@ def explain(
         _check_page(html)
     held = load(model)
     reading = _read(held, text, target)
-    walked = walk(reading, text, layer=layer, head=head, top=top)
+    walked = walk(reading, layer=layer, head=head, top=top)
     if html is not None:
         _write_page(html, reading, walked)
     if as_json:
         typer.echo(json.dumps(walk_as_json(walked), ensure_ascii=False, allow_nan=False))
         return
     if html is None:
-        from translucid.see.walk_text import as_text
+        from translucid.see.walk.text import as_text
 
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
@@ -99,8 +99,8 @@ def _check_page(path: Path) -> None:
 
 
 def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
-    from translucid.see.walk_figures import figures
-    from translucid.see.walk_page import as_page
+    from translucid.see.walk.figures import figures
+    from translucid.see.walk.page import as_page
 
     drawn = figures(reading, walked)
     page = as_page(walked, drawn)

@@ -24,6 +24,7 @@ MASKS = ("real", "source_real", "target_real")  # all is real where there is one
 class Example:
     """What a model is called with, and what people call it."""
 
+    text: str
     batch: Batch  # a target that was not given is IGNORE
     words: Words
 
@@ -54,7 +55,7 @@ def make_example(task: Task[Any, Any], text: str, target: str | None = None) -> 
         case _:
             raise InputError(f"a model for task {task.name} reads no text")
     inputs = {name: value for name, value in batch.inputs.items() if name not in MASKS}
-    return Example(replace(batch, inputs=inputs), words)
+    return Example(text, replace(batch, inputs=inputs), words)
 
 
 def _pair(task: Translate, text: str, target: str) -> tuple[Batch, Words]:

@@ -19,6 +19,7 @@ from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 
 if TYPE_CHECKING:
     from translucid.see.difference import Difference
+    from translucid.see.walk.data import Walk
 
 
 class Reading(Trace):
@@ -80,6 +81,12 @@ class Reading(Trace):
         from translucid.see.norms import before_and_after
 
         return before_and_after(self, pattern)
+
+    def walk(self, *, layer: int | None = None, head: int | None = None, top: int = 5) -> "Walk":
+        """What happened to the text, part by part: print it. layer, head: look closer at one."""
+        from translucid.see.walk.walk import walk
+
+        return walk(self, layer=layer, head=head, top=top)
 
     def diff(self, other: Trace, pattern: str = "*") -> "Difference":
         """Where another run parts ways with this one, point by point: print it, or ask for its

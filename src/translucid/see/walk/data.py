@@ -80,6 +80,11 @@ class Walk:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()  # what was left out
 
+    def __str__(self) -> str:
+        from translucid.see.walk.text import as_text
+
+        return as_text(self)
+
 
 def as_json(walk: Walk) -> dict[str, Any]:
     """For scripts: lists, words and numbers."""

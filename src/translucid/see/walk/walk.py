@@ -15,9 +15,9 @@ from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.reading import Reading
-from translucid.see.walk_answer import answers
-from translucid.see.walk_data import Cell, Row, Stage, Walk
-from translucid.see.walk_stages import Chosen, layer_of, stages_of
+from translucid.see.walk.answer import answers
+from translucid.see.walk.data import Cell, Row, Stage, Walk
+from translucid.see.walk.stages import Chosen, layer_of, stages_of
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag
@@ -32,13 +32,14 @@ SO_FAR = (
 
 
 def walk(
-    reading: Reading, text: str, *, layer: int | None = None, head: int | None = None, top: int = 5
+    reading: Reading, *, layer: int | None = None, head: int | None = None, top: int = 5
 ) -> Walk:
-    """What happened while a model read `text`, the text of the reading.
+    """What happened while a model read a text.
 
     layer: show this one closer and leave the others out. head: of attention; by default the mean
     over all, and with a layer each by itself. top: how many of the likeliest answers to show.
     """
+    text = reading.example.text
     names, notes = _of_one_member(reading)
     _check(reading, names, layer, head, top)
     stages = list(stages_of(reading, names, Chosen(layer, head, top)))

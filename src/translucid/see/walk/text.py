@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from translucid.see.walk_data import Cell, Row, Stage, Walk
+from translucid.see.walk.data import Cell, Row, Stage, Walk
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 MOST, VECTORS = 24, 8  # tokens of a stage

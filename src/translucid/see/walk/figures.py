@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from translucid.see.draw import Figure
 from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Picture
 from translucid.see.reading import Reading
-from translucid.see.walk_data import Stage, Walk
+from translucid.see.walk.data import Stage, Walk
 
 FIRST = 32  # numbers of a vector
 
 
-def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Figure, ...]]:
+def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Picture, ...]]:
     """What to draw at which stage, counted from 0."""
     found = {place: _of(reading, stage) for place, stage in enumerate(walk.stages)}
     for chapter in dict.fromkeys(stage.chapter for stage in walk.stages):
@@ -25,11 +24,7 @@ def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Figure, ...]]:
         ]
         if places:
             found[places[-1]].append(_stream([walk.stages[place] for place in places]))
-    return {
-        place: tuple(Figure(picture) for picture in pictures)
-        for place, pictures in found.items()
-        if pictures
-    }
+    return {place: tuple(pictures) for place, pictures in found.items() if pictures}
 
 
 def _of(reading: Reading, stage: Stage) -> list[Picture]:
@@ -39,7 +34,7 @@ def _of(reading: Reading, stage: Stage) -> list[Picture]:
             head = heads.pop() if len(heads) == 1 else None
             title = "How much each token (row) takes from each token (column)"
             title += "" if stage.heads < 2 else ", each head" if head is None else f", head {head}"
-            picture = reading.figure(stage.address, head=head).picture
+            picture = reading.figure(stage.address, head=head)
             return [replace(picture, title=title)]
         case "gates":
             return [_gates(stage)]

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from translucid.see.draw import Figure
-from translucid.see.walk_data import Cell, Row, Stage, Walk
+from translucid.see.pictures import Picture
+from translucid.see.walk.data import Cell, Row, Stage, Walk
 
 MOST = 64  # rows of a table
 
 
-def as_page(walk: Walk, figures: Mapping[int, Sequence[Figure]]) -> str:
+def as_page(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
     """The whole page. figures: what is drawn at which stage, counted from 0."""
     title = f"{walk.text} → {walk.answer}"
     numbered = list(enumerate(walk.stages))
@@ -46,7 +46,7 @@ def _contents(chapter: str, part: Sequence[tuple[int, Stage]]) -> str:
     return f"<section><b>{_escape(chapter)}</b><ol start={part[0][0] + 1}>{items}</ol></section>"
 
 
-def _stage(place: int, stage: Stage, figures: Sequence[Figure], told: set[str]) -> str:
+def _stage(place: int, stage: Stage, figures: Sequence[Picture], told: set[str]) -> str:
     """One stop; what a part is, is `told` once."""
     shape = " × ".join(map(str, stage.shape))
     where = f"<code>{_escape(stage.address)}</code> ({shape})" if stage.address else ""
@@ -100,15 +100,15 @@ def _folded(title: str, inside: str) -> str:
     return f"<details><summary>{title}</summary>{inside}</details>" if inside else ""
 
 
-def _drawn(prefix: str, figure: Figure) -> str:
+def _drawn(prefix: str, picture: Picture) -> str:
     """A picture within the page: its own names for its parts, and a name for those who listen."""
-    drawn = figure.svg()
+    drawn = picture.svg()
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r' xmlns(:\w+)?="[^"]*"', "", drawn)  # HTML knows them
     drawn = re.sub(r'\bid="', f'id="{prefix}', drawn)
     drawn = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", drawn)
-    said = _escape(figure.picture.title)
+    said = _escape(picture.title)
     drawn = drawn.replace("<svg", f'<svg role="img" aria-label="{said}"', 1)
     return f"<figure>{drawn}</figure>"
 

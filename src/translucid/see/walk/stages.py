@@ -9,7 +9,7 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.see.reading import Reading
-from translucid.see.walk_data import Cell, Row, Seen, Stage, along, at, floats, ratio, strongest
+from translucid.see.walk.data import Cell, Row, Seen, Stage, along, at, floats, ratio, strongest
 
 FIRST = 4  # numbers of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer

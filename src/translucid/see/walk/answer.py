@@ -9,7 +9,7 @@ from translucid.data.spans import split_words
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.spans import best_tags, span_rules
 from translucid.see.reading import Reading
-from translucid.see.walk_data import Cell, Row, Stage, along, at, floats
+from translucid.see.walk.data import Cell, Row, Stage, along, at, floats
 from translucid.see.words import readable
 from translucid.tasks.base import IGNORE
 from translucid.tasks.classify import Classify
