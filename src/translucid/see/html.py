@@ -26,12 +26,13 @@ _STYLE = """
   border-bottom: 1px solid rgba(128, 128, 128, .3); background: none; vertical-align: top;
   white-space: normal; }
 .translucid td.number, .translucid th.number { text-align: right; white-space: nowrap; }
+.translucid td code { white-space: nowrap; }
 .translucid details { margin: .1em 0 .1em 1.1em; }
 .translucid summary { cursor: pointer; margin-left: -1.1em; }
 .translucid .word { display: inline-block; padding: 0 .35em; margin: .1em .15em .1em 0;
   border: 1px solid rgba(128, 128, 128, .45); border-radius: .3em; white-space: pre; }
 .translucid .bar { display: inline-block; height: .7em; min-width: 1px; background: #2f9e8a; }
-.translucid svg { max-width: 100%; height: auto; }
+.translucid svg { max-width: 100%; max-height: 34em; height: auto; }
 """
 
 
@@ -46,17 +47,15 @@ def escape(text: str) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
     """A table whose cells are HTML; the columns of `numbers` stand to the right."""
-    sides = [' class="number"' if place in numbers else "" for place in range(len(header))]
 
     def line(tag: str, cells: Sequence[str]) -> str:
+        sides = [' class="number"' if place in numbers else "" for place in range(len(cells))]
         filled = zip(sides, cells, strict=True)
         return "<tr>" + "".join(f"<{tag}{side}>{cell}</{tag}>" for side, cell in filled) + "</tr>"
 
+    head = f"<thead>{line('th', header)}</thead>" if header else ""
     body = "".join(line("td", row) for row in rows)
-    return (
-        f'<div class="wide"><table><thead>{line("th", header)}</thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def with_formulas(text: str) -> str:
