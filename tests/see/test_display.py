@@ -13,6 +13,7 @@ from translucid.models.summary import rows
 from translucid.see.display import model_html, reading_html
 from translucid.see.reading import Reading, read
 from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
 from translucid.tasks.translate import Translate
 
@@ -21,7 +22,7 @@ TRANSLATE: dict[str, Any] = {
     "shape": "encoder-decoder", "head": "language", "vocab": len(WORDS),
     "target_vocab": len(WORDS), "d_model": 8,
 }  # fmt: skip
-TRANSFORMER = TransformerConfig(**TRANSLATE, heads=2, layers=3)
+TRANSFORMER = TransformerConfig(**TRANSLATE, heads=2, layers=4)
 LSTM = RecurrentConfig(**TRANSLATE, hidden=8, layers=2)
 
 
@@ -64,10 +65,10 @@ def test_each_point_is_in_one_row_with_its_shape_and_its_bytes(config: Any) -> N
 def test_layers_that_are_alike_share_a_row_and_say_which_they_are() -> None:
     html = reading_html(reading(TRANSFORMER))
     titles = ["".join(s.itertext()) for s in fromstring(html).iter("summary")]
-    assert any(title.startswith("layers 0 to 2 ") for title in titles)
-    few = reading_html(reading(TRANSFORMER, keep="*.layers.[02].feedforward.*"))
+    assert any(title.startswith("layers 0 to 3 ") for title in titles)
+    few = reading_html(reading(TRANSFORMER, keep="*.layers.[023].feedforward.*"))
     titles = ["".join(s.itertext()) for s in fromstring(few).iter("summary")]
-    assert any(title.startswith("layers 0, 2 ") for title in titles)
+    assert any(title.startswith("layers 0, 2, 3 ") for title in titles)
 
 
 def test_the_words_stand_at_the_top_and_are_escaped() -> None:
@@ -79,10 +80,12 @@ def test_the_words_stand_at_the_top_and_are_escaped() -> None:
 
 
 def test_a_row_of_numbers_has_no_words_and_no_picture() -> None:
-    trace = read(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)).eval(), Regress(), "1 2", "3")
+    network = build(MLPConfig(inputs=2, hidden=(3, 5), outputs=1)).eval()
+    trace = read(network, Regress(), "1 2", "3")
     html = reading_html(trace)
     assert "<svg" not in html
-    assert sorted(points(html)) == sorted(re.sub(r"\.\d+\.", ".*.", name) for name in trace)
+    assert set(points(html)) == {re.sub(r"\.\d+\.", ".*.", name) for name in trace}
+    assert points(html)["layers.*.dense.activation"][4] == "1 × 3 or 1 × 5"
 
 
 def drawings(html: str) -> list[Element]:
@@ -102,6 +105,8 @@ def test_the_picture_is_of_where_the_model_looks(keep: str, drawn: str) -> None:
     found = [d.findtext("summary/code") for d in fromstring(html).iter("details") if d.get("open")]
     assert found == ([drawn] if drawn else [])
     assert len(drawings(html)) == len(found)
+    for drawing in drawings(html):
+        assert "head 1" in "".join(drawing.itertext())  # each by itself, where they are few
 
 
 def test_gates_are_drawn_where_nothing_is_looked_at() -> None:
@@ -128,15 +133,19 @@ def test_styles_stay_inside_those_of_the_drawing_too() -> None:
 def test_a_long_reading_of_a_deep_model_is_small() -> None:
     config = TransformerConfig(shape="decoder", head="language", vocab=len(WORDS), d_model=24,
                                heads=12, layers=12)  # fmt: skip
-    from translucid.tasks.language import Language
-
     text = " ".join(["the dog sees a cat ."] * 86)
     trace = read(build(config).eval(), Language(WORDS), text, keep=["*"], budget_bytes=None)
     assert len(trace.words.target) > 512
     html = reading_html(trace)
     assert len(html.encode()) < 300_000
+    root = fromstring(html)
+    chips = [span.text for span in root.iter("span") if span.get("class") == "word"]
+    assert tuple(chips) == trace.words.target[:48]
     assert f"and {len(trace.words.target) - 48:,} more" in html
-    assert len(drawings(html)) == 1
+    [drawn] = drawings(html)
+    text = "".join(drawn.itertext())
+    assert "head mean" in text
+    assert f"tokens 0 to 23 of {len(trace.words.target)}" in text
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, LSTM], ids=["transformer", "lstm"])

@@ -14,7 +14,8 @@ from translucid.see.mathml import mathml
 from translucid.see.reading import Reading
 
 WORDS = 48  # of a text that are shown
-PICTURE = 16  # tokens on a side of the picture: its labels are most of the HTML
+PICTURE = 24  # tokens on a side of the picture: its labels are most of the HTML
+HEADS = 4  # more are shown as their mean: labels also take most of the time
 PICTURED = ("*.cross_attention.pattern", "*.alignment.pattern", "*.pattern", "*_gate")
 LENGTH = 128  # of the text whose tokens are counted in FLOPs
 _NUMBER = re.compile(r"\.\d+(?=\.)")  # of a layer
@@ -84,7 +85,10 @@ def _picture(reading: Reading) -> list[str]:
         names = [name for name in reading.names(wanted) if reading[name].dim() > 2]
         if names:
             longest = max(len(reading.words.source), len(reading.words.target), 1)
-            drawn = reading.figure(names[0], tokens=(0, min(PICTURE, longest)))
+            many = "heads" in describe(names[0]).axes and reading[names[0]].shape[1] > HEADS
+            drawn = reading.figure(
+                names[0], head="mean" if many else None, tokens=(0, min(PICTURE, longest))
+            )
             return [
                 f'<details open="open"><summary><code>{escape(names[0])}</code></summary>'
                 f"{_inline(drawn.svg())}</details>"
