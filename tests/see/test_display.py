@@ -133,19 +133,22 @@ def test_styles_stay_inside_those_of_the_drawing_too() -> None:
 def test_a_long_reading_of_a_deep_model_is_small() -> None:
     config = TransformerConfig(shape="decoder", head="language", vocab=len(WORDS), d_model=24,
                                heads=12, layers=12)  # fmt: skip
-    text = " ".join(["the dog sees a cat ."] * 86)
-    trace = read(build(config).eval(), Language(WORDS), text, keep=["*"], budget_bytes=None)
-    assert len(trace.words.target) > 512
-    html = reading_html(trace)
-    assert len(html.encode()) < 300_000
-    root = fromstring(html)
-    chips = [span.text for span in root.iter("span") if span.get("class") == "word"]
-    assert tuple(chips) == trace.words.target[:48]
-    assert f"and {len(trace.words.target) - 48:,} more" in html
+    network = build(config).eval()
+    half, whole = (
+        read(network, Language(WORDS), " ".join(["the dog sees a cat ."] * times))
+        for times in (12, 24)
+    )
+    html = reading_html(whole)
+    assert len(html.encode()) < 100_000
+    assert len(html) - len(reading_html(half)) < 2_000  # twice the text, hardly more to show
+    count = len(whole.words.target)
+    chips = [span.text for span in fromstring(html).iter("span") if span.get("class") == "word"]
+    assert tuple(chips) == whole.words.target[:48]
+    assert f"and {count - 48:,} more" in html
     [drawn] = drawings(html)
     text = "".join(drawn.itertext())
     assert "head mean" in text
-    assert f"tokens 0 to 23 of {len(trace.words.target)}" in text
+    assert f"tokens 0 to 23 of {count}" in text
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, LSTM], ids=["transformer", "lstm"])
