@@ -12,7 +12,7 @@ from tests.glass.test_worked import SOLUTIONS, solutions_with_few_digits
 
 from translucid import catalogue
 from translucid.glass import worked
-from translucid.glass.document import _grown
+from translucid.glass.document import grown
 from translucid.glass.notation import Writer
 
 PLACEHOLDER = re.compile(r"<\w+>")
@@ -68,7 +68,7 @@ def test_every_formula_is_well_formed_with_all_numbers_put_in(key: str) -> None:
         values = {name.strip("<>"): value for name in names}
         written = Writer(3).numbers(template, key.partition(".")[0], dict(values))
         assert problems(written) == []
-        assert problems(_grown(written)) == []
+        assert problems(grown(written)) == []
         assert written.count("bmatrix") >= (2 * len(names) if value.numel() > 1 else 0)
 
 
@@ -98,8 +98,8 @@ def test_each_step_stands_in_every_document(kind: str) -> None:
         assert f"**{number}. " in markdown
         assert f"\n{number}. " in text
         for side in step.sides():
-            assert _grown(side) in latex
-            assert _grown(side) in markdown
+            assert grown(side) in latex
+            assert grown(side) in markdown
 
 
 SPECIAL = {"a_b & 50% $5 \\frac{": {"#1": 0.5, "{x}~^\\$": 0.3, "漢字": 0.2}}
@@ -121,9 +121,9 @@ def test_special_characters_are_escaped() -> None:
 
 def test_a_formula_grows_its_parentheses() -> None:
     matrix = r"\begin{bmatrix} 1 \end{bmatrix}"
-    assert _grown(rf"\exp({matrix} - (1))") == rf"\exp\left({matrix} - (1)\right)"
-    assert _grown("(1 - z)") == "(1 - z)"
-    assert _grown(rf"\lVert {matrix} \rVert^2").startswith(r"\left\lVert")
+    assert grown(rf"\exp({matrix} - (1))") == rf"\exp\left({matrix} - (1)\right)"
+    assert grown("(1 - z)") == "(1 - z)"
+    assert grown(rf"\lVert {matrix} \rVert^2").startswith(r"\left\lVert")
 
 
 needs_latex = pytest.mark.skipif(

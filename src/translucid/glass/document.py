@@ -40,7 +40,7 @@ def markdown(solution: Content) -> str:
             out += [f"## {_md(section)}"] if section else []
         out.append(f"**{number}. {_md(step.title)}**")
         if step.sides():
-            out.append(_display(_aligned(step)))
+            out.append(_display(aligned(step)))
         if step.table is not None:
             out.append(_md_table(step.table))
         if step.note:
@@ -81,9 +81,9 @@ def _md_table(table: Table) -> str:
     )
 
 
-def _aligned(step: Step) -> str:
+def aligned(step: Step) -> str:
     """All on one line where that is short, else one right-hand side under the other."""
-    first, *others = (_grown(side) for side in step.sides())
+    first, *others = (grown(side) for side in step.sides())
     width = sum(box.width + 1 for side in step.sides() for box in words(f"= {side}"))
     if width <= _LINE:
         return " = ".join([step.symbol, first, *others])
@@ -127,7 +127,7 @@ def latex_body(solution: Content) -> str:
 
 
 def _tex_given(given: tuple[Given, ...]) -> list[str]:
-    items = [_fit(f"{g.symbol} = {_grown(g.text)}") for g in given if g.table is None]
+    items = [_fit(f"{g.symbol} = {grown(g.text)}") for g in given if g.table is None]
     out = ["\\begin{center}\n" + " \\qquad\n".join(items) + "\n\\end{center}"] if items else []
     for item in given:
         if item.table is not None:
@@ -141,7 +141,7 @@ def _tex_step(number: int, step: Step, leads: bool = False) -> str:
     out = [f"{start}\\textbf{{{number}.}} {_tex(step.title)}\\nopagebreak"]
     if step.sides():
         # Boxes in a paragraph: TeX breaks the line between them where it must.
-        first, *others = (_grown(side) for side in step.sides())
+        first, *others = (grown(side) for side in step.sides())
         lines = [_fit(f"{step.symbol} = {first}"), *(_fit(f"= {side}") for side in others)]
         out.append("\\begin{quote}\\raggedright\n" + "\n".join(lines) + "\n\\end{quote}")
     if step.table is not None:
@@ -176,7 +176,7 @@ def _tex_table(table: Table) -> str:
     )
 
 
-def _grown(formula: str) -> str:
+def grown(formula: str) -> str:
     """Parentheses that grow with the matrix inside them."""
     out: list[str] = []
     stack: list[

@@ -5,11 +5,13 @@ from dataclasses import asdict, dataclass
 
 from translucid.glass import document, text
 from translucid.glass.content import Content, dollars
+from translucid.glass.page import page
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution(Content):
-    """A solution as a teacher writes it; print it, or ask for text, Markdown, LaTeX or JSON."""
+    """A solution as a teacher writes it; print it, or ask for text, Markdown, LaTeX, HTML or
+    JSON."""
 
     def text(self, width: int = 80, *, color: bool = False) -> str:
         """For a terminal of this width."""
@@ -23,6 +25,10 @@ class Solution(Content):
         """A complete document, ready for pdflatex."""
         return document.latex(self)
 
+    def html(self) -> str:
+        """For notebooks and pages: one element that brings its style and needs no script."""
+        return page(self)
+
     def json(self) -> str:
         """Every step with its formula and its value in full precision."""
         content = asdict(self)
@@ -33,6 +39,9 @@ class Solution(Content):
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def _repr_markdown_(self) -> str:
         return self.markdown()

@@ -1,0 +1,196 @@
+"""What a notebook shows of a reading and of a model: what there is, not yet its numbers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from translucid.catalogue import describe, entry, formula
+from translucid.models.base import Network, SequenceConfig
+from translucid.models.summary import rows as parts_of
+from translucid.see.html import escape, frame, table
+from translucid.see.mathml import mathml
+from translucid.see.reading import Reading
+
+WORDS = 48  # of a text that are shown
+PICTURE = 24  # tokens on a side of the picture: its labels are most of the HTML
+HEADS = 4  # more are shown as their mean: labels also take most of the time
+PICTURED = ("*.cross_attention.pattern", "*.alignment.pattern", "*.pattern", "*_gate")
+LENGTH = 128  # of the text whose tokens are counted in FLOPs
+_NUMBER = re.compile(r"\.\d+(?=\.)")  # of a layer
+_PART = re.compile(r"\w+(?:\.\*)*")
+
+
+def reading_html(reading: Reading) -> str:
+    """The words, a first picture, and every point by its part. No data: the size is bounded."""
+    points = _points({name: reading[name] for name in reading})
+    size = sum(point.bytes for point in points)
+    return frame(
+        f"<p><b>Reading</b> of {len(reading):,} points, {_bytes(size)}</p>",
+        *_words(reading),
+        *_picture(reading),
+        *_tree(points),
+    )
+
+
+def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = ()) -> str:
+    """What a model is, with `rows` of facts about it, and where its parameters are."""
+    parts = parts_of(network, LENGTH)
+    total, flops = network.parameters_count, sum(part.copies * part.flops for part in parts)
+    reads = f"token of {LENGTH}" if isinstance(network.config, SequenceConfig) else "example"
+    facts = [*rows, ("parameters", f"{total:,}"), (f"FLOPs per {reads}", f"{flops:,}")]
+    most = max(part.parameters for part in parts)
+    lines = [
+        (
+            f"<code>{escape(part.part)}</code>",
+            escape(part.shape),
+            f"{part.copies:,}",
+            f"{part.parameters:,}",
+            f"{part.parameters / total:.1%}",
+            f'<span class="bar" style="width: {6 * part.parameters / most:.2f}em"></span>',
+        )
+        for part in parts
+        if part.parameters
+    ]
+    header = ("part", "shape", "copies", "parameters", "share", "")
+    return frame(
+        f"<p><b>{escape(title)}</b></p>",
+        table((), [(escape(name), escape(value)) for name, value in facts]),
+        "<details><summary>parameters by part</summary>"
+        f"{table(header, lines, numbers=(2, 3, 4))}</details>",
+    )
+
+
+# ---- words and picture ----
+
+
+def _words(reading: Reading) -> list[str]:
+    words = reading.words
+    sides = {"read": words.source, "written": words.target, "given": words.features}
+    if not words.source:
+        sides = {"read": words.target, "given": words.features}
+    return [f"<p>{side}: {_chips(shown)}</p>" for side, shown in sides.items() if shown]
+
+
+def _chips(words: Sequence[str]) -> str:
+    shown = "".join(f'<span class="word">{escape(word)}</span>' for word in words[:WORDS])
+    more = len(words) - WORDS
+    return shown + (f' <span class="pale">and {more:,} more</span>' if more > 0 else "")
+
+
+def _picture(reading: Reading) -> list[str]:
+    """Where the model looks, or a gate: of the first layer that was kept."""
+    for wanted in PICTURED:
+        names = [name for name in reading.names(wanted) if reading[name].dim() > 2]
+        if names:
+            longest = max(len(reading.words.source), len(reading.words.target), 1)
+            many = "heads" in describe(names[0]).axes and reading[names[0]].shape[1] > HEADS
+            drawn = reading.figure(
+                names[0], head="mean" if many else None, tokens=(0, min(PICTURE, longest))
+            )
+            return [
+                f'<details open="open"><summary><code>{escape(names[0])}</code></summary>'
+                f"{_inline(drawn.svg())}</details>"
+            ]
+    return []
+
+
+def _inline(svg: str) -> str:
+    """A drawing within a page: its own rules for lines must not reach the page's drawings."""
+    return re.sub(r"(<style[^>]*>)\*", r"\1.translucid svg *", svg[svg.index("<svg") :])
+
+
+# ---- points by part ----
+
+
+@dataclass
+class _Point:
+    """One point of the catalogue, in one part or in the same part of several layers."""
+
+    scope: tuple[str, ...]  # such as decoder, layers.*, self_attention
+    name: str  # its last word
+    full: str  # of the first layer
+    shapes: list[str] = field(default_factory=list)
+    bytes: int = 0
+    numbers: list[list[int]] = field(default_factory=list)  # of the layers it is in
+
+
+def _points(values: Mapping[str, Tensor]) -> list[_Point]:
+    """Layers that have the same parts share their points: 12 of them are as easy to read as 1."""
+    found: dict[str, _Point] = {}
+    for name, value in values.items():
+        key = _NUMBER.sub(".*", name)
+        *scope, own = _PART.findall(key)
+        point = found.setdefault(key, _Point(tuple(scope), own, name))
+        shape = " × ".join(map(str, value.shape)) or "one number"
+        if shape not in point.shapes:
+            point.shapes.append(shape)
+        point.bytes += value.numel() * value.element_size()
+        point.numbers.append([int(number[1:]) for number in _NUMBER.findall(name)])
+    return list(found.values())
+
+
+def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:
+    """What is in a part: its points as a table, then the parts in it, each to be opened."""
+    own = [point for point in points if len(point.scope) == depth]
+    out = [_table(own)] if own else []
+    inner: dict[str, list[_Point]] = {}
+    for point in points:
+        if len(point.scope) > depth:
+            inner.setdefault(point.scope[depth], []).append(point)
+    for word, group in inner.items():
+        label = word.replace(".*", f" {_counted(group, depth)}") if "*" in word else word
+        inside = "".join(_tree(group, depth + 1))
+        size = _bytes(sum(point.bytes for point in group))
+        out.append(
+            f"<details><summary>{escape(label)} "
+            f'<span class="pale">{_count(group)}, {size}</span></summary>{inside}</details>'
+        )
+    return out
+
+
+def _counted(points: Sequence[_Point], depth: int) -> str:
+    """The numbers of the layers: 0, or 0 to 5, or 0, 2, 5."""
+    place = sum("*" in word for word in points[0].scope[:depth])
+    numbers = sorted({numbers[place] for point in points for numbers in point.numbers})
+    if len(numbers) > 2 and numbers == [*range(numbers[0], numbers[-1] + 1)]:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+def _count(points: Sequence[_Point]) -> str:
+    count = sum(len(point.numbers) for point in points)
+    return f"{count:,} point{'' if count == 1 else 's'}"
+
+
+def _table(points: Sequence[_Point]) -> str:
+    rows = [
+        (
+            _code(point),
+            _formula(point.full),
+            escape(describe(point.full).meaning),
+            escape(", ".join(describe(point.full).axes)),
+            " or ".join(point.shapes),
+            _bytes(point.bytes),
+        )
+        for point in points
+    ]
+    return table(("point", "formula", "meaning", "axes", "shape", "size"), rows, numbers=(4, 5))
+
+
+def _code(point: _Point) -> str:
+    """Its own name; under the mouse, the pattern that finds it in the trace."""
+    pattern = ".".join((*point.scope, point.name))
+    return f'<code title="{escape(pattern)}">{escape(point.name)}</code>'
+
+
+def _formula(name: str) -> str:
+    symbol, right = describe(name).symbol, formula(entry(name))
+    return mathml(f"{symbol} = {right}" if right else symbol)
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
