@@ -21,7 +21,17 @@ EXTRAS = {
     "notebook": ["anywidget"],
     "bench": ["transformers", "ctranslate2"],
     "tensorboard": ["tensorboard"],
-    "dev": ["tensorboard", "pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "hatchling"],
+    "dev": [
+        "tensorboard",
+        "pytest",
+        "pytest-xdist",
+        "hypothesis",
+        "mypy",
+        "ruff",
+        "hatchling",
+        "nbclient",
+        "ipykernel",
+    ],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]

@@ -95,6 +95,11 @@ class Reading(Trace):
 
         return difference(self, other, pattern)
 
+    def _repr_html_(self) -> str:
+        from translucid.see.display import reading_html
+
+        return reading_html(self)
+
 
 def read(
     network: Network,

@@ -10,6 +10,7 @@ from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.mlp import MLP
+from translucid.see.display import model_html
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
@@ -121,6 +122,10 @@ class Model(SeeingModel):
     def save(self, folder: str | Path) -> None:
         """Write the model folder."""
         bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
+
+    def _repr_html_(self) -> str:
+        facts = [("task", self.task.name), ("device", str(next(self.network.parameters()).device))]
+        return model_html(repr(self), self.network, facts)
 
     def __repr__(self) -> str:
         size = self.network.parameters_count
