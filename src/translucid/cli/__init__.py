@@ -23,6 +23,7 @@ from translucid.cli import (
     demo,
     doctor,
     explain,
+    explore,
     generate,
     info,
     recipe,
@@ -88,6 +89,7 @@ app.command()(use.tag)
 app.command()(generate.generate)
 app.command()(use.predict)
 app.command()(explain.explain)
+app.command()(explore.explore)
 app.command("doctor")(doctor.command)
 
 

@@ -1,0 +1,1 @@
+"""The studio: a local page that opens a model and shows every number inside it."""

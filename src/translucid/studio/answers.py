@@ -1,0 +1,205 @@
+"""What the page asks of a run, beyond its tensors: heads at a glance, one number worked out, the
+likeliest words of a step, the tree of a search, two runs compared."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.see.difference import Difference, difference
+from translucid.see.of_points import pooled
+from translucid.see.pictures import Grid
+from translucid.see.words import readable
+from translucid.studio.frames import packed, raw_bytes
+from translucid.studio.runs import Run
+from translucid.tasks.language import Language
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+
+Kind = Literal["encoder", "decoder", "cross"]
+
+
+def kinds_of_attention(run: Run) -> dict[str, list[str]]:
+    """The patterns of each kind of attention, layer by layer."""
+    found: dict[str, list[str]] = {}
+    for name in run.shapes:
+        if name.endswith(".pattern"):
+            scopes = name.split(".")
+            across = scopes[-2] in ("cross_attention", "alignment")
+            kind = "cross" if across else "encoder" if "encoder" in scopes else "decoder"
+            found.setdefault(kind, []).append(name)
+    return found
+
+
+def heads(run: Run, kind: str, pool: int) -> bytes:
+    """Small pictures of all heads of one kind: (layers, heads, queries, keys), as bytes of 0..1;
+    with the entropy (bits) and the largest weight of each head."""
+    kinds = kinds_of_attention(run)
+    if kind not in kinds:
+        raise InputError(f"kind: this run has no {kind!r} attention; it has {', '.join(kinds)}")
+    names = kinds[kind]
+    reading = run.reading(names)
+    patterns = [reading[name][0] for name in names]
+    patterns = [p if p.dim() == 3 else p[None] for p in patterns]  # recurrent: one head
+    stack = torch.stack([_small(p, pool) for p in patterns]).clamp(0, 1)
+    entropy = torch.stack([-(p * p.clamp_min(1e-12).log2()).sum(-1).mean(-1) for p in patterns])
+    most = torch.stack([p.amax((-1, -2)) for p in patterns])
+    header = {
+        "at": names, "axes": ["layers", "heads", "queries", "keys"], "shape": list(stack.shape),
+        "whole": list(patterns[0].shape), "dtype": "u8", "scale": "unit", "lo": 0.0, "hi": 1.0,
+        "entropy": entropy.tolist(), "most": most.tolist(),
+    }  # fmt: skip
+    return packed(header, raw_bytes(stack.float(), torch.ones_like(stack).bool(), 0.0, 1.0, "u8"))
+
+
+def _small(pattern: Tensor, pool: int) -> Tensor:
+    for place in (1, 2):
+        if pattern.shape[place] > pool:
+            pattern = pooled(pattern, place, -(-pattern.shape[place] // pool))
+    return pattern
+
+
+def cell(run: Run, at: str, index: tuple[int, ...]) -> dict[str, Any]:
+    """One number with all its digits, and how it came about."""
+    value = run[at][0]
+    if len(index) != value.dim() or any(
+        not 0 <= i < size for i, size in zip(index, value.shape, strict=False)
+    ):
+        raise InputError(f"index: {at} has the shape {tuple(value.shape)}; {index} is not in it")
+    exact = float(value[index]) if index else float(value)
+    return {
+        "at": at, "index": index, "value": repr(exact), "meaning": describe(at).meaning,
+        "worked": list(_worked(run, at, index)),
+    }  # fmt: skip
+
+
+def _worked(run: Run, at: str, index: tuple[int, ...]) -> Any:
+    """The sum as a teacher writes it: name, what is done, the number."""
+    scope, _, point = at.rpartition(".")
+    part = scope.rpartition(".")[2]
+    if part.endswith("attention") and point in ("scores", "scaled", "masked", "pattern"):
+        yield from _attention(run, scope, index, point)
+    elif part == "lstm" and point == "cell":
+        yield from _cell(run, scope, index)
+    elif part == "lstm" and point == "hidden":
+        cell_value, gate = (float(run[f"{scope}.{p}"][0][index]) for p in ("cell", "output_gate"))
+        yield _line("cell", "c", cell_value)
+        yield _line("squashed", "tanh c", float(torch.tensor(cell_value).tanh()))
+        yield _line("output gate", "o", gate)
+        yield _line("hidden", "o · tanh c", gate * float(torch.tensor(cell_value).tanh()))
+
+
+def _attention(run: Run, scope: str, index: tuple[int, ...], point: str) -> Any:
+    head, query, key = index
+    row = {
+        name: run[f"{scope}.{name}"][0, head, query]
+        for name in ("scores", "scaled", "masked")
+        if f"{scope}.{name}" in run.shapes
+    }
+    scale = float(run[f"{scope}.scale"]) if f"{scope}.scale" in run.shapes else 1.0
+    yield _line("query · key", "q·k", float(row["scores"][key]))
+    yield _line("scaled", f"× {scale:.4g}", float(row["scaled"][key]))
+    if point == "pattern":
+        masked = row["masked"].double()
+        grown = (masked - masked.max()).exp()
+        yield _line("exponential", "exp(s − max)", float(grown[key]))
+        yield _line("sum of the row", "Σ", float(grown.sum()))
+        yield _line("weight", "÷", float(grown[key] / grown.sum()))
+
+
+def _cell(run: Run, scope: str, index: tuple[int, ...]) -> Any:
+    place, unit = index
+    parts = {
+        name: float(run[f"{scope}.{name}"][0, place, unit])
+        for name in ("forget_gate", "input_gate", "candidate", "cell")
+    }
+    old = (parts["cell"] - parts["input_gate"] * parts["candidate"]) / (
+        parts["forget_gate"] or float("nan")
+    )
+    yield _line("old cell", "c before", old)
+    yield _line("forget gate", "f", parts["forget_gate"])
+    yield _line("kept", "f · c before", parts["forget_gate"] * old)
+    yield _line("input gate", "i", parts["input_gate"])
+    yield _line("candidate", "g", parts["candidate"])
+    yield _line("written", "i · g", parts["input_gate"] * parts["candidate"])
+    yield _line("cell", "+", parts["cell"])
+
+
+def _line(name: str, how: str, value: float) -> dict[str, Any]:
+    return {"name": name, "how": how, "value": value if value == value else None}
+
+
+def step(run: Run, n: int, k: int) -> dict[str, Any]:
+    """The likeliest words, or tags, at a position."""
+    task = run.opened.model.task
+    at = run.logits_at()
+    logits = run[at][0]
+    if logits.dim() == 1:
+        logits = logits[None]
+    if not 0 <= n < logits.shape[0]:
+        raise InputError(f"n: there are positions 0 to {logits.shape[0] - 1}, not {n}")
+    shares = logits[n].float().softmax(-1)
+    best = shares.topk(min(max(k, 1), shares.shape[-1]))
+    ids = best.indices.tolist()
+    match task:
+        case Tag():
+            words = [task.tags[i] for i in ids]
+        case Translate() | Language():
+            tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
+            before = int(run.example.batch.inputs["target" if isinstance(task, Translate)
+                                                  else "ids"][0, n])  # fmt: skip
+            words = [readable(tokenizer, [before, i])[1] for i in ids]
+        case _:
+            words = [getattr(task, "labels", [])[i] for i in ids]
+    return {
+        "n": n, "at": at, "words": words, "ids": ids, "probabilities": best.values.tolist(),
+        "logits": [float(logits[n, i]) for i in ids], "rest": float(1 - best.values.sum()),
+        "others": shares.shape[-1] - len(ids),
+    }  # fmt: skip
+
+
+def decode(run: Run, beams: int, best: int, force: dict[int, str]) -> dict[str, Any]:
+    """The tree of a search, and what it found."""
+    model = run.opened.model
+    if not isinstance(model.task, Translate | Language):
+        raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
+    if not 1 <= beams <= 32 or not 1 <= best <= beams:
+        raise InputError(f"beams: 1 to 32, and best at most as many; not {beams} and {best}")
+    options: dict[str, Any] = {"longest": 40} if isinstance(model.task, Language) else {}
+    (found,) = model.decode(
+        [run.text], beams=beams, best=best, tree=True, force=force or None, **options
+    )
+    return found.as_dict(model.writes_with)
+
+
+def compare(a: Run, b: Run) -> dict[str, Any]:
+    """Where two runs part ways: their answers, each step, and the ripple through the depths."""
+    found: dict[str, Any] = {
+        "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
+    }  # fmt: skip
+    one, two = a[a.logits_at()][0].float(), b[b.logits_at()][0].float()
+    if one.shape == two.shape:
+        apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
+        found["variation"] = apart.reshape(-1).tolist()
+    if a.opened.key == b.opened.key and a.kept is not None and b.kept is not None:
+        found |= _ripple(difference(a.kept, b.kept))
+    return found
+
+
+def _ripple(apart: Difference) -> dict[str, Any]:
+    first = apart.first
+    try:
+        drawn = apart.picture()
+    except InputError:
+        return {"first": first.name if first else None, "ripple": []}
+    heats = drawn.heats if isinstance(drawn, Grid) else (drawn,)
+    return {
+        "first": first.name if first else None,
+        "ripple": [
+            {"side": heat.address, "depths": heat.rows.labels, "words": heat.columns.labels,
+             "values": [[None if v != v else v for v in row] for row in heat.values.tolist()]}
+            for heat in heats
+        ],
+    }  # fmt: skip

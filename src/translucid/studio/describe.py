@@ -1,0 +1,69 @@
+"""What the page is told about a model: its sizes, what its points mean, what can be switched."""
+
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from translucid.catalogue import CATALOGUE, describe, entry, formula
+from translucid.models.base import SequenceConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.see.mathml import mathml
+from translucid.studio.runs import Opened
+
+
+def describe_model(opened: Opened) -> dict[str, Any]:
+    model = opened.model
+    config = model.network.config
+    found: dict[str, Any] = {
+        "m": opened.key, "name": opened.name, "task": model.task.name,
+        "fingerprint": opened.fingerprint, "parameters": model.network.parameters_count,
+        "family": _family(config), "config": config.model_dump(mode="json"),
+        "examples": _examples(opened),
+        "switches": [
+            {
+                "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
+                "layer": switch.layer, "head": switch.head, "points": list(switch.edit),
+            }
+            for switch in opened.switches.values()
+        ],
+    }  # fmt: skip
+    if isinstance(config, SequenceConfig):
+        found["shape"] = config.shape
+    labels = getattr(model.task, "labels", None) or getattr(model.task, "tags", None)
+    return found | ({"labels": list(labels)} if labels else {})
+
+
+def _family(config: object) -> str:
+    if isinstance(config, TransformerConfig):
+        return "transformer"
+    return config.cell if isinstance(config, RecurrentConfig) else "mlp"
+
+
+def _examples(opened: Opened) -> list[str]:
+    """Sentences to begin with, where the page was given none."""
+    return {
+        "translate": ["The old dog does not like the cat.", "She has not seen the small bird."],
+        "classify": ["The meal was not good.", "The very friendly waiter smiles."],
+        "tag": ["Anna works for Lumina in Rome."],
+        "language": ["The dogs that the cat sees"],
+        "regress": ["0.5"],
+    }[opened.model.task.name]
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Every kind of point, by the last two words of its name."""
+    return {
+        key: {
+            "symbol": mathml(point.symbol),
+            "meaning": point.meaning,
+            "axes": point.axes,
+            "formula": mathml(formula(key)) if point.formula else "",
+        }
+        for key, point in CATALOGUE.items()
+    }
+
+
+def describe_point(name: str) -> dict[str, Any]:
+    return {"at": name, "entry": entry(name), **asdict(describe(name))}

@@ -1,0 +1,251 @@
+"""What the page asks about: models that were opened, and texts that they have read.
+
+A run never changes: its name is made of the model, the text and what was switched off, so that a
+link to it shows the same numbers again.
+"""
+
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.catalogue import describe
+from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.see.examples import Example, make_example
+from translucid.see.of_points import scale_of
+from translucid.see.reading import Reading
+from translucid.see.switches import Switch, switches, together
+from translucid.tasks.classify import Classify
+from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
+from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
+from translucid.trace import Edit, Trace
+from translucid.training.model import Model
+
+LONGEST_TEXT = 20_000  # characters
+KEPT = 24  # runs
+BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model on the page."""
+
+    key: str  # in addresses: a, b, ...
+    name: str  # of its folder
+    model: Model
+
+    @cached_property
+    def switches(self) -> dict[str, Switch]:
+        return {switch.key: switch for switch in switches(self.model.network)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the weights and of what they are for."""
+        found = hashlib.sha256(repr(self.model.network.config).encode())
+        for name, value in self.model.network.state_dict().items():
+            found.update(name.encode())
+            found.update(value.detach().float().cpu().numpy().tobytes())
+        return found.hexdigest()[:16]
+
+    def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
+        """What these switches do together."""
+        for key in keys:
+            if key not in self.switches:
+                close = nearest(key, list(self.switches), 3)
+                hint = f"; the nearest are {', '.join(close)}" if close else ""
+                raise InputError(f"off: this model has no switch {key!r}{hint}")
+        return together(self.switches[key] for key in keys)
+
+
+class Outline(Trace):
+    """Meets every point and keeps nothing but its shape."""
+
+    def __init__(self, edit: Mapping[str, Edit]) -> None:
+        super().__init__("*", edit=edit)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+        shape = tuple(value.shape)
+        if position is not None:
+            shape = (shape[0], position + 1, *shape[1:])
+        self.shapes[name] = shape
+
+
+class Run:
+    """One text as one model has read it, with some of its parts perhaps switched off."""
+
+    def __init__(self, opened: Opened, text: str, target: str | None, off: tuple[str, ...]) -> None:
+        began = time.perf_counter()
+        self.opened, self.text, self.off = opened, text, off
+        self.edit = opened.edit(off)
+        self.target = self._written(target)
+        self.example: Example = make_example(opened.model.task, text, self.target)
+        self.kept: Reading | None = None
+        try:
+            self.kept = self._read("*", BUDGET)
+            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
+        except TraceBudgetError:
+            outline = Outline(self.edit)
+            with torch.no_grad():
+                opened.model.network(**self.example.inputs_for(opened.model.network), trace=outline)
+            self.shapes = outline.shapes
+        self.ms = 1000 * (time.perf_counter() - began)
+
+    @cached_property
+    def key(self) -> str:
+        told = [self.opened.fingerprint, self.text, self.target, self.off]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+    def reading(self, names: Sequence[str]) -> Reading:
+        """A reading that has these points."""
+        for name in names:
+            if name not in self.shapes:
+                close = nearest(name, list(self.shapes), 3)
+                hint = f"; the nearest are {', '.join(close)}" if close else ""
+                raise InputError(f"at: this run has no point {name!r}{hint}")
+        return self.kept if self.kept is not None else self._read(list(names), None)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.reading([name])[name]
+
+    def _read(self, keep: str | list[str], budget: int | None) -> Reading:
+        model = self.opened.model
+        reading = Reading(
+            model.network, model.task, self.example, keep=keep, edit=self.edit, budget_bytes=budget
+        )
+        with torch.no_grad():
+            model.network(**self.example.inputs_for(model.network), trace=reading)
+        return reading
+
+    def _written(self, target: str | None) -> str | None:
+        """What a translator reads of its own: what was given, or what it writes itself."""
+        model = self.opened.model
+        if target is None and isinstance(model.task, Translate):
+            return model.translate([self.text])[0]
+        return target
+
+    # ---- for the page ----
+
+    def as_dict(self) -> dict[str, Any]:
+        words = self.example.words
+        return {
+            "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
+            "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
+            "loss": self.loss(),
+            "tokens": {
+                "source": list(words.source), "target": list(words.target),
+                "follows": list(words.follows), "features": list(words.features),
+            },
+            "ids": {
+                name: value[0].tolist()
+                for name, value in self.example.batch.inputs.items()
+                if not value.is_floating_point() and value.dim() == 2
+            },
+            "points": [
+                {
+                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
+                    "scale": scale_of(name),
+                }
+                for name, shape in self.shapes.items()
+            ],
+        }  # fmt: skip
+
+    def logits_at(self) -> str:
+        ends = ("committee.logits", "committee.class_logits", "votes.sum", "head.logits",
+                "head.class_logits", "output.dense.activation")  # fmt: skip
+        return next(name for name in ends if name in self.shapes)
+
+    def answer(self) -> Any:
+        """What the model says: a text, a label, tags, numbers."""
+        task, said = self.opened.model.task, self[self.logits_at()][0]
+        match task:
+            case Classify():
+                shares = said.softmax(-1).tolist()
+                return dict(zip(task.labels, shares, strict=True))
+            case Tag():
+                return [task.tags[number] for number in said.argmax(-1).tolist()]
+            case Regress():
+                return said.tolist()
+            case Translate() | Language() as task:
+                tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
+                return tokenizer.pieces(said.argmax(-1).tolist())
+            case _:
+                return None
+
+    def loss(self) -> float | None:
+        """Nats for each target, where there are targets."""
+        task, targets = self.opened.model.task, self.example.batch.targets
+        if isinstance(task, Regress) or not bool((targets >= 0).any()):
+            return None
+        said = self[self.logits_at()].float()
+        classes = said.flatten(0, -2)
+        return float(
+            torch.nn.functional.cross_entropy(
+                classes, targets.flatten().to(classes.device), ignore_index=-100
+            )
+        )
+
+
+class Library:
+    """The opened models, and the runs of late."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        self.opened = {
+            letter: Opened(letter, name, model)
+            for letter, (name, model) in zip(letters, models.items(), strict=False)
+        }
+        self.runs: OrderedDict[str, Run] = OrderedDict()
+
+    def model(self, key: str) -> Opened:
+        if key not in self.opened:
+            raise InputError(f"m: there is no model {key!r}; there are {', '.join(self.opened)}")
+        return self.opened[key]
+
+    def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
+        """Let a model read a text; the same question gets the same run."""
+        opened = self.model(m)
+        if len(text) > LONGEST_TEXT:
+            raise InputError(
+                f"text: {len(text):,} characters; the studio takes {LONGEST_TEXT:,} at once"
+            )
+        if not text.strip():
+            raise InputError("text: it is empty; type a sentence")
+        opened.model.check_text(text, "text")
+        if isinstance(opened.model.task, Regress):
+            opened.model.read_row(text, "text")
+        run = Run(opened, text, target, tuple(sorted(set(off))))
+        if run.key not in self.runs:
+            self.runs[run.key] = run
+            while len(self.runs) > KEPT:
+                self.runs.popitem(last=False)
+        return self.found(run.key)
+
+    def found(self, key: str) -> Run:
+        if key not in self.runs:
+            raise InputError(f"run {key!r} is gone; ask for it again")
+        self.runs.move_to_end(key)
+        return self.runs[key]
+
+
+def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model]:
+    """The models of run folders, by name; the same name twice gets a number."""
+    from translucid.training.model import load
+
+    found: dict[str, Model] = {}
+    for folder in folders:
+        name, number = folder.resolve().name, 2
+        while name in found:
+            name, number = f"{folder.resolve().name} ({number})", number + 1
+        found[name] = load(folder, device)
+    return found
