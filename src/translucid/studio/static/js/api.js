@@ -1,0 +1,50 @@
+// All questions to the server. Runs never change, so what was asked once is kept.
+import { frames } from './frames.js';
+
+const kept = new Map();                          // address -> promise, the oldest first
+export const moved = { bytes: 0, asked: 0 };     // for the curious, and for the tests
+const KEPT = 200;
+
+export class Refused extends Error {}
+async function ask(address, options) {
+  let answer;
+  try { answer = await fetch(address, options); } catch { throw new Refused('the studio’s server has stopped; start it again with: translucid explore'); }
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({}));
+    throw new Refused(told.error ?? `${answer.status} ${answer.statusText}`);
+  }
+  return answer;
+}
+function once(address, read) {
+  if (!kept.has(address)) {
+    const found = ask(address).then(read);
+    found.catch(() => kept.delete(address));
+    kept.set(address, found);
+    while (kept.size > KEPT) kept.delete(kept.keys().next().value);
+  }
+  return kept.get(address);
+}
+const json = async answer => { const text = await answer.text(); count(text.length); return JSON.parse(text); };
+const binary = async answer => { const buffer = await answer.arrayBuffer(); count(buffer.byteLength); return frames(buffer); };
+function count(bytes) { moved.bytes += bytes; moved.asked += 1; }
+const query = given => new URLSearchParams(Object.entries(given).flatMap(([key, value]) => (Array.isArray(value) ? value.map(each => [key, each]) : value === undefined || value === null ? [] : [[key, value]])));
+
+export const models = () => once('/api/models', json);
+export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
+export const catalogue = () => once('/api/catalogue', json);
+export async function run(asked) {               // { m, text, target?, off? }
+  const key = JSON.stringify(asked);
+  if (!kept.has(key)) {
+    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(json);
+    found.catch(() => kept.delete(key));
+    kept.set(key, found);
+  }
+  return kept.get(key);
+}
+export const tensors = (run, names, options = {}) => once(`/api/runs/${run}/tensors?${query({ at: names, ...options })}`, binary);
+export const tensor = async (run, name, options) => (await tensors(run, [name], options))[0];
+export const heads = async (run, kind, pool = 48) => (await once(`/api/runs/${run}/heads?${query({ kind, pool })}`, binary))[0];
+export const cell = (run, at, index) => once(`/api/runs/${run}/cell?${query({ at, index: index.join(',') })}`, json);
+export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
+export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
+export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);

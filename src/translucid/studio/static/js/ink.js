@@ -1,0 +1,88 @@
+// Ink: the only place where a number becomes a colour. Zero is clear glass.
+const RAMPS = {
+  light: {
+    zero: '#F0F4F2',
+    neg: ['#CAC0FE', '#A390ED', '#7F61D5', '#5E2CBA'],
+    pos: ['#F2C0A3', '#DC9366', '#C26726', '#964702'],
+    seq: ['#B0D8CE', '#7DB6A8', '#4B9485', '#097363', '#004E42'],
+  },
+  dark: {
+    zero: '#182320',
+    neg: ['#453E64', '#6C5F9E', '#9583D9', '#BFB1FF'],
+    pos: ['#5E3F1D', '#966125', '#CF8835', '#FEB66A'],
+    seq: ['#1B4C42', '#237566', '#33A08C', '#4ACDB4', '#64FBDE'],
+  },
+};
+const parse = h => [1, 3, 5].map(i => parseInt(h.slice(i, i + 2), 16));
+const tables = new Map();
+
+function table(theme, kind) {                      // 256 steps, built once per theme and kind
+  const key = theme + kind;
+  if (!tables.has(key)) {
+    const r = RAMPS[theme];
+    const stops = (kind === 'seq' ? [r.zero, ...r.seq] : [...[...r.neg].reverse(), r.zero, ...r.pos]).map(parse);
+    const out = [];
+    for (let i = 0; i < 256; i++) {
+      const x = (i / 255) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(x)), f = x - k;
+      out.push(stops[k].map((v, c) => Math.round(v + (stops[k + 1][c] - v) * f)));
+    }
+    tables.set(key, out);
+  }
+  return tables.get(key);
+}
+export const theme = () => document.documentElement.dataset.theme || 'light';
+const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
+
+export function rgb(value, scale) {                // scale: { kind: 'seq' | 'div', max }
+  const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
+  return table(theme(), scale.kind)[Math.round(t * 255)];
+}
+export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
+
+const lin = c => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+export function textOn(value, scale) {             // the readable one of two text colours
+  const [r, g, b] = rgb(value, scale);
+  const y = 0.2126 * lin(r) + 0.7152 * lin(g) + 0.0722 * lin(b);
+  return 1.05 / (y + 0.05) > (y + 0.05) / 0.0548 ? '#FFFFFF' : '#06110F';
+}
+export function gradient(scale) {
+  const t = table(theme(), scale.kind);
+  return 'linear-gradient(90deg,' + [0, 32, 64, 96, 128, 160, 192, 224, 255].map(i => `rgb(${t[i].join(' ')})`).join(',') + ')';
+}
+
+// No cell is ever thinner than 3 px: neighbours are pooled, and the one with the largest magnitude speaks for them.
+export function pool(row, width) {
+  const n = Math.max(1, Math.min(row.length, Math.floor(width / 3)));
+  if (n === row.length) return row;
+  return Array.from({ length: n }, (_, k) => row.slice(Math.floor(k * row.length / n), Math.floor((k + 1) * row.length / n)).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0));
+}
+
+// Paint rows of numbers into one canvas. Rows may stand apart (a strand each) or touch (a heat map).
+export function paintRows(ctx, all, { x, y, width, pitch, height, scale }) {
+  all.map(r => pool(r, width)).forEach((row, i) => {
+    const top = y + i * pitch + (pitch - height) / 2, w = width / row.length;
+    row.forEach((v, j) => {
+      ctx.fillStyle = css(v, scale);
+      const x0 = Math.round((x + j * w) * 2) / 2, x1 = Math.round((x + (j + 1) * w) * 2) / 2;
+      ctx.fillRect(x0, top, x1 - x0, height);
+    });
+  });
+}
+export function canvas(width, height) {
+  const el = document.createElement('canvas'), k = window.devicePixelRatio || 1;
+  el.width = Math.round(width * k); el.height = Math.round(height * k);
+  el.style.width = width + 'px'; el.style.height = height + 'px';
+  const ctx = el.getContext('2d');
+  ctx.scale(k, k);
+  return { el, ctx };
+}
+
+export const num = (v, digits = 2) => {
+  if (v === -Infinity) return '−∞';
+  const s = Math.abs(v).toFixed(digits);
+  return (v < 0 && Number(s) !== 0 ? '−' : '') + s;
+};
+export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
+
+// How a frame's numbers become colours.
+export const scaleOf = frame => (frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi });

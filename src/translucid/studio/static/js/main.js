@@ -1,0 +1,133 @@
+// The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
+import { h, s, icon, unit } from './dom.js';
+import { address, go, link as to, settle } from './route.js';
+import * as api from './api.js';
+import * as link from './link.js';
+import { rest, current } from './readout.js';
+import { scaleOf } from './ink.js';
+import { token } from './parts/token.js';
+import { VIEWS } from './views/index.js';
+
+const root = document.documentElement;
+const byId = id => document.getElementById(id);
+let leave = () => {}, drawing = 0;
+
+function mark() {
+  const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
+  return s('svg', { viewBox: '0 0 28 28', 'aria-hidden': 'true' },
+    s('path', { d: 'M1.5 14h25', stroke: 'var(--ink)', 'stroke-width': 2, 'stroke-linecap': 'round' }), plate(5, .16), plate(11.75, .28), plate(18.5, .42));
+}
+const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
+const sizes = ({ config, parameters }) => [
+  config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
+  config.heads && `${config.heads} heads`, `${config.d_model ?? config.inputs} wide`, `${parameters.toLocaleString('en')} weights`,
+].filter(Boolean).join(' · ');
+
+function bar(view, model, all) {
+  byId('bar').replaceChildren(
+    h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
+    h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name, lacks }]) => {
+      const why = lacks?.(model, all);
+      return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
+    })),
+    h('div', { class: 'model' }, all.length > 1
+      ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
+      : h('b', null, model.name), h('span', null, sizes(model))),
+    h('div', { class: 'tools' },
+      h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
+      h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
+      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => navigator.clipboard?.writeText(location.href) }, icon('link'))),
+  );
+}
+function projector() { root.classList.toggle('projector'); draw(); }
+
+// The vectors under the words: what leaves the encoder and the decoder, or the last states.
+const DEPTHS = ['final_norm.output', 'recurrent.output', 'feedforward_residual.sum', 'feedforward_residual.norm.output', 'embedding.scaled', 'embedding.lookup'];
+function depth(run, side) {
+  const names = run.points.map(point => point.at).filter(at => at.split('.').includes(side));
+  return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
+}
+async function sentence(run, model) {
+  const { source, target, follows, features } = run.tokens, bar = byId('sentence');
+  const words = async (list, side, keys, shift) => {
+    const at = depth(run, side), frame = at ? await api.tensor(run.run, at, { pool: 32 }) : null;
+    return list.map((word, i) => token(word, frame && i + shift < frame.shape[0] ? frame.row(i + shift) : null, frame ? scaleOf(frame) : null, `${keys}:${i}`));
+  };
+  link.forget(bar);
+  const parts = [];
+  if (source.length) parts.push(h('div', { class: 'tokens' }, await words(source.filter(word => word !== '</s>'), 'encoder', 'src', 0)));
+  if (target.length && source.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('div', { class: 'tokens' }, await words(follows.slice(0, -1), 'decoder', 'tgt', 0)));
+  if (target.length && !source.length) parts.push(h('div', { class: 'tokens' }, await words(target, 'decoder', 'tgt', 0)));
+  if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
+  if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
+  parts.push(h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
+  bar.replaceChildren(...parts);
+}
+function answer(run) {
+  if (Array.isArray(run.answer)) return run.answer.join(' ');
+  const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
+  return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
+}
+function edit(run, model) {
+  const field = h('input', { type: 'text', value: run.text, 'aria-label': 'Sentence', maxlength: 20000 });
+  const form = h('form', { class: 'asking', onsubmit: event => { event.preventDefault(); link.state.pins = []; go(address().view, { text: field.value, pin: null, m: model.m }); } }, field, h('button', { class: 'edit', type: 'submit' }, 'Read it'));
+  field.addEventListener('keydown', event => { if (event.key === 'Escape') sentence(run, model); });
+  byId('sentence').replaceChildren(form);
+  field.focus(); field.select();
+}
+
+export async function context() {
+  const { params } = address();
+  const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
+  const model = all.find(each => each.m === params.get('m')) ?? all[0];
+  const asked = { m: model.m, text: params.get('text') ?? model.examples[0] };
+  if (params.get('target') !== null) asked.target = params.get('target');
+  const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
+  return { all, model, run, catalogue, params };
+}
+async function draw() {
+  const turn = ++drawing, { view: wanted, params } = address();
+  root.dataset.theme = params.get('theme') ?? 'light';
+  link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
+  const stage = byId('stage');
+  try {
+    const found = await context();
+    if (turn !== drawing) return;
+    const view = VIEWS[wanted] && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
+    bar(view, found.model, found.all);
+    leave(); leave = () => {};
+    link.forget(stage);
+    rest(null);
+    const box = h('div', { class: `stage view-${view}` });
+    stage.className = `view-${view}`;
+    stage.replaceChildren(box);
+    await sentence(found.run, found.model);
+    if (turn !== drawing) return;
+    leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
+    box.remove();
+    link.paint();
+    root.dataset.ready = `${view} ${found.run.run}`;
+  } catch (error) {
+    stage.replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
+      h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
+    root.dataset.ready = `error`;
+    if (!(error instanceof api.Refused)) console.error(error);
+  }
+}
+link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
+addEventListener('hashchange', draw);
+let size = '';
+addEventListener('resize', () => { const now = `${innerWidth}x${innerHeight}`; if (now !== size) { size = now; draw(); } });
+addEventListener('keydown', event => {
+  if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+  const { view } = address(), views = Object.keys(VIEWS);
+  if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1]);
+  else if (event.key === '/') { event.preventDefault(); document.querySelector('.sentence .edit')?.click(); }
+  else if (event.key === 'd') go(view, { theme: other() });
+  else if (event.key === 'p') projector();
+  else if (event.key === 'l') navigator.clipboard?.writeText(location.href);
+  else if (event.key === 'c' && current()) navigator.clipboard?.writeText(String(current().value));
+  else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
+});
+draw();
+export { unit };

@@ -1,0 +1,25 @@
+// The read-out: one fixed place for the value under the pointer, its name, and the only colour legend of the page.
+import { h, special } from './dom.js';
+import { gradient, num } from './ink.js';
+
+let resting = null, shown = null;
+export function rest(told) { resting = told; readout(told); }
+export function readout(told = resting) {        // { at: [words...], path, value, scale, digits }
+  const foot = document.getElementById('readout');
+  shown = told;
+  if (!told) { foot.replaceChildren(); return; }
+  const { scale, value } = told;
+  const parts = [h('div', { class: 'where' }, h('div', { class: 'at' }, told.at), h('div', { class: 'path' }, told.path ?? ''))];
+  if (scale) {
+    const digits = scale.max < 10 ? 1 : 0;
+    const ends = scale.kind === 'seq' ? ['0', num(scale.max, digits)] : [num(-scale.max, digits), '0', num(scale.max, digits)];
+    const place = scale.kind === 'seq' ? value / scale.max : 0.5 + value / (2 * scale.max);
+    parts.push(h('div', { class: 'legend' },
+      h('div', { class: 'ramp', style: `background:${gradient(scale)}` }, Number.isFinite(place) ? h('i', { style: `left:${Math.min(1, Math.max(0, place)) * 100}%` }) : null),
+      h('div', { class: 'ends' }, ends.map(end => h('span', null, end)))));
+  } else parts.push(h('div'));
+  parts.push(h('div', { class: 'value' }, value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3)));
+  foot.replaceChildren(...parts);
+}
+export const current = () => shown;
+export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);

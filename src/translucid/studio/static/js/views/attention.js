@@ -1,0 +1,2 @@
+import { h } from '../dom.js';
+export async function attention(stage) { stage.append(h('p', null, 'attention')); }
