@@ -3,6 +3,7 @@
 import secrets
 import socket
 import sys
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -44,22 +45,36 @@ def explore(
 
     if len(models) > 8:
         raise InputError(f"{len(models)} models; the page shows up to 8")
-    library = Library(open_folders(models, check_device(device)))
+    library = Library(open_folders(models, check_device(device)), start=secrets.token_hex(8))
     try:
         held = socket.create_server((LOOPBACK[0], port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
         raise InputError(
-            f"port {port} cannot be used ({error.strerror}); leave --port out for a free one"
+            f"port {port} cannot be used ({why}); leave --port out for a free one"
         ) from error
     number = held.getsockname()[1]
-    token = secrets.token_urlsafe(24)
-    hosts = frozenset(f"{name}:{number}" for name in LOOPBACK)
-    app = make_app(library, token=token, hosts=hosts)
-    address = f"http://{LOOPBACK[0]}:{number}/open/{token}"
-    typer.echo(f"studio: {address}")
+    token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
+    app = make_app(library, token=token, hosts=frozenset(hosts), once=once)
+    begin = f"http://{LOOPBACK[0]}:{number}/open/"
+    typer.echo(f"studio: {begin}{token}")
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
     if browser:
-        webbrowser.open(address)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="off"))
+        # Others on this machine may see a browser's command line: what stands there works once.
+        # Browsers in a terminal do not return before they are left, so nobody waits for it.
+        threading.Thread(target=webbrowser.open, args=(begin + once,), daemon=True).start()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )  # fmt: skip
+    )
     server.run(sockets=[held])

@@ -1,14 +1,20 @@
 """The studio's server: pages and numbers, for this machine only."""
 
+import asyncio
+import json
+import math
+import mimetypes
 import secrets
-import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -16,13 +22,57 @@ from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers
 from translucid.studio.describe import catalogue, describe_model
-from translucid.studio.frames import Cut, frame
-from translucid.studio.guard import COOKIE, LARGEST, Guard
-from translucid.studio.runs import Library
+from translucid.studio.frames import Cut, cut_shape, frame
+from translucid.studio.guard import Guard, Refused, cookie_name
+from translucid.studio.runs import Library, clipped
 
 STATIC = Path(__file__).parent / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
-EXACT = 64 * 64  # numbers that are sent in full precision at once
+EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
+MOST = 2**25  # numbers that are sent at once
+WAITING = 64  # requests that may wait for the models
+
+Act = Callable[[Request], Response]
+
+# What the page's policy insists on, whatever this machine's own table says.
+mimetypes.add_type("text/javascript", ".js")
+mimetypes.add_type("text/css", ".css")
+mimetypes.add_type("image/svg+xml", ".svg")
+
+
+class Told(JSONResponse):
+    """JSON, as browsers read it: what is no number is null, and half a character is a question
+    mark."""
+
+    def render(self, content: Any) -> bytes:
+        try:
+            text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            text = json.dumps(
+                _finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            )
+        return text.encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case _:
+            return value
+
+
+class Pages(StaticFiles):
+    """The page's files; a browser asks each time whether they have changed."""
+
+    def file_response(self, *given: Any, **more: Any) -> Response:
+        answer = super().file_response(*given, **more)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
 
 
 class Studio:
@@ -30,7 +80,7 @@ class Studio:
 
     def __init__(self, library: Library, token: str) -> None:
         self.library, self.token = library, token
-        self.busy = threading.Lock()  # one thing at a time runs through the models
+        self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
 
     def routes(self) -> list[Route | Mount]:
         get = [
@@ -45,77 +95,100 @@ class Studio:
             Route("/open/{token}", self.open),
             *(Route(path, self._told(act)) for path, act in get),
             Route("/api/runs", self.new_run, methods=["POST"]),
-            Mount("/static", StaticFiles(directory=STATIC, follow_symlink=False)),
+            Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
-    def _told(self, act: Callable[[Request], Response]) -> Callable[[Request], Response]:
-        """Mistakes are told in JSON, with what is allowed."""
+    def _told(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+        """One at a time, on a thread; mistakes are told in JSON, with what is allowed."""
 
         def answer(request: Request) -> Response:
             try:
-                with self.busy:
-                    return act(request)
-            except (TranslucidError, KeyError, ValueError) as error:
-                return JSONResponse({"error": str(error)}, 422)
+                return act(request)
+            except (TranslucidError, ValueError) as error:
+                return Told({"error": str(error)}, 422)
+            except LookupError:
+                return Told({"error": "there is no number in this place"}, 422)
+            except (MemoryError, torch.OutOfMemoryError):
+                return Told({"error": "the memory of this machine is too small for this"}, 422)
 
-        return answer
+        async def in_turn(request: Request) -> Response:
+            await request.body()  # to its end, so that it is seen when the page no longer waits
+            if self.waiting >= WAITING:
+                return Told({"error": "the studio is busy; ask again in a moment"}, 503)
+            self.waiting += 1
+            try:
+                async with self.turn:
+                    if await request.is_disconnected():
+                        raise ClientDisconnect
+                    return await run_in_threadpool(answer, request)
+            finally:
+                self.waiting -= 1
+
+        return in_turn
 
     # ---- the page ----
 
-    def page(self, request: Request) -> Response:
+    async def page(self, request: Request) -> Response:
         return Response((STATIC / "index.html").read_bytes(), media_type="text/html")
 
-    def open(self, request: Request) -> Response:
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict", path="/")
+    async def open(self, request: Request) -> Response:
+        """Sets the cookie. A page goes on from here, and not a redirection: a browser would hold
+        the page that had the link for the one that asks, and keep the cookie to itself."""
+        answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
+        answer.set_cookie(
+            cookie_name(request.headers["host"]), self.token,
+            httponly=True, samesite="strict", path="/",
+        )  # fmt: skip
         return answer
 
     # ---- numbers ----
 
     def models(self, request: Request) -> Response:
-        return JSONResponse(
-            [{"m": key, "name": each.name} for key, each in self.library.opened.items()]
-        )
+        return Told([{"m": key, "name": each.name} for key, each in self.library.opened.items()])
 
     def model(self, request: Request) -> Response:
-        return JSONResponse(describe_model(self.library.model(request.path_params["m"])))
+        return Told(describe_model(self.library.model(request.path_params["m"])))
 
     def catalogue(self, request: Request) -> Response:
-        return JSONResponse(catalogue())
+        return Told(catalogue())
 
     async def new_run(self, request: Request) -> Response:
-        body = await request.body()
-        if len(body) > LARGEST:
-            return JSONResponse({"error": f"a request may have {LARGEST:,} bytes"}, 413)
         try:
-            asked = await request.json()
-            m, text, target, off = _asked(asked)
-        except (ValueError, InputError) as error:
-            return JSONResponse({"error": str(error)}, 422)
-        from starlette.concurrency import run_in_threadpool
+            m, text, target, off = _asked(_parsed(await request.body()))
+        except InputError as error:
+            return Told({"error": str(error)}, 422)
 
         def act(request: Request) -> Response:
-            return JSONResponse(self.library.run(m, text, target, off).as_dict())
+            return Told(self.library.run(m, text, target, off).as_dict())
 
-        return await run_in_threadpool(self._told(act), request)
+        return await self._told(act)(request)
 
     def run(self, request: Request) -> Response:
-        return JSONResponse(self._run(request).as_dict(), headers=FOREVER)
+        return Told(self._run(request).as_dict(), headers=FOREVER)
 
     def tensors(self, request: Request) -> Response:
-        run, given = self._run(request), request.query_params
+        given = request.query_params
         names = given.getlist("at")
         if not 1 <= len(names) <= 64:
             raise InputError(f"at: name 1 to 64 points, not {len(names)}")
         form = given.get("as", "u8")
         if form not in ("u8", "f16", "f32"):
-            raise InputError(f"as: u8, f16 or f32, not {form!r}")
+            raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
         pool = _whole(given.get("pool"), "pool", 1, 1024) if "pool" in given else None
         cut = Cut(_index(given.get("index", "")), form, pool)  # type: ignore[arg-type]
+        run = self._run(request)
+        run.check(names)
+        count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
+        if form == "f32" and count > EXACT * len(names):
+            raise InputError(
+                f"as=f32 sends {EXACT:,} numbers of a point at most; cut with index or pool"
+            )
+        if count > MOST:
+            raise InputError(
+                f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
+            )
         reading = run.reading(names)
         body = b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
-        if form == "f32" and len(body) > 4 * EXACT * len(names) + 4096 * len(names):
-            raise InputError(f"as=f32 sends {EXACT:,} numbers at most; cut with index or pool")
         return Response(body, media_type="application/octet-stream", headers=FOREVER)
 
     def heads(self, request: Request) -> Response:
@@ -126,13 +199,16 @@ class Studio:
 
     def cell(self, request: Request) -> Response:
         given = request.query_params
-        index = tuple(i for i in _index(given.get("index", "")) if i is not None)
-        return JSONResponse(answers.cell(self._run(request), given["at"], index), headers=FOREVER)
+        index = _index(given.get("index", ""))
+        if None in index:
+            raise InputError("index: one number has a place along every axis; leave * out")
+        places = tuple(place for place in index if place is not None)
+        return Told(answers.cell(self._run(request), _named(given, "at"), places), headers=FOREVER)
 
     def step(self, request: Request) -> Response:
         given = request.query_params
         n, k = _whole(given.get("n", "0"), "n", 0, 10**6), _whole(given.get("k", "10"), "k", 1, 200)
-        return JSONResponse(answers.step(self._run(request), n, k), headers=FOREVER)
+        return Told(answers.step(self._run(request), n, k), headers=FOREVER)
 
     def decode(self, request: Request) -> Response:
         given = request.query_params
@@ -142,15 +218,23 @@ class Studio:
             for place, _, word in (each.partition(":") for each in given.getlist("force"))
         }
         wanted = _whole(best, "best", 1, 32) if best else min(beams, 4)
-        return JSONResponse(answers.decode(self._run(request), beams, wanted, force))
+        found = answers.decode(self._run(request), beams, wanted, force)
+        return Told(found, headers=FOREVER)
 
     def diff(self, request: Request) -> Response:
         given = request.query_params
-        a, b = (self.library.found(given[name]) for name in ("a", "b"))
-        return JSONResponse(answers.compare(a, b), headers=FOREVER)
+        a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
+        return Told(answers.compare(a, b), headers=FOREVER)
 
     def _run(self, request: Request) -> Any:
         return self.library.found(request.path_params["run"])
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON, or too deep") from error
 
 
 def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
@@ -159,7 +243,7 @@ def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
         raise InputError("the request must be an object with m and text")
     for key in asked:
         if key not in ("m", "text", "target", "off"):
-            raise InputError(f"{key}: no such key; there are m, text, target and off")
+            raise InputError(f"{clipped(key)}: no such key; there are m, text, target and off")
     m, text, target, off = (asked.get(key) for key in ("m", "text", "target", "off"))
     if not isinstance(m, str) or not isinstance(text, str):
         raise InputError("m and text must be given, as texts")
@@ -171,10 +255,18 @@ def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
     return m, text, target, off
 
 
+def _named(given: Any, name: str) -> str:
+    if name not in given:
+        raise InputError(f"{name}: it must be given")
+    return given[name]
+
+
 def _whole(text: str | None, name: str, least: int, most: int) -> int:
-    if text is None or not text.isdigit() or not least <= int(text) <= most:
-        raise InputError(f"{name}: a whole number from {least} to {most}, not {text!r}")
-    return int(text)
+    if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
 
 
 def _index(text: str) -> tuple[int | None, ...]:
@@ -185,8 +277,28 @@ def _index(text: str) -> tuple[int | None, ...]:
                  for part in text.split(","))  # fmt: skip
 
 
-def make_app(library: Library, *, token: str | None = None, hosts: frozenset[str]) -> Guard:
-    """The guarded application; `guard.token` stands in the address to open."""
+async def _wrong(request: Request, error: Exception) -> Response:
+    """No such address, another method, a request that was cut short, a mistake of ours."""
+    match error:
+        case HTTPException():
+            return Told({"error": error.detail}, error.status_code, headers=error.headers)
+        case Refused():
+            return Told({"error": error.why}, error.status, headers={"connection": "close"})
+        case ClientDisconnect():
+            return Response(status_code=400)  # nobody reads it
+        case _:
+            said = "the studio has made a mistake; what went wrong stands where it was started"
+            return Told({"error": said}, 500)
+
+
+def make_app(
+    library: Library, *, token: str | None = None, hosts: frozenset[str], once: str = ""
+) -> Guard:
+    """The guarded application; `guard.token` stands in the address to open, or, for one time,
+    `once`."""
     token = token or secrets.token_urlsafe(24)
-    studio = Studio(library, token)
-    return Guard(Starlette(routes=studio.routes()), token=token, hosts=hosts)
+    kinds: tuple[type[Exception], ...] = (HTTPException, Refused, ClientDisconnect, Exception)
+    app = Starlette(
+        routes=Studio(library, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
+    )
+    return Guard(app, token=token, hosts=hosts, once=once)

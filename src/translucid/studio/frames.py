@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translucid.errors import InputError
 from translucid.see.of_points import pooled, scale_of
 
 Form = Literal["u8", "f16", "f32"]
@@ -30,21 +31,39 @@ class Cut:
     pool: int | None = None  # at most so many numbers along each of the last two axes
 
 
+def cut_shape(at: str, shape: tuple[int, ...], cut: Cut) -> list[int]:
+    """How many numbers are left along each axis behind the batch; refuses what is not there."""
+    sizes = shape[1:]  # of one number, such as attention.scale, there is no batch and nothing else
+    outside = any(
+        i is not None and i >= size for i, size in zip(cut.index, sizes, strict=False)
+    )  # fmt: skip
+    if outside or len(cut.index) > len(sizes):
+        given = ",".join("*" if i is None else str(i) for i in cut.index)
+        raise InputError(f"index: {at} has the shape {sizes}; {given} is not in it")
+    chosen = (*cut.index, *(None for _ in sizes[len(cut.index) :]))
+    left = [size for i, size in zip(chosen, sizes, strict=True) if i is None]
+    if cut.pool is not None:
+        for place in range(max(0, len(left) - 2), len(left)):
+            left[place] = -(-left[place] // -(-left[place] // cut.pool)) if left[place] else 0
+    return left
+
+
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     """One point of one text. Cut and pooled where it was computed, then copied."""
-    value, axes = value[0], axes[1:]
+    cut_shape(at, tuple(value.shape), cut)
+    value, axes = value[0] if value.dim() else value, axes[1:]
     for place, chosen in reversed(list(enumerate(cut.index))):
         if chosen is not None:
             value = value.select(place, chosen)
             axes = axes[:place] + axes[place + 1 :]
     shape = list(value.shape)
     value = value.float()
+    finite = value.isfinite()
     if cut.pool is not None:
         for place in range(max(0, value.dim() - 2), value.dim()):
             if value.shape[place] > cut.pool:
-                value = pooled(value, place, -(-value.shape[place] // cut.pool))
+                value, finite = _pooled(value, finite, place, -(-value.shape[place] // cut.pool))
     scale = scale_of(at)
-    finite = value.isfinite()
     most = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0
     hi = 1.0 if scale == "unit" else most or 1.0
     lo = -hi if scale == "signed" else 0.0
@@ -53,6 +72,13 @@ def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
         "scale": scale, "lo": lo, "hi": hi, "index": cut.index,
     }  # fmt: skip
     return packed(header, raw_bytes(value, finite, lo, hi, cut.form))
+
+
+def _pooled(value: Tensor, finite: Tensor, place: int, each: int) -> tuple[Tensor, Tensor]:
+    """The number of largest size of every few; there is nothing only where none of them is one."""
+    some = pooled(finite, place, each) > 0
+    largest = pooled(value.masked_fill(~finite, 0.0), place, each)
+    return largest.masked_fill(~some, float("-inf")), some
 
 
 def packed(header: dict[str, object], values: bytes) -> bytes:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,8 +32,22 @@ from translucid.trace import Edit, Trace
 from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters
+LONGEST = 2048  # tokens; attention has the square of them in memory, several times
 KEPT = 24  # runs
+KEPT_BYTES = 2**30  # of all runs together
+ASKED = 500  # questions that are remembered: a run that is gone is made again
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+def clipped(given: object) -> str:
+    """What was given, for a message."""
+    told = repr(given)
+    return told if len(told) <= 80 else f"{told[:80]}…"
+
+
+def _hinted(given: str, allowed: Iterable[str]) -> str:
+    close = nearest(given[:200], list(allowed), 3)
+    return clipped(given) + (f"; the nearest are {', '.join(close)}" if close else "")
 
 
 @dataclass(frozen=True)
@@ -61,9 +75,7 @@ class Opened:
         """What these switches do together."""
         for key in keys:
             if key not in self.switches:
-                close = nearest(key, list(self.switches), 3)
-                hint = f"; the nearest are {', '.join(close)}" if close else ""
-                raise InputError(f"off: this model has no switch {key!r}{hint}")
+                raise InputError(f"off: this model has no switch {_hinted(key, self.switches)}")
         return together(self.switches[key] for key in keys)
 
 
@@ -84,12 +96,16 @@ class Outline(Trace):
 class Run:
     """One text as one model has read it, with some of its parts perhaps switched off."""
 
-    def __init__(self, opened: Opened, text: str, target: str | None, off: tuple[str, ...]) -> None:
+    def __init__(
+        self, opened: Opened, key: str, text: str, target: str | None, off: tuple[str, ...]
+    ) -> None:
         began = time.perf_counter()
-        self.opened, self.text, self.off = opened, text, off
+        self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
+        self._short_enough("text", make_example(opened.model.task, text, None))
         self.target = self._written(target)
         self.example: Example = make_example(opened.model.task, text, self.target)
+        self._short_enough("target", self.example)
         self.kept: Reading | None = None
         try:
             self.kept = self._read("*", BUDGET)
@@ -101,18 +117,18 @@ class Run:
             self.shapes = outline.shapes
         self.ms = 1000 * (time.perf_counter() - began)
 
-    @cached_property
-    def key(self) -> str:
-        told = [self.opened.fingerprint, self.text, self.target, self.off]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    @property
+    def bytes(self) -> int:
+        return 0 if self.kept is None else self.kept.bytes
+
+    def check(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.shapes:
+                raise InputError(f"at: this run has no point {_hinted(name, self.shapes)}")
 
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
-        for name in names:
-            if name not in self.shapes:
-                close = nearest(name, list(self.shapes), 3)
-                hint = f"; the nearest are {', '.join(close)}" if close else ""
-                raise InputError(f"at: this run has no point {name!r}{hint}")
+        self.check(names)
         return self.kept if self.kept is not None else self._read(list(names), None)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -133,6 +149,13 @@ class Run:
         if target is None and isinstance(model.task, Translate):
             return model.translate([self.text])[0]
         return target
+
+    def _short_enough(self, name: str, example: Example) -> None:
+        if isinstance(self.opened.model.task, Regress):
+            return
+        tokens = max(value.shape[1] for value in example.batch.inputs.values() if value.dim() > 1)
+        if tokens > LONGEST:
+            raise InputError(f"{name}: {tokens:,} tokens; the studio takes {LONGEST:,} at once")
 
     # ---- for the page ----
 
@@ -196,46 +219,72 @@ class Run:
         )
 
 
-class Library:
-    """The opened models, and the runs of late."""
+Question = tuple[str, str, str | None, tuple[str, ...]]
 
-    def __init__(self, models: Mapping[str, Model]) -> None:
+
+class Library:
+    """The opened models, and the runs of late. One thread at a time."""
+
+    def __init__(self, models: Mapping[str, Model], start: str = "") -> None:
+        """`start` goes into the names of runs, so that what a browser has kept of an earlier start
+        is not taken for what this program computes now."""
         letters = "abcdefghijklmnopqrstuvwxyz"
         self.opened = {
             letter: Opened(letter, name, model)
             for letter, (name, model) in zip(letters, models.items(), strict=False)
         }
+        self.start = start
         self.runs: OrderedDict[str, Run] = OrderedDict()
+        self.asked: OrderedDict[str, Question] = OrderedDict()
 
     def model(self, key: str) -> Opened:
         if key not in self.opened:
-            raise InputError(f"m: there is no model {key!r}; there are {', '.join(self.opened)}")
+            raise InputError(
+                f"m: there is no model {clipped(key)}; there are {', '.join(self.opened)}"
+            )
         return self.opened[key]
 
     def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
         """Let a model read a text; the same question gets the same run."""
         opened = self.model(m)
-        if len(text) > LONGEST_TEXT:
-            raise InputError(
-                f"text: {len(text):,} characters; the studio takes {LONGEST_TEXT:,} at once"
-            )
+        for name, given in (("text", text), ("target", target or "")):
+            if len(given) > LONGEST_TEXT:
+                raise InputError(
+                    f"{name}: {len(given):,} characters; the studio takes {LONGEST_TEXT:,} at once"
+                )
+            if any("\ud800" <= letter <= "\udfff" for letter in given):
+                raise InputError(f"{name}: it holds half a character (a lone surrogate)")
         if not text.strip():
             raise InputError("text: it is empty; type a sentence")
-        opened.model.check_text(text, "text")
-        if isinstance(opened.model.task, Regress):
-            opened.model.read_row(text, "text")
-        run = Run(opened, text, target, tuple(sorted(set(off))))
-        if run.key not in self.runs:
-            self.runs[run.key] = run
-            while len(self.runs) > KEPT:
-                self.runs.popitem(last=False)
-        return self.found(run.key)
+        question = (m, text, target, tuple(sorted(set(off))))
+        told = [self.start, opened.fingerprint, *question]
+        key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        if key not in self.runs:
+            opened.model.check_text(text, "text")
+            if isinstance(opened.model.task, Regress):
+                opened.model.read_row(text, "text")
+            self.runs[key] = Run(opened, key, *question[1:])
+            self._make_room()
+        self.asked[key] = question
+        self.asked.move_to_end(key)
+        while len(self.asked) > ASKED:
+            self.asked.popitem(last=False)
+        return self.found(key)
 
     def found(self, key: str) -> Run:
+        if key not in self.asked:
+            raise InputError(f"run {clipped(key)} is gone; ask for it again")
         if key not in self.runs:
-            raise InputError(f"run {key!r} is gone; ask for it again")
+            return self.run(*self.asked[key])
         self.runs.move_to_end(key)
         return self.runs[key]
+
+    def _make_room(self) -> None:
+        """The runs of long ago go, never the newest."""
+        while len(self.runs) > KEPT or (
+            len(self.runs) > 1 and sum(run.bytes for run in self.runs.values()) > KEPT_BYTES
+        ):
+            self.runs.popitem(last=False)
 
 
 def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model]:
