@@ -1,0 +1,145 @@
+"""A studio for tests: small untrained models behind a real server on a port of its own."""
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from tests.see.small import LABELS, TAGS, pair
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.studio.app import make_app
+from translucid.studio.frames import unpacked
+from translucid.studio.guard import Guard
+from translucid.studio.runs import Library
+from translucid.training.bundle import Bundle
+from translucid.training.model import Model
+
+TOKEN = "a-token-of-the-tests"
+# One of each family, by the name that the page shows; and a sentence for it.
+FAMILIES: dict[str, tuple[str, str]] = {
+    "translate-transformer": ("translate", "transformer"),
+    "translate-lstm": ("translate", "lstm"),
+    "tag-lstm": ("tag", "lstm"),
+    "classify-gru": ("classify", "gru"),
+    "classify-transformer": ("classify", "transformer"),
+    "language-transformer": ("language", "transformer"),
+    "language-rnn": ("language", "rnn"),
+    "regress-mlp": ("regress", "mlp"),
+}
+TEXT = "the dog sees a cat ."
+
+
+def text_for(family: str) -> str:
+    return "0.5 1 -2" if family == "regress-mlp" else TEXT
+
+
+def model(family: str, **keys: Any) -> Model:
+    """Untrained, in single precision as models on disk are."""
+    name, kind = FAMILIES[family]
+    task, network = pair(name, kind, **keys)
+    names = {"translate": ("source", "target"), "regress": ()}.get(name, ("tokenizer",))
+    tokenizers: dict[str, Tokenizer] = {each: getattr(task, each) for each in names}
+    labels = {"classify": LABELS, "tag": TAGS}.get(name, [])
+    return Model(Bundle(network.float(), name, tokenizers, tuple(labels)))
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def frames(self) -> Any:
+        assert self.status == 200, self.body
+        return unpacked(self.body)
+
+
+@dataclass
+class Served:
+    """A running studio, and how to ask it."""
+
+    guard: Guard
+    library: Library
+    port: int
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """The one that `translucid explore` prints."""
+        return f"http://{self.host}/open/{TOKEN}"
+
+    @property
+    def honest(self) -> dict[str, str]:
+        """What a browser sends from the studio's own page."""
+        return {
+            "host": self.host, "origin": f"http://{self.host}",
+            "cookie": f"translucid-{self.port}={TOKEN}", "content-type": "application/json",
+        }  # fmt: skip
+
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, Any] | None = None, body: bytes = b"",
+    ) -> Answer:  # fmt: skip
+        """With these headers and no other; a list sends one several times, None leaves it out."""
+        given = {**self.honest, **(headers or {})}
+        if body and "transfer-encoding" not in given:
+            given.setdefault("content-length", str(len(body)))
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            link.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, values in given.items():
+                for value in values if isinstance(values, list) else [values]:
+                    if value is not None:
+                        link.putheader(name, value)
+            link.endheaders(body or None)
+            answer = link.getresponse()
+            return Answer(answer.status, answer.getheaders(), answer.read())
+        finally:
+            link.close()
+
+    def get(self, path: str) -> Answer:
+        return self.ask("GET", path)
+
+    def post(self, path: str, asked: Any) -> Answer:
+        return self.ask("POST", path, body=json.dumps(asked).encode())
+
+    def run(self, m: str, text: str, **more: Any) -> dict[str, Any]:
+        answer = self.post("/api/runs", {"m": m, "text": text, **more})
+        assert answer.status == 200, answer.body
+        return answer.json
+
+
+@contextmanager
+def serving(models: Mapping[str, Model], once: str = "") -> Iterator[Served]:
+    library = Library(models)
+    held = socket.create_server(("127.0.0.1", 0))
+    port = held.getsockname()[1]
+    hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+    guard = make_app(library, token=TOKEN, hosts=hosts, once=once)
+    options: dict[str, Any] = {"log_level": "critical", "http": "h11", "ws": "none"}
+    options |= {"lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(guard, server_header=False, **options))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)
+    thread.start()
+    try:
+        yield Served(guard, library, port)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        held.close()
