@@ -1,0 +1,432 @@
+"""What the studio sends is what the model computes, to the last step of the scale."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+
+from translucid.catalogue import describe
+from translucid.errors import TraceBudgetError
+from translucid.see.of_points import pooled, scale_of
+from translucid.see.switches import switches, together
+from translucid.see.words import readable
+from translucid.studio import app as studio_app
+from translucid.studio import runs
+from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
+
+GERMAN = "der hund sieht eine katze ."
+SMALL = 1_000  # bytes: less than any trace of these takes
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({family: model(family) for family in FAMILIES}) as served:
+        yield served
+
+
+def key(studio: Served, family: str) -> str:
+    (found,) = (m for m, each in studio.library.opened.items() if each.name == family)
+    return found
+
+
+def both(studio: Served, family: str, **more: Any) -> tuple[dict[str, Any], Any]:
+    """A run of the studio, and what the model itself says."""
+    text = text_for(family)
+    run = studio.run(key(studio, family), text, **more)
+    opened = studio.library.opened[run["m"]]
+    return run, opened.model.trace(text, run["target"])
+
+
+def alone(value: torch.Tensor) -> np.ndarray:
+    return (value[0] if value.dim() else value).detach().float().numpy()
+
+
+# ---- models and runs ----
+
+
+def test_models_by_their_names(studio: Served) -> None:
+    assert [each["name"] for each in studio.get("/api/models").json] == list(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_is_told(studio: Served, family: str) -> None:
+    m = key(studio, family)
+    said, opened = studio.get(f"/api/model/{m}").json, studio.library.opened[m]
+    network = opened.model.network
+    assert said["task"] == FAMILIES[family][0]
+    assert said["family"] == FAMILIES[family][1]
+    assert said["parameters"] == sum(p.numel() for p in network.parameters())
+    assert [each["key"] for each in said["switches"]] == [each.key for each in switches(network)]
+    assert said["examples"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_has_every_point_in_its_shape(studio: Served, family: str) -> None:
+    run, trace = both(studio, family)
+    assert [point["at"] for point in run["points"]] == list(trace)
+    for point in run["points"]:
+        assert point["shape"] == list(trace[point["at"]].shape[1:])
+        assert point["axes"] == list(describe(point["at"]).axes[1:])
+        assert point["scale"] == scale_of(point["at"])
+    words = trace.words
+    assert run["tokens"]["source"] == list(words.source)
+    assert run["tokens"]["target"] == list(words.target)
+    assert run["tokens"]["follows"] == list(words.follows)
+
+
+def test_the_same_question_gets_the_same_run(studio: Served) -> None:
+    one, two = (studio.run("a", TEXT) for _ in range(2))
+    assert one == two
+    assert studio.get(f"/api/runs/{one['run']}").json == one
+    assert studio.run("a", TEXT, target=GERMAN)["run"] != one["run"]
+
+
+def test_two_models_with_the_same_weights_stay_two() -> None:
+    with serving({"one": model("tag-lstm"), "two": model("tag-lstm")}) as served:
+        assert [served.run(m, TEXT)["m"] for m in ("a", "b")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_answer_is_the_models_own(studio: Served, family: str) -> None:
+    run, _ = both(studio, family)
+    held = studio.library.opened[run["m"]].model
+    text = text_for(family)
+    match FAMILIES[family][0]:
+        case "classify":
+            best = max(run["answer"], key=run["answer"].get)
+            (said,) = held.classify([text])
+            assert (best, run["answer"][best]) == (said.label, pytest.approx(said.probability))
+        case "regress":
+            row = held.predict([held.read_row(text, "")])[0]
+            assert run["answer"] == pytest.approx(row, rel=1e-5)
+        case "translate":
+            assert run["target"] == held.translate([text])[0]
+            scored = held.score(text, run["target"])
+            assert run["loss"] == pytest.approx(-np.mean(scored.gains), rel=1e-4)
+        case "language":
+            said = held.trace(text)["head.logits"][0].argmax(-1).tolist()
+            assert run["answer"] == held.task.tokenizer.pieces(said)
+        case "tag":
+            said = held.trace(text)["head.logits"][0].argmax(-1).tolist()
+            assert run["answer"] == [held.task.tags[number] for number in said]
+
+
+# ---- tensors ----
+
+
+@pytest.mark.parametrize("form", ["u8", "f16", "f32"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_point_is_what_the_model_computed(studio: Served, family: str, form: str) -> None:
+    run, trace = both(studio, family)
+    names = [point["at"] for point in run["points"]]
+    for first in range(0, len(names), 64):
+        some = names[first : first + 64]
+        path = f"/api/runs/{run['run']}/tensors?as={form}&" + "&".join(f"at={n}" for n in some)
+        found = studio.get(path).frames
+        assert [header["at"] for header, _ in found] == some
+        for header, got in found:
+            true = alone(trace[header["at"]])
+            assert header["shape"] == header["whole"] == list(true.shape)
+            assert_close(header, got, true)
+
+
+def assert_close(header: dict[str, Any], got: np.ndarray, true: np.ndarray) -> None:
+    finite = np.isfinite(true)
+    assert np.array_equal(np.isfinite(got), finite), header["at"]
+    apart = np.abs(got[finite].astype(float) - true[finite])
+    size = np.abs(true[finite])
+    match header["dtype"]:
+        case "u8":  # half a step
+            assert np.all(true[finite] <= header["hi"])
+            assert np.all(true[finite] >= header["lo"] - 1e-6), header["at"]
+            bound: Any = (header["hi"] - header["lo"]) / 254 / 2 * (1 + 1e-4)
+        case "f16":
+            bound = np.maximum(size * 2.0**-11, 2.0**-25)
+        case _:
+            bound = 0.0
+    assert np.all(apart <= bound), header["at"]
+
+
+@pytest.mark.parametrize("form", ["u8", "f16", "f32"])
+def test_an_index_cuts_along_leading_axes(studio: Served, form: str) -> None:
+    run, trace = both(studio, "translate-transformer")
+    at = "encoder.layers.1.self_attention.pattern"
+    true = alone(trace[at])
+    for index, wanted, axes in (
+        ("1", true[1], ["queries", "keys"]),
+        ("1,2", true[1, 2], ["keys"]),
+        ("*,2", true[:, 2], ["heads", "keys"]),
+        ("*,*,3", true[:, :, 3], ["heads", "queries"]),
+        ("1,2,3", true[1, 2, 3], []),
+    ):
+        path = f"/api/runs/{run['run']}/tensors?at={at}&index={index}&as={form}"
+        ((header, got),) = studio.get(path).frames
+        assert header["axes"] == axes
+        assert_close(header, got, wanted)
+
+
+@pytest.mark.parametrize("pool", [1, 2, 3, 4, 5, 7, 64])
+def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: int) -> None:
+    run, trace = both(studio, "translate-transformer")
+    at = "decoder.layers.0.cross_attention.scores"
+    true = trace[at][0]
+    ((header, got),) = studio.get(
+        f"/api/runs/{run['run']}/tensors?at={at}&pool={pool}&as=f32"
+    ).frames
+    for place in (1, 2):
+        each = math.ceil(true.shape[place] / pool)
+        parts = [
+            part.gather(place, part.abs().argmax(place, keepdim=True))
+            for part in true.split(each, place)
+        ]
+        true = torch.cat(parts, place)
+    assert max(got.shape[1:]) <= pool
+    assert header["shape"] == list(got.shape)
+    assert header["whole"] == list(trace[at].shape[1:])
+    assert np.array_equal(got, true.numpy())
+
+
+def test_what_is_masked_hides_no_neighbour() -> None:
+    value = torch.tensor([[[1.0, -3.0, -math.inf, -math.inf], [0.5, -math.inf, math.nan, 2.0]]])
+    ((_, got),) = unpacked(frame("a.attention.masked", value, ("batch", "queries", "keys"),
+                                 Cut((), "u8", 2)))  # fmt: skip
+    assert got[0, 0] == pytest.approx(-3.0)
+    assert np.isnan(got[0, 1])
+    assert got[1, 0] == pytest.approx(0.5, abs=6 / 254)
+    assert got[1, 1] == pytest.approx(2.0, abs=6 / 254)
+
+
+@pytest.mark.parametrize("value", [[0.0, 0.0], [math.nan, math.inf], [1e-30, -1e-30]])
+def test_numbers_that_have_no_scale(value: list[float]) -> None:
+    given = torch.tensor([value])
+    ((header, got),) = unpacked(frame("a.residual.sum", given, ("batch", "units"), Cut()))
+    assert header["lo"] < header["hi"]
+    assert_close(header, got, given[0].numpy())
+
+
+@pytest.mark.parametrize("pool", [None, 1, 2, 3, 5, 100])
+@pytest.mark.parametrize("index", [(), (1,), (None, 4), (0, None, 2), (1, 4, 8)])
+def test_how_much_is_sent_is_known_before(index: Any, pool: int | None) -> None:
+    given = torch.randn(1, 2, 5, 9)
+    cut = Cut(index, "u8", pool)
+    ((header, _),) = unpacked(frame("a.b", given, ("batch", "x", "y", "z"), cut))
+    assert cut_shape("a.b", tuple(given.shape), cut) == header["shape"]
+
+
+def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> None:
+    run, _ = both(studio, "translate-transformer")
+    monkeypatch.setattr(studio_app, "EXACT", 16)
+    path = f"/api/runs/{run['run']}/tensors?at=head.logits"
+    answer = studio.get(f"{path}&as=f32")
+    assert (answer.status, answer.json["error"][:24]) == (422, "as=f32 sends 16 numbers ")
+    assert studio.get(f"{path}&as=f32&pool=4").status == 200
+    monkeypatch.setattr(studio_app, "MOST", 16)
+    assert "are sent at once" in studio.get(path).json["error"]
+
+
+def test_nothing_is_a_byte_of_its_own() -> None:
+    value = torch.tensor([[math.inf, 1.0, -1.0]])
+    body = frame("a.residual.sum", value, ("batch", "units"), Cut())
+    assert list(body[-8:][:3]) == [NOTHING, 254, 0]
+
+
+# ---- heads, one number, one step ----
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [("translate-transformer", "encoder"), ("translate-transformer", "decoder"),
+     ("translate-transformer", "cross"), ("translate-lstm", "cross"),
+     ("language-transformer", "decoder"), ("classify-transformer", "encoder")],
+)  # fmt: skip
+@pytest.mark.parametrize("pool", [4, 48])
+def test_heads(studio: Served, family: str, kind: str, pool: int) -> None:
+    run, trace = both(studio, family)
+    ((header, got),) = studio.get(f"/api/runs/{run['run']}/heads?kind={kind}&pool={pool}").frames
+    for layer, at in enumerate(header["at"]):
+        true = trace[at][0].double()
+        true = true if true.dim() == 3 else true[None]
+        small = true.float()
+        for place in (1, 2):
+            if small.shape[place] > pool:
+                small = pooled(small, place, math.ceil(small.shape[place] / pool))
+        assert np.abs(got[layer] - small.numpy()).max() <= 0.5 / 254 + 1e-6
+        bits = -(true * true.clamp_min(1e-12).log2()).sum(-1).mean(-1)
+        assert header["entropy"][layer] == pytest.approx(bits.tolist(), abs=1e-5)
+        assert header["most"][layer] == pytest.approx(true.amax((1, 2)).tolist(), rel=1e-6)
+    assert len(header["at"]) == len(got)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_number_has_all_its_digits(studio: Served, family: str) -> None:
+    run, trace = both(studio, family)
+    for point in run["points"]:
+        if not point["shape"]:
+            continue
+        index = [size // 2 for size in point["shape"]]
+        path = f"/api/runs/{run['run']}/cell?at={point['at']}&index={','.join(map(str, index))}"
+        said = studio.get(path)
+        assert said.status == 200, said.body
+        true = float(trace[point["at"]][(0, *index)])
+        assert said.json["value"] == repr(true)
+        assert said.json["index"] == index
+
+
+def test_how_a_number_came_about_ends_in_it(studio: Served) -> None:
+    for family, at in (
+        ("translate-transformer", "encoder.layers.1.self_attention.pattern"),
+        ("translate-transformer", "decoder.layers.0.self_attention.pattern"),
+        ("translate-lstm", "encoder.recurrent.layers.0.lstm.cell"),
+        ("translate-lstm", "encoder.recurrent.layers.0.lstm.hidden"),
+    ):
+        run, trace = both(studio, family)
+        at = next(name for name in trace if name.endswith(at.split("encoder.recurrent.")[-1]))
+        index = [1] * (trace[at].dim() - 1)
+        path = f"/api/runs/{run['run']}/cell?at={at}&index={','.join(map(str, index))}"
+        said = studio.get(path).json
+        assert said["worked"][-1]["value"] == pytest.approx(float(said["value"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "regress-mlp"])
+def test_the_likeliest_of_a_step(studio: Served, family: str) -> None:
+    run, _ = both(studio, family)
+    held = studio.library.opened[run["m"]].model
+    trace = held.trace(text_for(family), run["target"])
+    at = next(n for n in ("head.logits", "head.class_logits") if n in trace)
+    logits = trace[at][0].double()
+    rows = logits if logits.dim() == 2 else logits[None]
+    for n, row in enumerate(rows):
+        said = studio.get(f"/api/runs/{run['run']}/step?n={n}&k=3").json
+        true = row.softmax(-1).sort(descending=True)
+        count = min(3, len(row))
+        assert said["ids"] == true.indices[:count].tolist()
+        assert said["probabilities"] == pytest.approx(true.values[:count].tolist(), rel=1e-5)
+        assert said["logits"] == pytest.approx(row[said["ids"]].tolist())
+        assert said["rest"] == pytest.approx(1 - sum(said["probabilities"]), abs=1e-6)
+        assert said["others"] == len(row) - count
+        task = held.task
+        match FAMILIES[family][0]:
+            case "classify":
+                assert said["words"] == [task.labels[i] for i in said["ids"]]
+            case "tag":
+                assert said["words"] == [task.tags[i] for i in said["ids"]]
+            case name:
+                tokenizer = task.target if name == "translate" else task.tokenizer
+                assert said["words"] == [readable(tokenizer, [i])[0] for i in said["ids"]]
+
+
+# ---- search, switches, differences ----
+
+
+@pytest.mark.parametrize("family", ["translate-transformer", "translate-lstm"])
+@pytest.mark.parametrize(("beams", "best"), [(1, 1), (3, 2)])
+def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, best: int) -> None:
+    run, _ = both(studio, family)
+    held = studio.library.opened[run["m"]].model
+    said = studio.get(f"/api/runs/{run['run']}/decode?beams={beams}&best={best}")
+    assert said.status == 200, said.body
+    (true,) = held.decode([TEXT], beams=beams, best=best, tree=True)
+    assert said.json == as_json(true.as_dict(held.writes_with))
+
+
+def as_json(value: Any) -> Any:
+    import json
+
+    return json.loads(studio_app.Told(value).body) if value is not None else json.loads("null")
+
+
+def test_a_search_with_words_that_must_be(studio: Served) -> None:
+    run, _ = both(studio, "translate-transformer")
+    held = studio.library.opened[run["m"]].model
+    said = studio.get(f"/api/runs/{run['run']}/decode?beams=2&force=0:hund&force=1:katze").json
+    (true,) = held.decode([TEXT], beams=2, best=2, tree=True, force={0: "hund", 1: "katze"})
+    assert said == as_json(true.as_dict(held.writes_with))
+
+
+@pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "regress-mlp"])
+def test_who_writes_nothing_has_no_search(studio: Served, family: str) -> None:
+    run, _ = both(studio, family)
+    answer = studio.get(f"/api/runs/{run['run']}/decode")
+    assert answer.status == 422
+    assert "writes nothing" in answer.json["error"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_switches_do_what_edits_do(studio: Served, family: str) -> None:
+    plain, _ = both(studio, family)
+    held = studio.library.opened[plain["m"]].model
+    every = {switch.key: switch for switch in switches(held.network)}
+    for chosen in ([next(iter(every))], list(every)[-2:]) if every else ():
+        run = studio.run(plain["m"], text_for(family), off=chosen)
+        assert run["off"] == sorted(set(chosen))
+        assert run["run"] != plain["run"]
+        edit = together(every[each] for each in sorted(set(chosen)))
+        trace = held.trace(text_for(family), run["target"], edit=edit)
+        names = [point["at"] for point in run["points"]][-64:]
+        path = f"/api/runs/{run['run']}/tensors?as=f32&" + "&".join(f"at={n}" for n in names)
+        for header, got in studio.get(path).frames:
+            assert np.array_equal(got, alone(trace[header["at"]]), equal_nan=True), header["at"]
+
+
+def test_a_difference_is_that_of_the_readings(studio: Served) -> None:
+    family = "translate-transformer"
+    plain, trace = both(studio, family)
+    held = studio.library.opened[plain["m"]].model
+    chosen = next(each for each in switches(held.network) if each.kind == "heads")
+    other = studio.run(plain["m"], TEXT, target=plain["target"], off=[chosen.key])
+    said = studio.get(f"/api/diff?a={plain['run']}&b={other['run']}").json
+    changed = held.trace(TEXT, plain["target"], edit=together([chosen]))
+    apart = trace.diff(changed)
+    assert apart.first is not None
+    assert said["first"] == apart.first.name
+    assert said["answers"] == [plain["answer"], other["answer"]]
+    one, two = (each["head.logits"][0].softmax(-1) for each in (trace, changed))
+    assert said["variation"] == pytest.approx(((one - two).abs().sum(-1) / 2).tolist(), abs=1e-6)
+    heats = {heat.address: heat for heat in apart.picture().heats}
+    assert {each["side"] for each in said["ripple"]} == set(heats)
+    for each in said["ripple"]:
+        true = heats[each["side"]].values
+        got = np.array(each["values"], dtype=float)
+        assert np.allclose(got, true, equal_nan=True)
+    same = studio.get(f"/api/diff?a={plain['run']}&b={plain['run']}").json
+    assert same["first"] is None
+
+
+# ---- long texts ----
+
+
+@pytest.mark.parametrize("family", ["translate-transformer", "translate-lstm", "tag-lstm"])
+def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(runs, "BUDGET", SMALL)
+    held = model(family)
+    with pytest.raises(TraceBudgetError):
+        held.trace(TEXT, budget_bytes=SMALL)
+    with serving({family: held}) as served:
+        run = served.run("a", TEXT)
+        trace = held.trace(TEXT, run["target"])
+        assert served.library.runs[run["run"]].kept is None
+        assert {p["at"]: p["shape"] for p in run["points"]} == {
+            name: list(trace[name].shape[1:]) for name in trace
+        }
+        names = list(trace)[-40:]
+        path = f"/api/runs/{run['run']}/tensors?as=f32&" + "&".join(f"at={n}" for n in names)
+        for header, got in served.get(path).frames:
+            assert np.array_equal(got, alone(trace[header["at"]]), equal_nan=True)
+        assert served.get(f"/api/runs/{run['run']}/step").status == 200
+        assert served.get(f"/api/diff?a={run['run']}&b={run['run']}").status == 200
+
+
+def test_weights_that_are_no_numbers_are_shown_as_such() -> None:
+    held = model("classify-transformer")
+    with torch.no_grad():
+        next(held.network.parameters()).fill_(math.nan)
+    with serving({"broken": held}) as served:
+        run = served.run("a", TEXT)
+        assert set(run["answer"].values()) == {None}
+        ((header, got),) = served.get(f"/api/runs/{run['run']}/tensors?at=head.class_logits").frames
+        assert np.isnan(got).all()
+        assert (header["lo"], header["hi"]) == (-1.0, 1.0)
