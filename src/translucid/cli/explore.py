@@ -6,7 +6,7 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -65,16 +65,7 @@ def explore(
         # Others on this machine may see a browser's command line: what stands there works once.
         # Browsers in a terminal do not return before they are left, so nobody waits for it.
         threading.Thread(target=webbrowser.open, args=(begin + once,), daemon=True).start()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            http="h11",
-            ws="none",
-            lifespan="off",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )  # fmt: skip
-    )
+    options: dict[str, Any] = {"log_level": "warning", "http": "h11", "ws": "none"}
+    options |= {"lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 2}
+    server = uvicorn.Server(uvicorn.Config(app, server_header=False, **options))
     server.run(sockets=[held])

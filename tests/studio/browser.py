@@ -1,0 +1,115 @@
+"""Chromium for tests: the system's own, never one that is downloaded.
+
+A test that takes the fixture `page` opens addresses with `page.see(address)`: it waits until the
+studio has drawn, and fails on what the console says, on requests that leave this machine, and on
+scripts that a hostile text has managed to run.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+HOW = (
+    "the studio's page is tested with Chromium and the Python package playwright; get them with "
+    "`apt-get install chromium` (any Chromium or Chrome in PATH will do, or name one in "
+    "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
+)
+PATIENCE = 30_000  # milliseconds, on a machine that is busy
+
+
+def chromium() -> str | None:
+    named = os.environ.get("CHROMIUM")
+    return named or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@dataclass
+class Page:
+    """A page of the browser, which remembers what went wrong on it."""
+
+    inner: Any  # playwright's
+    said: list[str] = field(default_factory=list)  # errors of the console
+    left: list[str] = field(default_factory=list)  # requests to elsewhere
+    expected: list[str] = field(default_factory=list)  # what the console may say
+
+    def see(self, address: str) -> str:
+        """Open an address, wait until it is drawn, and return what was drawn: `view run`."""
+        self.inner.goto(address)
+        return self.ready()
+
+    def ready(self, other_than: str = "") -> str:
+        """Wait until the page says that it is drawn; `other_than` what it said before."""
+        self.inner.wait_for_function(
+            "before => { const now = document.documentElement.dataset.ready;"
+            " return now && now !== before; }",
+            arg=other_than, timeout=PATIENCE,
+        )  # fmt: skip
+        return self.drawn()
+
+    def drawn(self) -> str:
+        return self.inner.evaluate("document.documentElement.dataset.ready ?? ''")
+
+    def changed(self, act: Any) -> str:
+        """Do something that draws anew, and wait for it."""
+        self.inner.evaluate("delete document.documentElement.dataset.ready")
+        act()
+        return self.ready()
+
+    def words(self, selector: str) -> list[str]:
+        return self.inner.eval_on_selector_all(selector, "all => all.map(el => el.textContent)")
+
+    def told(self) -> str:
+        """What the error box says, or nothing."""
+        return " ".join(self.words(".told"))
+
+    def check(self) -> None:
+        assert self.left == [], "requests that leave this machine"
+        unexpected = [line for line in self.said if not any(e in line for e in self.expected)]
+        assert unexpected == [], "what the console said"
+        assert self.inner.evaluate("window.hacked ?? null") is None, "a script from a text ran"
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Any]:
+    """A browser for all tests of a process."""
+    path = chromium()
+    sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
+    if path is None:
+        pytest.skip(HOW)
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(running: Any) -> Iterator[Page]:
+    context = running.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE)
+    found = Page(context.new_page())
+
+    def route(each: Any) -> None:
+        if each.request.url.startswith(("http://127.0.0.1:", "http://localhost:")):
+            each.continue_()
+        else:
+            found.left.append(each.request.url)
+            each.abort()
+
+    context.route("**/*", route)
+    found.inner.on("console", lambda line: found.said.append(line.text)
+                   if line.type in ("error", "warning") else None)  # fmt: skip
+    found.inner.on("pageerror", lambda error: found.said.append(str(error)))
+    found.inner.on("dialog", lambda box: (found.said.append(f"dialog: {box.message}"),
+                                          box.dismiss()))  # fmt: skip
+    try:
+        yield found
+        found.check()
+    finally:
+        context.close()

@@ -1,0 +1,332 @@
+"""The page in a browser: it draws for every family, keeps its state in the address, and shows
+whatever a model says as text. Each view has tests of its own; here are those that all share."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.models import TransformerConfig, build
+from translucid.training.bundle import Bundle
+from translucid.training.model import Model
+
+STATIC = Path(__file__).parents[2] / "src" / "translucid" / "studio" / "static"
+VIEWS = re.findall(r"^  (\w+): \{", (STATIC / "js/views/index.js").read_text("utf-8"), re.M)
+EVIL = ["<img src=x onerror=window.hacked=1>", '"><script>window.hacked=1</script>',
+        "'onmouseover='window.hacked=1", "javascript:window.hacked=1", "&lt;b&gt;",
+        "</svg><script>window.hacked=1</script>", "\u202egnp.exe", "{{7*7}}"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({family: model(family) for family in FAMILIES}) as served:
+        yield served
+
+
+def where(studio: Served, family: str, view: str = "flow", **more: str) -> str:
+    m = next(m for m, each in studio.library.opened.items() if each.name == family)
+    given = {"m": m, "text": text_for(family), **more}
+    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())
+    return f"{studio.address}#/{view}?{asked}"
+
+
+# ---- without a browser ----
+
+
+def test_the_page_makes_nodes_and_no_markup() -> None:
+    """Text becomes part of the page as text only."""
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment"
+        r"|\beval\(|new Function|setHTMLUnsafe|srcdoc|'text/html'|setTimeout\(['\"`]"
+    )
+    found = [
+        f"{path.relative_to(STATIC)}:{number}: {line.strip()}"
+        for path in sorted(STATIC.rglob("*.js"))
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1)
+        if forbidden.search(line)
+    ]
+    assert found == []
+
+
+def test_the_page_names_no_address_elsewhere() -> None:
+    names = ("http://www.w3.org/",)  # of namespaces
+    found = [
+        f"{path.relative_to(STATIC)}: {address}"
+        for path in sorted(STATIC.rglob("*.*"))
+        if path.suffix in (".js", ".css", ".html", ".svg")
+        for address in re.findall(r"(?:https?:)?//[\w.-]+\.\w+/?", path.read_text("utf-8"))
+        if not address.startswith(names)
+    ]
+    assert found == []
+
+
+def test_the_page_has_no_inline_script_or_style() -> None:
+    for path in STATIC.rglob("*.html"):
+        text = path.read_text("utf-8")
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text), path
+
+
+# ---- with one ----
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_words_of_the_sentence_are_those_of_the_run(
+    studio: Served, page: Page, family: str  # noqa: F811
+) -> None:  # fmt: skip
+    drawn = page.see(where(studio, family))
+    view, run = drawn.split(" ")
+    assert view in VIEWS
+    tokens = studio.library.runs[run].as_dict()["tokens"]
+    shown = [
+        text.strip() for text in page.words("#sentence .tokens .word, #sentence .tokens .special")
+    ]
+    source = [word for word in tokens["source"] if word != "</s>"]
+    match FAMILIES[family][0]:
+        case "translate":
+            assert shown == [*source, *tokens["follows"][:-1]]
+        case "language":
+            assert shown == tokens["target"]
+        case "regress":
+            assert shown == text_for(family).split()
+        case _:
+            assert shown == source
+    assert page.told() == ""
+    assert "/open/" not in page.inner.url  # the token does not stay in the address
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_view_opens(studio: Served, page: Page, family: str) -> None:  # noqa: F811
+    page.see(where(studio, family))
+    offered = page.inner.eval_on_selector_all(
+        ".views a[href]", "all => all.map(el => el.getAttribute('href'))"
+    )
+    assert offered
+    for href in offered:
+        view = href.removeprefix("#/").partition("?")[0]
+        if page.drawn().split(" ")[0] == view:
+            continue
+        drawn = page.changed(lambda href=href: page.inner.click(f'.views a[href="{href}"]'))
+        assert drawn.split(" ")[0] == view, page.told()
+        assert page.told() == ""
+        assert page.words('.views [aria-current="page"]') != []
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
+def test_the_page_is_no_wider_than_its_window(
+    studio: Served, page: Page, size: tuple[int, int]  # noqa: F811
+) -> None:  # fmt: skip
+    page.inner.set_viewport_size({"width": size[0], "height": size[1]})
+    page.see(where(studio, "translate-transformer"))
+    assert page.inner.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_the_sentence_is_changed_with_the_keyboard(
+    studio: Served, page: Page  # noqa: F811
+) -> None:  # fmt: skip
+    before = page.see(where(studio, "translate-transformer"))
+    keyboard = page.inner.keyboard
+    keyboard.press("/")
+    keyboard.type("a cat and the bird")
+    after = page.changed(lambda: keyboard.press("Enter"))
+    assert after != before
+    run = studio.library.runs[after.split(" ")[1]]
+    assert run.text == "a cat and the bird"
+    assert page.words("#sentence .tokens .word")[:5] == ["a", "cat", "and", "the", "bird"]
+    assert "text=a+cat+and+the+bird" in page.inner.url
+    keyboard.press("/")
+    keyboard.type("never mind")
+    keyboard.press("Escape")
+    page.inner.wait_for_selector("#sentence .tokens")
+    assert page.drawn() == after
+
+
+def test_an_empty_sentence_is_told(studio: Served, page: Page) -> None:  # noqa: F811
+    page.expected.append("422")
+    page.see(where(studio, "tag-lstm"))
+    page.inner.keyboard.press("/")
+    page.inner.keyboard.press("Backspace")
+    assert page.changed(lambda: page.inner.keyboard.press("Enter")) == "error"
+    assert "type a sentence" in page.told()
+
+
+def test_light_and_dark_stand_in_the_address(studio: Served, page: Page) -> None:  # noqa: F811
+    page.see(where(studio, "classify-gru"))
+    theme = "document.documentElement.dataset.theme"
+    assert page.inner.evaluate(theme) == "light"
+    page.changed(lambda: page.inner.keyboard.press("d"))
+    assert page.inner.evaluate(theme) == "dark"
+    assert "theme=dark" in page.inner.url
+    page.changed(page.inner.reload)
+    assert page.inner.evaluate(theme) == "dark"
+    page.changed(lambda: page.inner.keyboard.press("d"))
+    assert page.inner.evaluate(theme) == "light"
+
+
+def test_pins_stand_in_the_address(studio: Served, page: Page) -> None:  # noqa: F811
+    page.see(where(studio, "translate-transformer"))
+    page.inner.click("#sentence .tokens >> nth=0 >> :scope > * >> nth=2")
+    page.inner.mouse.move(5, 795)
+    assert "pin=src:2" in page.inner.url
+    assert len(page.words("#sentence .pinned")) == 1
+    kept = page.words("#sentence .pinned")
+    page.changed(page.inner.reload)
+    assert page.words("#sentence .pinned") == kept
+    page.inner.keyboard.press("Escape")
+    assert "pin=" not in page.inner.url
+    assert page.words("#sentence .pinned") == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_addresses_come_back(studio: Served, page: Page, view: str) -> None:  # noqa: F811
+    """An address that is opened stays as it is, and shows the same again."""
+    text = 'ä "quoted" & a=b #1 100% <i>?'
+    given = where(studio, "translate-transformer", view, text=text, theme="dark", pin="src:1")
+    drawn = page.see(given)
+    assert studio.library.runs[drawn.split(" ")[1]].text == text
+    address = page.inner.url
+    again = page.inner.context.new_page()
+    again.goto(address)
+    again.wait_for_function("document.documentElement.dataset.ready", timeout=30_000)
+    assert again.evaluate("document.documentElement.dataset.ready") == drawn
+    assert again.url == address
+
+
+def test_back_goes_back(studio: Served, page: Page) -> None:  # noqa: F811
+    first = page.see(where(studio, "tag-lstm"))
+    page.inner.keyboard.press("/")
+    page.inner.keyboard.type("a cat")
+    second = page.changed(lambda: page.inner.keyboard.press("Enter"))
+    assert first != second
+    assert page.changed(page.inner.go_back) == first
+
+
+def test_a_model_is_chosen_from_the_list(studio: Served, page: Page) -> None:  # noqa: F811
+    page.see(f"{studio.address}#/flow?text={quote(TEXT)}")
+    drawn = page.changed(lambda: page.inner.select_option(".model select", label="tag-lstm"))
+    assert studio.library.runs[drawn.split(" ")[1]].opened.name == "tag-lstm"
+
+
+@pytest.mark.parametrize("wrong", ["#/none", "#/flow?m=zz", "#/../x", "#/flow?pin=src:999,x:y",
+                                   "#/flow?theme=%3Cimg%3E", "#/__proto__", "#/constructor",
+                                   "#/flow?pin=%22%3E%3Cscript%3E"])  # fmt: skip
+def test_wrong_addresses_do_no_harm(studio: Served, page: Page, wrong: str) -> None:  # noqa: F811
+    drawn = page.see(f"{studio.address}{wrong}")
+    assert drawn.split(" ")[0] in VIEWS
+    assert page.told() == ""
+
+
+def test_without_the_token_there_is_no_page(studio: Served, page: Page) -> None:  # noqa: F811
+    page.expected.append("403")
+    answer = page.inner.goto(f"http://{studio.host}/")
+    assert answer.status == 403
+
+
+def test_a_link_on_another_page_opens_the_studio(
+    studio: Served, page: Page  # noqa: F811
+) -> None:  # fmt: skip
+    """As when the address that was printed is clicked on in a notebook."""
+    with serving({}) as elsewhere:
+        page.see(elsewhere.address.replace("127.0.0.1", "localhost"))
+        page.inner.evaluate("address => { location.href = address; }", where(studio, "tag-lstm"))
+        page.inner.wait_for_url("**/#/flow*")
+        assert page.ready("error").split(" ")[0] in VIEWS
+    page.said.clear()
+
+
+def test_another_page_learns_nothing(studio: Served, page: Page) -> None:  # noqa: F811
+    """A page of another port on this machine, with the cookie in the browser."""
+    page.see(where(studio, "tag-lstm"))
+    with serving({}) as elsewhere:
+        page.see(elsewhere.address)
+        page.said.clear()
+        ask = """async address => {
+            const read = mode => fetch(address, {credentials: 'include', mode})
+                .then(() => 'read', () => 'no');
+            return [await read('cors'), await read('no-cors')];
+        }"""
+        assert page.inner.evaluate(ask, f"http://{studio.host}/api/models") == ["no", "no"]
+    page.said.clear()
+
+
+# ---- hostile words ----
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[Served]:
+    """Models whose vocabulary, labels and name are markup."""
+    words = Tokenizer.train("space", [" ".join(each.replace(" ", "_") for each in EVIL)] * 3)
+    sizes: dict[str, Any] = {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 8, "dropout": 0.0}
+    sizes["vocab"] = len(words)
+
+    def made(task: Any, names: tuple[str, ...], **keys: Any) -> Model:
+        network = build(TransformerConfig(**sizes, **keys)).eval()
+        return Model(Bundle(network, task, dict.fromkeys(names, words), tuple(EVIL[:3])))
+
+    models = {
+        EVIL[0]: made("classify", ("tokenizer",), shape="encoder", head="classify", outputs=3),
+        EVIL[1]: made("tag", ("tokenizer",), shape="encoder", head="tag", outputs=3),
+        EVIL[2]: made("language", ("tokenizer",), shape="decoder", head="language"),
+        EVIL[5]: made("translate", ("source", "target"), shape="encoder-decoder",
+                      head="language", target_vocab=len(words)),
+    }  # fmt: skip
+    with serving(models) as served:
+        yield served
+
+
+@pytest.mark.parametrize("m", ["a", "b", "c", "d"])
+def test_hostile_words_are_shown_as_text(hostile: Served, page: Page, m: str) -> None:  # noqa: F811
+    text = " ".join(each.replace(" ", "_") for each in EVIL)
+    target = f"&target={quote(text, safe='')}" if m == "d" else ""
+    page.see(f"{hostile.address}#/flow?m={m}&text={quote(text, safe='')}{target}")
+    assert page.told() == ""
+    for href in page.inner.eval_on_selector_all(
+        ".views a[href]", "all => all.map(el => el.getAttribute('href'))"
+    ):
+        page.inner.evaluate("delete document.documentElement.dataset.ready")
+        page.inner.evaluate("href => { location.hash = ''; location.hash = href; }", href)
+        page.ready()
+        assert page.told() == ""
+        for el in page.inner.query_selector_all("#sentence .tokens > *"):
+            el.hover()
+        assert page.inner.evaluate("document.querySelectorAll('script, img, iframe').length") == 1
+        assert page.inner.evaluate("window.hacked ?? null") is None
+    shown = page.inner.evaluate("document.body.textContent")
+    assert EVIL[0].replace(" ", "_") in shown
+    assert hostile.library.opened[m].name in shown
+
+
+def test_hostile_messages_are_shown_as_text(hostile: Served, page: Page) -> None:  # noqa: F811
+    page.expected.append("422")
+    drawn = page.see(f"{hostile.address}#/flow?m=a&text=x&target={quote(EVIL[4] + EVIL[0])}")
+    assert drawn == "error"
+    assert EVIL[0] in page.told()
+
+
+# ---- the command ----
+
+
+def test_the_command_prints_an_address_that_opens(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    model("tag-lstm").save(tmp_path / EVIL[4])
+    command = [sys.executable, "-m", "translucid", "explore", str(tmp_path / EVIL[4])]
+    process = subprocess.Popen(
+        [*command, "--no-browser", "--device", "cpu"], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert re.fullmatch(r"studio: http://127\.0\.0\.1:\d+/open/[\w-]{32}\n", said)
+        assert page.see(said.split(" ")[1].strip()).split(" ")[0] in VIEWS
+        assert page.words(".model b") == [EVIL[4]]
+    finally:
+        process.terminate()
+        process.wait(20)
