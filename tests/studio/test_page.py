@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.data.tokenizers import Tokenizer
@@ -103,6 +103,7 @@ def test_the_words_of_the_sentence_are_those_of_the_run(
     assert "/open/" not in page.inner.url  # the token does not stay in the address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_view_opens(studio: Served, page: Page, family: str) -> None:  # noqa: F811
     page.see(where(studio, family))
@@ -185,6 +186,7 @@ def test_pins_stand_in_the_address(studio: Served, page: Page) -> None:  # noqa:
     assert page.words("#sentence .pinned") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_addresses_come_back(studio: Served, page: Page, view: str) -> None:  # noqa: F811
     """An address that is opened stays as it is, and shows the same again."""
@@ -195,7 +197,7 @@ def test_addresses_come_back(studio: Served, page: Page, view: str) -> None:  # 
     address = page.inner.url
     again = page.inner.context.new_page()
     again.goto(address)
-    again.wait_for_function("document.documentElement.dataset.ready", timeout=30_000)
+    again.wait_for_function("() => document.documentElement.dataset.ready", timeout=PATIENCE)
     assert again.evaluate("document.documentElement.dataset.ready") == drawn
     assert again.url == address
 
@@ -215,6 +217,7 @@ def test_a_model_is_chosen_from_the_list(studio: Served, page: Page) -> None:  #
     assert studio.library.runs[drawn.split(" ")[1]].opened.name == "tag-lstm"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["#/none", "#/flow?m=zz", "#/../x", "#/flow?pin=src:999,x:y",
                                    "#/flow?theme=%3Cimg%3E", "#/__proto__", "#/constructor",
                                    "#/flow?pin=%22%3E%3Cscript%3E"])  # fmt: skip
@@ -282,6 +285,7 @@ def hostile() -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", ["a", "b", "c", "d"])
 def test_hostile_words_are_shown_as_text(hostile: Served, page: Page, m: str) -> None:  # noqa: F811
     text = " ".join(each.replace(" ", "_") for each in EVIL)
@@ -296,7 +300,7 @@ def test_hostile_words_are_shown_as_text(hostile: Served, page: Page, m: str) ->
         page.ready()
         assert page.told() == ""
         for el in page.inner.query_selector_all("#sentence .tokens > *"):
-            el.hover()
+            el.dispatch_event("mouseenter")
         assert page.inner.evaluate("document.querySelectorAll('script, img, iframe').length") == 1
         assert page.inner.evaluate("window.hacked ?? null") is None
     shown = page.inner.evaluate("document.body.textContent")

@@ -87,13 +87,13 @@ export async function context() {
 }
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address();
-  root.dataset.theme = params.get('theme') ?? 'light';
+  root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
   const stage = byId('stage');
   try {
     const found = await context();
     if (turn !== drawing) return;
-    const view = VIEWS[wanted] && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
+    const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
     bar(view, found.model, found.all);
     leave(); leave = () => {};
     link.forget(stage);
