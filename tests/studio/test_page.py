@@ -321,16 +321,15 @@ def test_hostile_messages_are_shown_as_text(hostile: Served, page: Page) -> None
 def test_the_command_prints_an_address_that_opens(page: Page, tmp_path: Path) -> None:  # noqa: F811
     model("tag-lstm").save(tmp_path / EVIL[4])
     command = [sys.executable, "-m", "translucid", "explore", str(tmp_path / EVIL[4])]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--no-browser", "--device", "cpu"], text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert re.fullmatch(r"studio: http://127\.0\.0\.1:\d+/open/[\w-]{32}\n", said)
-        assert page.see(said.split(" ")[1].strip()).split(" ")[0] in VIEWS
-        assert page.words(".model b") == [EVIL[4]]
-    finally:
-        process.terminate()
-        process.wait(20)
+        stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert re.fullmatch(r"studio: http://127\.0\.0\.1:\d+/open/[\w-]{32}\n", said)
+            assert page.see(said.split(" ")[1].strip()).split(" ")[0] in VIEWS
+            assert page.words(".model b") == [EVIL[4]]
+        finally:
+            process.terminate()
