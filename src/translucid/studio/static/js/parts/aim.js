@@ -21,4 +21,10 @@ export const looked = link => (link.state.hover.length ? link.state.hover : link
 
 // Which of many labels are shown: every n-th, the looked-at one always, and none that would touch it.
 export const shown = (i, every, lit) => i === lit || (i % every === 0 && (lit === null || lit === undefined || Math.abs(i - lit) >= every));
+export function spaced(places, gap, lit) {        // the same for labels that do not stand at equal distances
+  const seen = new Set(lit === null || lit === undefined ? [] : [lit]);
+  let last = -Infinity;
+  places.forEach((y, i) => { if (i === lit || (y - last >= gap && (!(lit >= 0) || lit === null || Math.abs(y - places[lit]) >= gap))) { seen.add(i); last = y; } });
+  return seen;
+}
 export const short = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

@@ -3,7 +3,7 @@
 import { h, s, special, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
-import { aim, follow, looked, range, short, shown } from './aim.js';
+import { aim, follow, looked, range, short, spaced } from './aim.js';
 
 const CURVES = 400, MANY = 40, TOP = 4, THIN = 0.003;
 
@@ -15,9 +15,9 @@ const side = words => widest(words.map(word => short(word, 11)), 1.125, 'serif',
 
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const u = unit(), nq = rows.length, nk = cols.length, pitch = H / nq, bar = 5 * u, xl = side(rows) + 8 * u, xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)), least = Math.min(22 * u, H / nk - 2);
+  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)), least = Math.min(22 * u, H / nk * .6), air = Math.min(6 * u, H / nk * .25);
   let one = pitch * 0.66;
-  const slots = size => got.map(v => Math.max(least, v * size + 6 * u));
+  const slots = size => got.map(v => Math.max(least, v * size + air));
   while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
   const heights = slots(one), free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk), mids = [];
   let y = 0;
@@ -38,9 +38,10 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const rightWords = cols.map((word, j) => text(word, xr + 8 * u, mids[j], 'start', colKeys[j]));
   const svg = s('svg', { width: W, height: H, class: 'ribbons', role: 'img', 'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at' },
     paths.map(path => path.el), left, right, leftWords, rightWords);
-  const every = { rows: Math.ceil(19 * u / pitch), cols: Math.ceil(19 * u / (H / nk)) };
+  const places = { rows: rows.map((_, i) => (i + .5) * pitch), cols: mids };
   const light = () => {
     const { row, col, exact } = aim(looked(link), rowKeys, colKeys), one = !exact && rowKeys[0] === colKeys[0];   // one word of self-attention: what it gives
+    const seen = { rows: spaced(places.rows, 18 * u, row), cols: spaced(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
     for (const { i, j, el } of paths) {
       el.classList.toggle('lit', i === row || (j === col && !one));
@@ -48,8 +49,8 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
     }
     left.forEach((el, i) => el.classList.toggle('lit', i === row));
     right.forEach((el, j) => el.classList.toggle('lit', j === col && !one));
-    leftWords.forEach((el, i) => { el.classList.toggle('away', !shown(i, every.rows, row)); el.classList.toggle('lit', i === row); });
-    rightWords.forEach((el, j) => { el.classList.toggle('away', !shown(j, every.cols, col)); el.classList.toggle('lit', j === col && !one); });
+    leftWords.forEach((el, i) => { el.classList.toggle('away', !seen.rows.has(i)); el.classList.toggle('lit', i === row); });
+    rightWords.forEach((el, j) => { el.classList.toggle('away', !seen.cols.has(j)); el.classList.toggle('lit', j === col && !one); });
   };
   follow(svg, link, light);
   const weaker = weights.flat().filter(w => w > THIN && w <= floor).length;

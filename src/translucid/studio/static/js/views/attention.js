@@ -107,7 +107,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`, told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
     right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer + 1}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head + 1}` : 'Alignment')),
-      box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, told.map(point => equation(catalogue[entry + point]))), now.sum);
+      box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
     await work(looked(link));
     const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
     const high = right.clientHeight - used - 4 * 12 * u - 34 * u, long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
@@ -131,7 +131,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     if (state !== now || keys !== looked(link)) return;
     const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
     state.sum.replaceChildren(h('p', { class: 'whose' }, word(state.rows[i]), ' → ', word(state.cols[j])),
-      ledger([...(lines.length ? lines.slice(0, -1) : []), [lines.length && state.point === 'pattern' ? 'weight' : state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
+      ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
     if (!hovering && state.coarse) rest({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
     if (hovering && state.coarse && keys.length > 1) readout({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
   }
@@ -141,7 +141,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
     now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
       title: 'Numbers around the cell that is looked at', values, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
-      rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
+      ring: [i - i0, j - j0], rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
     }));
   }
 
@@ -213,6 +213,7 @@ async function masks(run, points, scope, head) {     // is anything masked at al
   return frame.raw.includes(255);
 }
 const mean = frame => range(frame.shape[1]).map(i => range(frame.shape[2]).map(j => range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) / frame.shape[0]));
+const meanOf = () => h('div', { class: 'equation' }, m('math', null, m('mover', null, mi('A'), mo('¯')), mo('='), m('mfrac', null, m('mn', null, '1'), mi('H')), m('munder', null, mo('∑'), mi('h')), m('msub', null, mi('A'), mi('h'))));
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum({ each, rows, cols, weights }, i, j) {
