@@ -140,7 +140,7 @@ def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
             yield _line("input gate", "i", write)
             yield _line("candidate", "g", at("candidate"))
             yield _line("written", "i · g", write * at("candidate"))
-            yield _line("cell", "kept + written", at("cell"))
+            yield _line("cell", "+", at("cell"))
         case "lstm", "hidden":
             yield _line("cell", "c", at("cell"))
             yield _line("squashed", "tanh c", math.tanh(at("cell")))
@@ -153,7 +153,7 @@ def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
             yield _line("stays", "z · h before", stay * old)
             yield _line("candidate", "n", at("candidate"))
             yield _line("new", "(1 − z) · n", (1 - stay) * at("candidate"))
-            yield _line("hidden", "stays + new", at("hidden"))
+            yield _line("hidden", "+", at("hidden"))
         case "rnn", "hidden":
             yield _line("old state", "h before", _before(run, scope, "hidden", index))
             yield _line("input and memory", "a", at("preactivation"))

@@ -54,7 +54,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   };
   follow(svg, link, light);
   const weaker = weights.flat().filter(w => w > THIN && w <= floor).length;
-  return h('div', { class: 'ribbonbox' }, svg, weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} weaker ones are not drawn.`) : null);
+  return h('div', { class: 'ribbonbox' }, svg, weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null);
 }
 
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
@@ -67,20 +67,21 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
     drawn = row;
     const order = range(cols.length).sort((a, b) => weights[row][b] - weights[row][a]).slice(0, TOP), rest = 1 - order.reduce((sum, j) => sum + weights[row][j], 0);
     const ends = [...order.map(j => [cols[j], weights[row][j], colKeys[j]]), [`${cols.length - order.length} more`, Math.max(0, rest), null]].filter(([, w], k) => w > 0 || k < order.length);
-    const xl = widest([short(rows[row], 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = H * 0.5, pitch = H / ends.length, c = (xr - xl) / 2;
-    let a = H / 2 - one / 2;
+    const xl = widest([short(rows[row], 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = Math.max(20 * u, Math.min(H * .55, H - ends.length * 24 * u)), c = (xr - xl) / 2;
+    const room = ends.map(([, w]) => Math.max(22 * u, w * one)), free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
+    let a = H / 2 - one / 2, y = 0;
     svg.replaceChildren(s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }), text(rows[row], xl - 8 * u, H / 2, 'end', rowKeys[row]));
     ends.forEach(([word, w, key], k) => {
-      const t = w * one, b = (k + .5) * pitch - t / 2;
+      const t = w * one, at = y + (room[k] + free) / 2, b = at - t / 2;
       svg.append(s('path', { class: key ? 'ribbon lit' : 'ribbon', d: `M${xl + 5 * u} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - 5 * u} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + 5 * u} ${a + t}Z` }),
         s('rect', { class: key ? 'slot lit' : 'slot', x: xr - 5 * u, y: b, width: 5 * u, height: Math.max(2, t), rx: 1.5 }),
-        key ? text(word, xr + 8 * u, (k + .5) * pitch, 'start', key, false) : s('text', { class: 'name', x: xr + 8 * u, y: (k + .5) * pitch, 'dominant-baseline': 'central' }, word),
-        s('text', { class: 'num', x: W, y: (k + .5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central' }, num(w, 3)));
-      a += t;
+        key ? text(word, xr + 8 * u, at, 'start', key, false) : s('text', { class: 'name', x: xr + 8 * u, y: at, 'dominant-baseline': 'central' }, word),
+        s('text', { class: 'num', x: W, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, num(w, 3)));
+      a += t; y += room[k] + free;
     });
   };
   follow(svg, link, draw);
-  return h('div', { class: 'ribbonbox' }, svg, h('p', { class: 'kicker' }, `${rows.length} × ${cols.length} words: the looked-at word with its ${TOP} strongest, the rest as one.`));
+  return h('div', { class: 'ribbonbox' }, svg, h('p', { class: 'kicker' }, `The ${TOP} strongest of ${cols.length}; the rest as one.`));
 }
 function text(word, x, y, anchor, key, looks = true) {
   const el = s('text', { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': 'central' }, short(word, 11));

@@ -62,13 +62,15 @@ function labels(svg, o, { u, lw, lh }) {
   return found;
 }
 function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
-  const band = s('rect', { class: 'band lit', y: lh - 2 * u, width: o.pitchX, height: H - lh, rx: 6 * u }), ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
+  const bands = [...new Set(lines.map(line => line.group))].map(group => s('rect', { class: 'band lit', y: group.top + TITLE * u - u, width: o.pitchX, height: group.rows.length * o.pitchY + 2 * u, rx: 6 * u })), ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
   const every = o.slant ? Math.ceil(26 * u / o.pitchX) : 1;
   let at = null;
   const frame = () => {
     const { row: i } = aim(looked(link), o.keys, []);
-    band.style.display = i === null ? 'none' : '';
-    if (i !== null) band.setAttribute('x', lw + i * o.pitchX);
+    for (const band of bands) {
+      band.style.display = i === null ? 'none' : '';
+      if (i !== null) band.setAttribute('x', lw + i * o.pitchX);
+    }
     ring.style.display = at ? '' : 'none';
     if (at) { ring.setAttribute('x', lw + at[1] * o.pitchX); ring.setAttribute('y', lines[at[0]].y - o.pitchY / 2 + u); }
     if (every > 1) words.forEach((text, j) => text.classList.toggle('away', !shown(j, every, i)));
@@ -79,7 +81,7 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
     const from = svg.getBoundingClientRect(), i = Math.floor((event.clientX - from.left - lw) / o.pitchX), y = event.clientY - from.top, r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
     return i >= 0 && i < n && r >= 0 ? [r, i] : null;
   };
-  svg.append(band, ring, s('rect', {
+  svg.append(...bands, ring, s('rect', {
     class: 'hit', x: lw, y: lh, width: n * o.pitchX, height: H - lh,
     onpointermove: event => { const place = placeOf(event); if (place && String(place) !== String(at)) look(place); },
     onpointerleave: leave, onclick: event => { const place = placeOf(event); if (place) { at = null; link.pin([o.keys[place[1]]]); } },

@@ -69,11 +69,11 @@ export async function recurrent(stage, { run, catalogue, params }) {
   // ---- middle: the sentence about it, the strips, the lines
   function drawStrips() {
     const u = unit(), lw = 112, W = mid.clientWidth, H = mid.clientHeight, rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
-    const say = h('p', { class: 'say' }, saying());
+    const say = h('div', null, h('p', { class: 'say' }, saying()), h('p', { class: 'kicker' }, how()));
     mid.append(say);
     const pitchX = Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u), lean = headRoom(now.words, pitchX, 1.125), heads = now.group.length * TITLE * u;
     const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u, pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
-    const groups = now.group.map((each, g) => ({ title: each.full, note: g === now.chosen ? how() : 'mean and root mean square of all units', chosen: g === now.chosen, rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null) }));
+    const groups = now.group.map((each, g) => ({ title: each.full, note: g === now.chosen && at.unit !== null ? `unit ${at.unit}` : '', chosen: g === now.chosen, rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null) }));
     mid.append(strips(groups, {
       title: `${now.here.full}: gates and states`, words: now.words, keys: now.keys, labelWidth: lw, ...lean, pitchX, pitchY, onpick: g => change({ scope: scopes.indexOf(now.group[g]), unit: null }),
       read: (g, row, i) => reads(g, row, i),
@@ -82,7 +82,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
     if (high > 60 * u) mid.append(h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`),
       unitLines(now.memory, { title: 'Units over the words', labelWidth: lw, pitchX, height: Math.min(high, 210 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
   }
-  const how = () => (at.unit === null ? `mean of ${now.data.units} units; states: root mean square` : `unit ${at.unit}`) + '; tick: below .1, above .9';
+  const how = () => `${at.unit === null ? `Gates: mean of ${now.data.units} units; states: root mean square` : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: mean and root mean square' : ''}`}. Tick: below .1 or above .9.`;
   function reads(g, row, i) {
     const each = now.group[g], one = g === now.chosen && at.unit !== null;
     return { at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${one ? `unit ${at.unit}` : `${row.gate ? 'mean' : 'root mean square'} over ${now.loaded[g].units} units`}`], path: `${each.scope}.${row.point}[${i}, ${one ? at.unit : ':'}]${one ? '' : row.gate ? '.mean()' : '.square().mean().sqrt()'}`, value: row.values[i], scale: row.scale };
@@ -90,13 +90,13 @@ export async function recurrent(stage, { run, catalogue, params }) {
   // Which gate opened at which word, in one sentence. At its first step an empty memory has nothing to forget.
   function saying() {
     const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values])), n = now.words.length;
-    const first = now.here.backward ? n - 1 : 0, places = range(n).filter(i => now.here.side === 'decoder' || n === 1 || i !== first), whose = at.unit === null ? '' : h('b', null, `Unit ${at.unit}. `);
+    const first = now.here.backward ? n - 1 : 0, places = range(n).filter(i => now.here.side === 'decoder' || n === 1 || i !== first);
     const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a)), largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
-    const told = (text, point, letter, i) => [text, ' at ', word(now.words[i]), ': ', h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`)], written = now.here.cell;
+    const told = (text, point, letter, i) => [text, ' at ‘', word(now.words[i]), '’: ', h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`)], written = now.here.cell;
     const parts = written === 'lstm' ? [told('Most is forgotten', 'forget_gate', 'f', least(rows.forget_gate)), told('; written', 'input_gate', 'i', largest(rows.input_gate)), told('; shown', 'output_gate', 'o', largest(rows.output_gate))]
       : written === 'gru' ? [told('Most is replaced', 'update_gate', 'z', least(rows.update_gate)), told('; most stays', 'update_gate', 'z', largest(rows.update_gate, places))]
         : [told('The state is largest', 'hidden', 'h', largest(rows.hidden.map(Math.abs)))];
-    return [whose, ...parts];
+    return parts;
   }
 
   // ---- right: one step
@@ -123,7 +123,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
   // How many gates are as good as open or shut at this word.
   function share(rows, i) {
     const gates = rows.filter(row => row.gate);
-    return h('div', null, h('h3', null, 'Units shut (below .1) and open (above .9)'), ledger(gates.map(row => { const all = now.data.byPoint[row.point][i]; return [`${row.name} gate`, `${all.filter(v => v > .9).length} open`, `${all.filter(v => v < .1).length} shut`]; })));
+    return h('div', null, h('h3', null, 'Units below .1 and above .9'), ledger(gates.map(row => { const all = now.data.byPoint[row.point][i]; return [`${row.name} gate`, `${all.filter(v => v > .9).length} open`, `${all.filter(v => v < .1).length} shut`]; })));
   }
   async function steps(i) {
     const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'], k = at.unit;
