@@ -21,13 +21,13 @@ export function heatmap(o) {
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);
   const svg = s('svg', { width: g.W, height: g.H, tabindex: 0, role: 'application', 'aria-roledescription': 'matrix', 'aria-label': `${o.title}; arrows walk over the cells, Enter pins` });
-  const labels = written(svg, o, g);
+  const light = written(svg, o, g);
   for (const [from, to, name] of o.groups ?? []) svg.append(
     s('path', { class: 'bracket', d: `M${g.lw + from * g.cw + 4 * u} ${g.lh - 26 * u}H${g.lw + to * g.cw - 4 * u}` }),
     s('text', { class: 'name', x: g.lw + (from + to) / 2 * g.cw, y: g.lh - 33 * u, 'text-anchor': 'middle' }, name));
   if (o.mark !== undefined) svg.append(s('path', { d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`, stroke: 'var(--pos)', 'stroke-width': 2.5 * u, 'stroke-linecap': 'round' }));
   const box = h('div', { class: 'heat', style: `width:${g.W}px;height:${g.H}px` }, el, svg);
-  pointed(box, svg, labels, o, g);
+  pointed(box, svg, light, o, g);
   return box;
 }
 
@@ -74,16 +74,27 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {  // one pixel for e
 // ---- labels: where rows or columns are too many, every n-th
 function written(svg, o, { u, lw, lh, cw, ch }) {
   const every = { rows: Math.ceil(20 * u / ch), cols: o.slant ? Math.ceil(26 * u / cw) : 1 };
-  const rows = (o.rows ?? []).map((word, i) => label(word, lw - 10 * u, lh + (i + .5) * ch, 'end', o.rowKey?.(i), o.wordSize));
-  const cols = (o.cols ?? []).map((word, j) => {
+  const row = i => label(o.rows[i], lw - 10 * u, lh + (i + .5) * ch, 'end', o.rowKey?.(i), o.wordSize);
+  const col = j => {
     const x = lw + (j + .5) * cw, y = lh - 8 * u;
-    if (o.names) return s('text', { class: 'name' + (j === o.mark ? ' cutmark' : ''), x, y, 'text-anchor': 'middle' }, word);
-    const text = label(word, x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
+    if (o.names) return s('text', { class: 'name' + (j === o.mark ? ' cutmark' : ''), x, y, 'text-anchor': 'middle' }, o.cols[j]);
+    const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
     if (o.slant) text.setAttribute('transform', `rotate(-${LEAN} ${x} ${y})`);
     return text;
-  });
-  svg.append(...rows, ...cols);
-  return { rows, cols, every };
+  };
+  const some = (words, make, step) => (words ?? []).map((_, i) => (i % step ? null : make(i)));
+  const rows = some(o.rows, row, every.rows), cols = some(o.cols, col, every.cols), floating = s('g');
+  svg.append(...[...rows, ...cols].filter(Boolean), floating);
+  // A looked-at word that has no label of its own gets one for the moment, and its neighbours step aside.
+  const light = (i, j) => {
+    if (every.rows < 2 && every.cols < 2) return;
+    link.forget(floating);
+    floating.replaceChildren(...[[i, rows, o.rows, row], [j, cols, o.cols, col]].filter(([at, own, words]) => at !== null && words && !own[at]).map(([at, , , make]) => make(at)));
+    for (const text of floating.children) text.classList.add('lit');
+    rows.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.rows, i)));
+    cols.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.cols, j)));
+  };
+  return light;
 }
 function label(word, x, y, anchor, key, size) {
   const parts = Array.isArray(word) ? word : [word], last = parts.length - 1;
@@ -94,7 +105,7 @@ function label(word, x, y, anchor, key, size) {
 }
 
 // ---- the pointer, the arrows, and the frames around what is looked at
-function pointed(box, svg, labels, o, g) {
+function pointed(box, svg, light, o, g) {
   const { u, nR, nC, lw, lh, cw, ch } = g;
   const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [], colKeys = o.colKey ? range(nC).map(o.colKey) : [];
   const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 }), colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
@@ -106,8 +117,7 @@ function pointed(box, svg, labels, o, g) {
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);
-    if (labels.every.rows > 1) labels.rows.forEach((text, i) => text.classList.toggle('away', !shown(i, labels.every.rows, row)));
-    if (labels.every.cols > 1) labels.cols.forEach((text, j) => text.classList.toggle('away', !shown(j, labels.every.cols, col)));
+    light(row, col);
   };
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);
   const look = place => { at = place; link.hover(keysOf(place)); if (!rowKeys.length && !colKeys.length) frame(); if (o.read) readout(o.read(...place)); o.onlook?.(...place); };

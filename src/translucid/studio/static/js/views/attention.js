@@ -63,9 +63,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
       chosen: { layer, head }, means: thumbs.shape[1] > 1, onpick: (l, n) => change({ layer: l, head: n }, 'head'),
       onlook: (l, n) => readout({ at: n === null ? `Layer ${l + 1}, mean of all heads` : `Layer ${l + 1}, head ${n + 1}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
     })));
-    const flat = now.weights?.flat();
     left.append(h('div', { class: 'facts' }, ledger([
-      ['largest weight', num(head === null ? Math.max(...flat) : thumbs.most[layer][head])],
+      ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
       ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
     ])), now.lens = h('div', { class: 'lens' }));
   }
@@ -79,7 +78,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const W = mid.clientWidth, H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
     const flat = (W - lw * u) / cols.length, lean = headRoom(cols, flat, 1.125);
     const over = lean.slant ? Math.max(0, widest(cols.slice(-2).map(each => short(each)), 1.125) * 0.74 - flat / 2) + 4 * u : 0;
-    const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 4) / 4);
+    const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
     const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u)), ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
     const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
     const map = heatmap({
@@ -130,7 +129,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const cell = await api.cell(run.run, `${state.scope}.${state.point}`, index);
     if (state !== now || keys !== looked(link)) return;
     const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
-    state.sum.replaceChildren(h('p', { class: 'whose' }, word(state.rows[i]), ' → ', word(state.cols[j])),
+    state.sum.replaceChildren(h('p', { class: 'whose' }, word(state.rows[i]), ' looks at ', word(state.cols[j])),
       ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
     if (!hovering && state.coarse) rest({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
     if (hovering && state.coarse && keys.length > 1) readout({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
@@ -214,11 +213,12 @@ async function masks(run, points, scope, head) {     // is anything masked at al
 }
 const mean = frame => range(frame.shape[1]).map(i => range(frame.shape[2]).map(j => range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) / frame.shape[0]));
 const meanOf = () => h('div', { class: 'equation' }, m('math', null, m('mover', null, mi('A'), mo('¯')), mo('='), m('mfrac', null, m('mn', null, '1'), mi('H')), m('munder', null, mo('∑'), mi('h')), m('msub', null, mi('A'), mi('h'))));
+const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum({ each, rows, cols, weights }, i, j) {
   const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n + 1}`, num(each.number((n * q + i) * k + j), 4), '']);
-  return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' → ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
+  return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' looks at ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
 }
 // Digits and size of the numbers that fit into cells; none where nothing readable fits.
 function fitting(values, width, u, size) {

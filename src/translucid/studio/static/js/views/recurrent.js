@@ -71,18 +71,23 @@ export async function recurrent(stage, { run, catalogue, params }) {
     const u = unit(), lw = 112, W = mid.clientWidth, H = mid.clientHeight, rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
     const say = h('div', null, h('p', { class: 'say' }, saying()), h('p', { class: 'kicker' }, how()));
     mid.append(say);
-    const pitchX = Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u), lean = headRoom(now.words, pitchX, 1.125), heads = now.group.length * TITLE * u;
+    const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u)), lean = headRoom(now.words, pitchX, 1.125), heads = now.group.length * TITLE * u;
     const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u, pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
     const groups = now.group.map((each, g) => ({ title: each.full, note: g === now.chosen && at.unit !== null ? `unit ${at.unit}` : '', chosen: g === now.chosen, rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null) }));
-    mid.append(strips(groups, {
+    const roll = h('div', { class: 'roll' });            // very many words: beads stay 3 px wide, and the strips roll
+    mid.append(roll);
+    roll.append(strips(groups, {
       title: `${now.here.full}: gates and states`, words: now.words, keys: now.keys, labelWidth: lw, ...lean, pitchX, pitchY, onpick: g => change({ scope: scopes.indexOf(now.group[g]), unit: null }),
       read: (g, row, i) => reads(g, row, i),
     }));
-    const high = H - say.offsetHeight - mid.lastChild.offsetHeight - 34 * u;
-    if (high > 60 * u) mid.append(h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`),
-      unitLines(now.memory, { title: 'Units over the words', labelWidth: lw, pitchX, height: Math.min(high, 210 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
+    const high = H - say.offsetHeight - roll.lastChild.offsetHeight - 34 * u;
+    if (high > 60 * u) roll.append(h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`),
+      unitLines(now.memory, { title: 'Units over the words', labelWidth: lw, pitchX, height: Math.min(high, 250 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
   }
-  const how = () => `${at.unit === null ? `Gates: mean of ${now.data.units} units; states: root mean square` : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: mean and root mean square' : ''}`}. Tick: below .1 or above .9.`;
+  function how() {
+    const gates = now.here.cell !== 'rnn', every = gates ? `Gates: mean of ${now.data.units} units; states: root mean square` : `Root mean square of ${now.data.units} units`;
+    return `${at.unit === null ? every : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
+  }
   function reads(g, row, i) {
     const each = now.group[g], one = g === now.chosen && at.unit !== null;
     return { at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${one ? `unit ${at.unit}` : `${row.gate ? 'mean' : 'root mean square'} over ${now.loaded[g].units} units`}`], path: `${each.scope}.${row.point}[${i}, ${one ? at.unit : ':'}]${one ? '' : row.gate ? '.mean()' : '.square().mean().sqrt()'}`, value: row.values[i], scale: row.scale };
@@ -90,7 +95,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
   // Which gate opened at which word, in one sentence. At its first step an empty memory has nothing to forget.
   function saying() {
     const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values])), n = now.words.length;
-    const first = now.here.backward ? n - 1 : 0, places = range(n).filter(i => now.here.side === 'decoder' || n === 1 || i !== first);
+    const first = now.here.backward ? n - 1 : 0, begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.')), places = range(n).filter(i => begun || n === 1 || i !== first);
     const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a)), largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
     const told = (text, point, letter, i) => [text, ' at ‘', word(now.words[i]), '’: ', h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`)], written = now.here.cell;
     const parts = written === 'lstm' ? [told('Most is forgotten', 'forget_gate', 'f', least(rows.forget_gate)), told('; written', 'input_gate', 'i', largest(rows.input_gate)), told('; shown', 'output_gate', 'o', largest(rows.output_gate))]
@@ -117,7 +122,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
   const about = point => equation(catalogue[`${now.here.cell}.${point}`]);
   function means(rows, i) {
     const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
-    return [h('div', { class: 'equations' }, points.map(about)), ledger(rows.map(row => [`${row.name}${row.gate ? ' gate' : ''}`, num(row.values[i], 4), row.gate ? `mean ${row.letter}` : `√ mean ${row.letter}²`])),
+    return [h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : points).map(about)), ledger(rows.map(row => [`${row.name}${row.gate ? ' gate' : ''}`, num(row.values[i], 4), row.gate ? `mean ${row.letter}` : `√ mean ${row.letter}²`])),
       ...(now.here.cell === 'lstm' ? [share(rows, i)] : []), h('p', { class: 'quiet' }, 'Choose a unit on the left to see its step worked out.')];
   }
   // How many gates are as good as open or shut at this word.
@@ -130,7 +135,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
     const cells = await Promise.all(points.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
     return cells.flatMap((cell, p) => {
       const lines = cell.worked.slice(p ? 1 : 0).map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);   // the second sum begins with the result of the first
-      return [p ? h('hr', { class: 'rule' }) : null, about(points[p]), numbersIn(now.here.cell, points[p], cell.worked), ledger([...lines.slice(0, -1), [points[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]])].filter(Boolean);
+      return [p ? h('hr', { class: 'rule' }) : null, now.here.cell === 'rnn' ? about('preactivation') : null, about(points[p]), numbersIn(now.here.cell, points[p], cell.worked), ledger([...lines.slice(0, -1), [points[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]])].filter(Boolean);
     });
   }
 
