@@ -116,7 +116,7 @@ def _shares(scores: Tensor, key: int) -> Any:
     scores = scores.double()
     grown = (scores - scores.max()).exp()
     yield _line("exponential", "exp(s − max)", float(grown[key]))
-    yield _line("sum of the row", "Σ", float(grown.sum()))
+    yield _line("row sum", "Σ", float(grown.sum()))
     yield _line("weight", "÷", float(grown[key] / grown.sum()))
 
 

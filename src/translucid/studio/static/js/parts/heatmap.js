@@ -37,7 +37,7 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
   ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
   ctx.font = `500 ${(o.fontSize ?? 15) * u}px ${getComputedStyle(document.documentElement).getPropertyValue('--numbers')}`;
   o.values.forEach((row, i) => row.forEach((v, j) => {
-    const x = lw + j * cw, y = lh + i * ch, out = !Number.isFinite(v);
+    const x = lw + j * cw, y = lh + i * ch, out = !Number.isFinite(v) || o.hatched?.(i, j);
     ctx.fillStyle = css(out ? 0 : v, o.scale);
     ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
     if (out) {                                             // masked: hatched, never a colour
@@ -59,7 +59,7 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {  // one pixel for e
   small.width = nC; small.height = nR;
   const image = pen.createImageData(nC, nR);
   o.values.forEach((row, i) => row.forEach((v, j) => {
-    if (Number.isFinite(v)) image.data.set([...rgb(v, o.scale), 255], 4 * (i * nC + j));
+    if (Number.isFinite(v) && !o.hatched?.(i, j)) image.data.set([...rgb(v, o.scale), 255], 4 * (i * nC + j));
   }));
   pen.putImageData(image, 0, 0);
   ctx.save(); ctx.beginPath(); ctx.rect(lw, lh, nC * cw, nR * ch); ctx.clip();

@@ -15,7 +15,7 @@ const side = words => widest(words.map(word => short(word, 11)), 1.125, 'serif',
 
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const u = unit(), nq = rows.length, nk = cols.length, pitch = H / nq, bar = 5 * u, xl = side(rows) + 8 * u, xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)), least = Math.min(22 * u, H / nk * .6), air = Math.min(6 * u, H / nk * .25);
+  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)), least = Math.min(22 * u, H / nk * (H / nk > 20 * u ? .92 : .6)), air = Math.min(6 * u, H / nk * .25);
   let one = pitch * 0.66;
   const slots = size => got.map(v => Math.max(least, v * size + air));
   while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
@@ -65,7 +65,8 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
     const row = aim(looked(link), rowKeys, colKeys).row ?? aim(link.state.pins, rowKeys, colKeys).row ?? 0;
     if (row === drawn) return;
     drawn = row;
-    const order = range(cols.length).sort((a, b) => weights[row][b] - weights[row][a]).slice(0, TOP), rest = 1 - order.reduce((sum, j) => sum + weights[row][j], 0);
+    const order = range(cols.length).sort((a, b) => weights[row][b] - weights[row][a])
+      .slice(0, TOP).filter((j, k) => k === 0 || weights[row][j] > 5e-4), rest = 1 - order.reduce((sum, j) => sum + weights[row][j], 0);
     const ends = [...order.map(j => [cols[j], weights[row][j], colKeys[j]]), [`${cols.length - order.length} more`, Math.max(0, rest), null]].filter(([, w], k) => w > 0 || k < order.length);
     const xl = widest([short(rows[row], 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = Math.max(20 * u, Math.min(H * .55, H - ends.length * 24 * u)), c = (xr - xl) / 2;
     const room = ends.map(([, w]) => Math.max(22 * u, w * one)), free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;

@@ -83,7 +83,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
     const map = heatmap({
       title: `${kind.name} attention, ${now.name}, ${moment}`, values, rows: told, cols, rowKey: i => rowKeys[i], colKey: j => colKeys[j],
-      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads,
+      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
     });
     now.needsLens = numbers.digits === undefined;
     mid.append(h('div', { class: 'matrix' }, map));
@@ -140,7 +140,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
     now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
       title: 'Numbers around the cell that is looked at', values, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
-      ring: [i - i0, j - j0], rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
+      ring: [i - i0, j - j0], hatched: (r, c) => now.unseen?.(i0 + r, j0 + c), rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
     }));
   }
 
@@ -191,7 +191,7 @@ async function fetchHead(run, points, at) {
   const indexed = shape.length === 3, head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
   const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`)), hasMask = await masks(run, points, scope, head ?? 0);
   const moment = head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask) ? 'weights' : at.moment, point = has.find(([id]) => id === moment)[1];
-  const [Q, K] = shape.slice(-2), large = Math.max(Q, K) > WHOLE, coarse = Q * K > EXACT;
+  const [Q, K] = shape.slice(-2), hidden = hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 }) : null, large = Math.max(Q, K) > WHOLE, coarse = Q * K > EXACT;
   const options = { index: indexed && head !== null ? head : undefined, as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32', pool: large ? WHOLE : undefined };
   const frames = await api.tensors(run.run, point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`], options);
   const weights = head === null ? mean(frames[0]) : frames[0].table(), values = point === 'pattern' ? weights : frames[1].table();
@@ -200,7 +200,8 @@ async function fetchHead(run, points, at) {
   const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
   return {
     thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer + 1}, ${head === null ? 'mean of all heads' : `head ${head + 1}`}` : 'alignment',
-    each: head === null ? frames[0] : null, pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
+    each: head === null ? frames[0] : null, unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
+    pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]), cols: words(kind.cols, weights[0].length, step[1]), follows: words('follows', weights.length, step[0]),
     rowKeys: range(weights.length).map(i => `${kind.rowSide}:${i * step[0]}`), colKeys: range(weights[0].length).map(j => `${kind.colSide}:${j * step[1]}`),

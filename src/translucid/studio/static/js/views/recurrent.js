@@ -69,7 +69,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
   // ---- middle: the sentence about it, the strips, the lines
   function drawStrips() {
     const u = unit(), lw = 112, W = mid.clientWidth, H = mid.clientHeight, rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
-    const say = h('div', null, h('p', { class: 'say' }, saying()), h('p', { class: 'kicker' }, how()));
+    const say = h('div', null, h('p', { class: 'say' }, saying()), h('p', { class: 'kicker' }, how(), (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} words: the strips roll sideways.` : ''));
     mid.append(say);
     const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u)), lean = headRoom(now.words, pitchX, 1.125), heads = now.group.length * TITLE * u;
     const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u, pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
