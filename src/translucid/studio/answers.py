@@ -1,6 +1,7 @@
 """What the page asks of a run, beyond its tensors: heads at a glance, one number worked out, the
 likeliest words of a step, the tree of a search, two runs compared."""
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -81,14 +82,10 @@ def _worked(run: Run, at: str, index: tuple[int, ...]) -> Any:
     part = scope.rpartition(".")[2]
     if part.endswith("attention") and point in ("scores", "scaled", "masked", "pattern"):
         yield from _attention(run, scope, index, point)
-    elif part == "lstm" and point == "cell":
-        yield from _cell(run, scope, index)
-    elif part == "lstm" and point == "hidden":
-        cell_value, gate = (float(run[f"{scope}.{p}"][0][index]) for p in ("cell", "output_gate"))
-        yield _line("cell", "c", cell_value)
-        yield _line("squashed", "tanh c", float(torch.tensor(cell_value).tanh()))
-        yield _line("output gate", "o", gate)
-        yield _line("hidden", "o · tanh c", gate * float(torch.tensor(cell_value).tanh()))
+    elif part == "alignment" and point in ("scores", "pattern"):
+        yield from _softmax(run[f"{scope}.scores"][0, index[0]], index[1], point, "a(q, k)")
+    elif part in ("lstm", "gru", "rnn") and len(index) == 2:
+        yield from _recurrent(run, scope, point, index)
 
 
 def _attention(run: Run, scope: str, index: tuple[int, ...], point: str) -> Any:
@@ -100,35 +97,82 @@ def _attention(run: Run, scope: str, index: tuple[int, ...], point: str) -> Any:
     }
     scale = float(run[f"{scope}.scale"]) if f"{scope}.scale" in run.shapes else 1.0
     yield _line("query · key", "q·k", float(row["scores"][key]))
-    yield _line("scaled", f"× {scale:.4g}", float(row["scaled"][key]))
+    if point != "scores":
+        yield _line("scaled", f"× {scale:.4g}", float(row["scaled"][key]))
+    if point == "masked":
+        seen = math.isfinite(float(row["masked"][key]))
+        yield _line("masked", "may be seen" if seen else "not seen", float(row["masked"][key]))
     if point == "pattern":
-        masked = row["masked"].double()
-        grown = (masked - masked.max()).exp()
-        yield _line("exponential", "exp(s − max)", float(grown[key]))
-        yield _line("sum of the row", "Σ", float(grown.sum()))
-        yield _line("weight", "÷", float(grown[key] / grown.sum()))
+        yield from _shares(row["masked"], key)
 
 
-def _cell(run: Run, scope: str, index: tuple[int, ...]) -> Any:
+def _softmax(scores: Tensor, key: int, point: str, how: str) -> Any:
+    yield _line("score", how, float(scores[key]))
+    if point == "pattern":
+        yield from _shares(scores, key)
+
+
+def _shares(scores: Tensor, key: int) -> Any:
+    scores = scores.double()
+    grown = (scores - scores.max()).exp()
+    yield _line("exponential", "exp(s − max)", float(grown[key]))
+    yield _line("row sum", "Σ", float(grown.sum()))
+    yield _line("weight", "÷", float(grown[key] / grown.sum()))
+
+
+def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
+    """One unit at one step, from the gates, the candidate and what stood there before."""
     place, unit = index
-    parts = {
-        name: float(run[f"{scope}.{name}"][0, place, unit])
-        for name in ("forget_gate", "input_gate", "candidate", "cell")
-    }
-    old = (parts["cell"] - parts["input_gate"] * parts["candidate"]) / (
-        parts["forget_gate"] or float("nan")
-    )
-    yield _line("old cell", "c before", old)
-    yield _line("forget gate", "f", parts["forget_gate"])
-    yield _line("kept", "f · c before", parts["forget_gate"] * old)
-    yield _line("input gate", "i", parts["input_gate"])
-    yield _line("candidate", "g", parts["candidate"])
-    yield _line("written", "i · g", parts["input_gate"] * parts["candidate"])
-    yield _line("cell", "+", parts["cell"])
+
+    def at(name: str) -> float:
+        return float(run[f"{scope}.{name}"][0, place, unit])
+
+    match scope.rpartition(".")[2], point:
+        case "lstm", "cell":
+            old, forget, write = (
+                _before(run, scope, "cell", index),
+                at("forget_gate"),
+                at("input_gate"),
+            )
+            yield _line("old cell", "c before", old)
+            yield _line("forget gate", "f", forget)
+            yield _line("kept", "f · c before", forget * old)
+            yield _line("input gate", "i", write)
+            yield _line("candidate", "g", at("candidate"))
+            yield _line("written", "i · g", write * at("candidate"))
+            yield _line("cell", "+", at("cell"))
+        case "lstm", "hidden":
+            yield _line("cell", "c", at("cell"))
+            yield _line("squashed", "tanh c", math.tanh(at("cell")))
+            yield _line("output gate", "o", at("output_gate"))
+            yield _line("hidden", "o · tanh c", at("hidden"))
+        case "gru", "hidden":
+            old, stay = _before(run, scope, "hidden", index), at("update_gate")
+            yield _line("old state", "h before", old)
+            yield _line("update gate", "z", stay)
+            yield _line("stays", "z · h before", stay * old)
+            yield _line("candidate", "n", at("candidate"))
+            yield _line("new", "(1 − z) · n", (1 - stay) * at("candidate"))
+            yield _line("hidden", "+", at("hidden"))
+        case "rnn", "hidden":
+            yield _line("old state", "h before", _before(run, scope, "hidden", index))
+            yield _line("input and memory", "a", at("preactivation"))
+            yield _line("hidden", "act(a)", at("hidden"))
+
+
+def _before(run: Run, scope: str, point: str, index: tuple[int, ...]) -> float:
+    """What a unit held one step earlier; at the first step what it began with."""
+    place, unit = index
+    values = run[f"{scope}.{point}"][0]
+    place += 1 if "backward" in scope.split(".") else -1
+    if 0 <= place < values.shape[0]:
+        return float(values[place, unit])
+    bridge = f"{scope.partition('decoder.')[0]}decoder.bridge.{point}"
+    return float(run[bridge][0, unit]) if "decoder." in scope and bridge in run.shapes else 0.0
 
 
 def _line(name: str, how: str, value: float) -> dict[str, Any]:
-    return {"name": name, "how": how, "value": value if value == value else None}
+    return {"name": name, "how": how, "value": value if math.isfinite(value) else None}
 
 
 def step(run: Run, n: int, k: int) -> dict[str, Any]:

@@ -1,2 +1,231 @@
-import { h } from '../dom.js';
-export async function attention(stage) { stage.append(h('p', null, 'attention')); }
+// Attention: all heads small, one head large as a matrix and as ribbons, and the sum behind one cell.
+import { h, m, unit, widest } from '../dom.js';
+import { num } from '../ink.js';
+import * as api from '../api.js';
+import * as link from '../link.js';
+import { settle } from '../route.js';
+import { rest, readout, word } from '../readout.js';
+import { aim, looked, range, short } from '../parts/aim.js';
+import { equation, exact } from '../parts/equation.js';
+import { headgrid } from '../parts/headgrid.js';
+import { heatmap, headRoom } from '../parts/heatmap.js';
+import { ledger } from '../parts/ledger.js';
+import { ribbons } from '../parts/ribbons.js';
+
+const ONE = { kind: 'seq', max: 1 };
+const KINDS = {
+  encoder: { name: 'Encoder self', rows: 'source', cols: 'source', rowSide: 'src', colSide: 'src' },
+  decoder: { name: 'Decoder self', note: 'causal', rows: 'target', cols: 'target', rowSide: 'tgt', colSide: 'tgt' },
+  cross: { name: 'Cross', rows: 'target', cols: 'source', rowSide: 'tgt', colSide: 'src' },
+};
+const MOMENTS = [['scores', 'scores'], ['scaled', 'scaled'], ['masked', 'masked'], ['weights', 'pattern']];
+const EXACT = 4096, WHOLE = 512, NUMBERS = 24;     // numbers sent in full; the longest side sent whole; words with numbers in cells
+const mi = (text, attrs) => m('mi', attrs, text), mo = text => m('mo', null, text);
+const PIECES = {
+  scores: recurrent => (recurrent ? m('mrow', null, mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')')) : m('mrow', null, mi('Q'), m('msup', null, mi('K'), mo('⊤')))),
+  scaled: () => m('mrow', null, mo('÷'), m('msqrt', null, m('msub', null, mi('d'), mi('k')))),
+  masked: () => m('mrow', null, mo('+'), mi('M')),
+  weights: () => mi('softmax', { class: 'fn' }),
+};
+
+export async function attention(stage, { model, run, catalogue, params }) {
+  const points = new Map(run.points.map(point => [point.at, point]));
+  const kinds = kindsOf(points), at = startAt(params, kinds);
+  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', 'aria-label': 'One head as ribbons, one cell as a sum' });
+  stage.append(h('div', { class: 'attn' }, left, mid, right));
+  let turn = 0, now = null, waiting = null;
+
+  const change = (changes, focus) => {
+    Object.assign(at, changes);
+    settle({ kind: at.kind, layer: at.layer + 1, head: at.head === null ? 'mean' : at.head + 1, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
+    return draw(focus);
+  };
+
+  async function draw(focus) {
+    const mine = ++turn, found = await fetchHead(run, points, at, mine);
+    if (mine !== turn) return;
+    now = found;
+    at.layer = now.layer; at.head = now.head; at.moment = now.moment;
+    for (const box of [left, mid, right]) { link.forget(box); box.replaceChildren(); }
+    drawLeft(); drawMatrix(); await drawRight();
+    link.paint();
+    if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
+    if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
+    if (focus === 'moment') mid.querySelector('.steps [aria-pressed="true"]')?.focus();
+  }
+
+  // ---- left: which attention, which head
+  function drawLeft() {
+    const { thumbs, layer, head } = now, one = thumbs.shape[0] * thumbs.shape[1] === 1;
+    left.append(h('div', { class: 'kinds', role: 'group', 'aria-label': 'Which attention' }, Object.keys(kinds).map(kind =>
+      h('button', { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') }, KINDS[kind].name, h('span', null, KINDS[kind].note ?? '')))));
+    if (!one) left.append(h('h3', { class: 'gridname' }, 'Layers by heads'), h('div', { class: 'headgrids' }, headgrid(thumbs, {
+      chosen: { layer, head }, means: thumbs.shape[1] > 1, onpick: (l, n) => change({ layer: l, head: n }, 'head'),
+      onlook: (l, n) => readout({ at: n === null ? `Layer ${l + 1}, mean of all heads` : `Layer ${l + 1}, head ${n + 1}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
+    })));
+    left.append(h('div', { class: 'facts' }, ledger([
+      ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
+      ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
+    ])), now.lens = h('div', { class: 'lens' }));
+  }
+
+  // ---- middle: one head as a matrix, at one of four moments
+  function drawMatrix() {
+    const { values, scale, rows, cols, rowKeys, colKeys, moment } = now, u = unit(), kind = KINDS[at.kind];
+    mid.append(steps());
+    const told = at.kind === 'encoder' ? rows : rows.map((each, i) => [each, ' → ', now.follows[i] ?? '']);
+    const lw = Math.min(190, Math.ceil(widest(told.map(each => [each].flat().map(part => short(part, 16)).join('')), 1.125, 'serif', 600) / u) + 16);
+    const W = mid.clientWidth, H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
+    const flat = (W - lw * u) / cols.length, lean = headRoom(cols, flat, 1.125);
+    const over = lean.slant ? Math.max(0, widest(cols.slice(-2).map(each => short(each)), 1.125) * 0.74 - flat / 2) + 4 * u : 0;
+    const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
+    const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u)), ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
+    const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
+    const map = heatmap({
+      title: `${kind.name} attention, ${now.name}, ${moment}`, values, rows: told, cols, rowKey: i => rowKeys[i], colKey: j => colKeys[j],
+      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
+    });
+    now.needsLens = numbers.digits === undefined;
+    mid.append(h('div', { class: 'matrix' }, map));
+    if (now.pooled) mid.append(h('p', { class: 'kicker' }, now.pooled));
+  }
+  function steps() {
+    return h('div', { class: 'steps', role: 'group', 'aria-label': 'Moment' }, MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
+      const none = (id === 'masked' && !now.hasMask) || (id === 'scaled' && model.config.scaled === false) || (id !== 'weights' && now.head === null);
+      const name = id === 'masked' && !now.hasMask ? 'no mask' : id === 'scaled' && model.config.scaled === false ? 'not scaled' : id;
+      const why = now.head === null ? 'Only weights are averaged over heads' : id === 'masked' ? 'No mask here: every word may be looked at' : 'This model does not scale';
+      return h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name);
+    }));
+  }
+  const path = (i, j) => (now.head === null ? `${now.scope}.pattern[:, ${i}, ${j}].mean()` : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`);
+  const reads = (i, j) => ({ at: [word(now.rows[i]), ' looks at ', word(now.cols[j])], path: path(i * now.step[0], j * now.step[1]), value: now.values[i][j], scale: now.scale });
+
+  // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
+  async function drawRight() {
+    const kind = KINDS[at.kind], box = h('div');
+    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`, told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
+    now.sum = h('div', { class: 'sum' });
+    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer + 1}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head + 1}` : 'Alignment')),
+      box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
+    await work(looked(link));
+    const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
+    const high = right.clientHeight - used - 4 * 12 * u - 34 * u, long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
+    box.append(ribbons(now.weights, { rows: now.rows, cols: now.cols, rowKeys: now.rowKeys, colKeys: now.colKeys, width: right.clientWidth - 36 * u, height: Math.max(150 * u, high - long) }));
+  }
+  // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
+  function meant(keys) {
+    const { row, col, exact: both } = aim(keys, now.rowKeys, now.colKeys), w = now.weights;
+    if (both) return [row, col];
+    if (row !== null) return [row, best(w[row])];
+    if (col !== null) return [best(w.map(each => each[col])), col];
+    return [0, best(w[0])];
+  }
+  async function work(keys) {
+    const state = now, [i, j] = meant(keys), hovering = keys === link.state.hover;
+    lens(i, j);
+    if (!hovering) rest(reads(i, j));
+    if (state.head === null) { state.sum.replaceChildren(meanSum(state, i, j)); return; }
+    const index = [...(state.indexed ? [state.head] : []), i * state.step[0], j * state.step[1]];
+    const cell = await api.cell(run.run, `${state.scope}.${state.point}`, index);
+    if (state !== now || keys !== looked(link)) return;
+    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+    state.sum.replaceChildren(h('p', { class: 'whose' }, word(state.rows[i]), ' looks at ', word(state.cols[j])),
+      ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
+    if (!hovering && state.coarse) rest({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
+    if (hovering && state.coarse && keys.length > 1) readout({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
+  }
+  function lens(i, j) {                              // numbers around the place that is looked at, where cells are too small for them
+    if (!now.needsLens || !at.numbers) { now.lens.replaceChildren(); return; }
+    const from = (place, n) => Math.max(0, Math.min(n - 5, place - 2)), i0 = from(i, now.rows.length), j0 = from(j, now.cols.length), u = unit();
+    const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
+    now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
+      title: 'Numbers around the cell that is looked at', values, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
+      ring: [i - i0, j - j0], hatched: (r, c) => now.unseen?.(i0 + r, j0 + c), rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
+    }));
+  }
+
+  await draw();
+  const stop = link.onChange(() => {
+    if (!now?.sum) return;
+    clearTimeout(waiting);
+    const keys = looked(link);
+    waiting = setTimeout(() => { if (!left.contains(document.activeElement) || !now.lens.matches(':hover')) work(keys).catch(() => {}); }, link.state.hover.length ? 40 : 0);
+  });
+  const keys = event => {
+    if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [layers, heads] = now.thumbs.shape, moments = MOMENTS.map(([id]) => id).filter(id => points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) && (id !== 'masked' || now.hasMask) && (id !== 'scaled' || model.config.scaled !== false));
+    const round = (v, n) => (v + n) % n, turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
+    if (event.key === '[') turnHead(-1);
+    else if (event.key === ']') turnHead(1);
+    else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') { event.preventDefault(); change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) }); }
+    else if (event.key === 'm' && at.head !== null) change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
+    else if (event.key === 'n') change({ numbers: !at.numbers });
+  };
+  document.addEventListener('keydown', keys);
+  return () => { stop(); clearTimeout(waiting); document.removeEventListener('keydown', keys); };
+}
+
+// ---- what there is, and where to begin
+function kindsOf(points) {
+  const found = {};
+  for (const name of points.keys()) if (name.endsWith('.pattern')) {
+    const scopes = name.split('.'), kind = ['cross_attention', 'alignment'].includes(scopes.at(-2)) ? 'cross' : scopes.includes('encoder') ? 'encoder' : 'decoder';
+    (found[kind] ??= []).push(name);
+  }
+  return Object.fromEntries(Object.keys(KINDS).filter(kind => found[kind]).map(kind => [kind, found[kind]]));
+}
+function startAt(params, kinds) {
+  const named = Object.entries(kinds).flatMap(([kind, names]) => names.map((name, layer) => ({ kind, layer, name }))).find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
+  const kind = kinds[params.get('kind')] ? params.get('kind') : named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]);
+  const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Math.max(0, Number(params.get(key)) - 1) : or);
+  return {
+    kind, layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : named?.layer ?? kinds[kind].length - 1), head: params.get('head') === 'mean' ? null : whole('head', 0),
+    moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights', numbers: params.get('numbers') !== 'off',
+  };
+}
+
+// ---- the numbers of one head
+async function fetchHead(run, points, at) {
+  const kind = KINDS[at.kind], thumbs = await api.heads(run.run, at.kind), [layers, heads] = thumbs.shape;
+  const layer = Math.min(at.layer, layers - 1), scope = thumbs.at[layer].slice(0, -'.pattern'.length), shape = points.get(`${scope}.pattern`).shape;
+  const indexed = shape.length === 3, head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
+  const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`)), hasMask = await masks(run, points, scope, head ?? 0);
+  const moment = head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask) ? 'weights' : at.moment, point = has.find(([id]) => id === moment)[1];
+  const [Q, K] = shape.slice(-2), hidden = hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 }) : null, large = Math.max(Q, K) > WHOLE, coarse = Q * K > EXACT;
+  const options = { index: indexed && head !== null ? head : undefined, as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32', pool: large ? WHOLE : undefined };
+  const frames = await api.tensors(run.run, point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`], options);
+  const weights = head === null ? mean(frames[0]) : frames[0].table(), values = point === 'pattern' ? weights : frames[1].table();
+  const step = [Math.ceil(Q / weights.length), Math.ceil(K / weights[0].length)];
+  const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
+  const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
+  return {
+    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer + 1}, ${head === null ? 'mean of all heads' : `head ${head + 1}`}` : 'alignment',
+    each: head === null ? frames[0] : null, unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
+    pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
+    scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
+    rows: words(kind.rows, weights.length, step[0]), cols: words(kind.cols, weights[0].length, step[1]), follows: words('follows', weights.length, step[0]),
+    rowKeys: range(weights.length).map(i => `${kind.rowSide}:${i * step[0]}`), colKeys: range(weights[0].length).map(j => `${kind.colSide}:${j * step[1]}`),
+  };
+}
+async function masks(run, points, scope, head) {     // is anything masked at all? a coarse picture tells
+  if (!points.has(`${scope}.masked`)) return false;
+  const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
+  return frame.raw.includes(255);
+}
+const mean = frame => range(frame.shape[1]).map(i => range(frame.shape[2]).map(j => range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) / frame.shape[0]));
+const meanOf = () => h('div', { class: 'equation' }, m('math', null, m('mover', null, mi('A'), mo('¯')), mo('='), m('mfrac', null, m('mn', null, '1'), mi('H')), m('munder', null, mo('∑'), mi('h')), m('msub', null, mi('A'), mi('h'))));
+const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
+const best = row => row.indexOf(Math.max(...row));
+const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
+function meanSum({ each, rows, cols, weights }, i, j) {
+  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n + 1}`, num(each.number((n * q + i) * k + j), 4), '']);
+  return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' looks at ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
+}
+// Digits and size of the numbers that fit into cells; none where nothing readable fits.
+function fitting(values, width, u, size) {
+  for (const [digits, fontSize] of [[2, size], [2, 14], [1, size], [1, 14]]) {
+    const longest = values.flat().reduce((most, v) => (Number.isFinite(v) ? Math.max(most, (width < 48 * u && Math.abs(v) < 1 ? num(v, digits).replace('0.', '.') : num(v, digits)).length) : most), 0);
+    if (longest * fontSize * 0.605 * u + 4 * u <= width) return { digits, fontSize };
+  }
+  return {};
+}

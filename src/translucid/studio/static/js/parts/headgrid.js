@@ -1,0 +1,45 @@
+// All heads at a glance: one small picture for each, layers below each other; one tab stop, arrows inside.
+import { h } from '../dom.js';
+import { rgb, num } from '../ink.js';
+import * as link from '../link.js';
+
+const ONE = { kind: 'seq', max: 1 };
+
+// frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a layer's heads.
+export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false }) {
+  const [layers, heads] = frame.shape, names = range(heads).map(n => [n, String(n + 1)]);
+  if (means) names.push([null, 'mean']);
+  const grid = h('div', { class: 'headgrid', role: 'group', 'aria-label': 'Heads; arrows move from head to head', style: `grid-template-columns:1.125rem repeat(${names.length}, minmax(1.5rem, 2.75rem))` },
+    h('span'), names.map(([, name]) => h('span', { class: 'ax' }, name)));
+  for (let l = 0; l < layers; l++) grid.append(h('span', { class: 'ax' }, String(l + 1)), ...names.map(([n]) => tile(frame, l, n, { chosen, onpick, onlook, onleave })));
+  grid.addEventListener('keydown', event => walk(event, grid, names.length));
+  return grid;
+}
+function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
+  const on = l === chosen.layer && n === chosen.head, name = n === null ? `layer ${l + 1}, mean of all heads` : `layer ${l + 1}, head ${n + 1}`;
+  const told = n === null ? '' : `, largest weight ${num(frame.most[l][n])}, entropy ${num(frame.entropy[l][n])} bits`;
+  const button = h('button', {
+    'aria-pressed': String(on), 'aria-label': name + told, tabindex: on ? 0 : -1, class: n === null ? 'mean' : null,
+    onclick: () => onpick(l, n), onmouseenter: () => onlook?.(l, n), onmouseleave: () => onleave?.(), onfocus: () => onlook?.(l, n), onblur: () => onleave?.(),
+  }, picture(frame, l, n));
+  return n === null ? button : link.mark(button, `head:${l}.${n}`);
+}
+function picture(frame, l, n) {
+  const [, heads, rows, cols] = frame.shape, size = rows * cols, canvas = document.createElement('canvas');
+  canvas.width = cols; canvas.height = rows;
+  const pen = canvas.getContext('2d'), image = pen.createImageData(cols, rows), first = h => (l * heads + h) * size;
+  for (let k = 0; k < size; k++) {
+    const value = n === null ? range(heads).reduce((sum, each) => sum + frame.number(first(each) + k), 0) / heads : frame.number(first(n) + k);
+    image.data.set([...rgb(value, ONE), 255], 4 * k);
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+function walk(event, grid, columns) {
+  const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON'), here = tiles.indexOf(document.activeElement);
+  const to = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - columns, ArrowDown: here + columns }[event.key];
+  if (to === undefined || here < 0) return;
+  event.preventDefault();
+  tiles[to]?.focus();
+}
+const range = n => Array.from({ length: n }, (_, i) => i);
