@@ -1,2 +1,222 @@
-import { h } from '../dom.js';
-export async function flow(stage) { stage.append(h('p', null, 'flow')); }
+// Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
+import { h, unit } from '../dom.js';
+import { scaleOf } from '../ink.js';
+import * as api from '../api.js';
+import * as link from '../link.js';
+import { rest, readout, word } from '../readout.js';
+import { settle, link as to } from '../route.js';
+import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { scene } from '../parts/scene.js';
+import { under } from '../parts/tile.js';
+import { inspector } from '../parts/inspector.js';
+
+const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
+
+export async function flow(stage, { model, run, catalogue, params }) {
+  const points = new Map(run.points.map(point => [point.at, point]));
+  const state = {
+    at: points.has(params.get('at')) ? params.get('at') : first(run), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
+    i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member: Math.max(0, Number(params.get('member') ?? 1) - 1),
+  };
+  const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
+  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
+  stage.append(h('div', { class: 'split' }, box, panel));
+  const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0 };
+  const off = link.onChange(what => {
+    box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
+    if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
+  });
+  await Promise.all([drawScene(view), drawPanel(view)]);
+  return off;
+}
+const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
+const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
+// To begin with: the last place where words meet.
+function first(run) {
+  const names = run.points.map(point => point.at);
+  return names.findLast(at => /(cross_attention|alignment)\.pattern$/.test(at)) ?? names.findLast(at => at.endsWith('.pattern')) ?? names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ?? names.findLast(at => at.endsWith('.activation')) ?? names.at(-1);
+}
+
+// ---------------------------------------------------------------- the scene
+async function drawScene(view) {
+  const { run, model, state, box } = view, body = anatomy(run, model, state), turn = ++view.turn;
+  for (const band of body.bands) {
+    band.step = Math.ceil(Math.max(1, band.words.length) / ROWS);
+    for (const pane of band.panes) pane.say = said(pane);
+  }
+  const all = body.bands.flatMap(band => band.panes), woven = all.filter(pane => ['weave', 'cross'].includes(pane.kind));
+  const tiles = [...new Set([...all.filter(pane => !woven.includes(pane)).map(pane => pane.at), ...woven.map(pane => pane.result?.at).filter(Boolean)])];
+  const longest = Math.max(1, ...body.bands.map(band => band.words.length));
+  const pooled = tiles.some(at => view.points.get(at).shape.reduce((a, b) => a * b, 1) > WHOLE) || longest > ROWS;
+  const [found, weights, said_] = await Promise.all([batches(run, tiles, pooled ? { pool: ROWS } : {}), patterns(view, woven, longest), answers(view, body)]);
+  if (!box.isConnected || turn !== view.turn) return;
+  const data = {
+    ...body, weights, said: said_, selected: state.at, pooled, width: box.clientWidth, height: box.clientHeight,
+    tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
+  };
+  const { root, hits } = scene(data);
+  link.forget(box);
+  box.replaceChildren(root);
+  enliven(view, hits, data);
+  box.classList.toggle('focused', link.state.pins.length > 0);
+  link.paint();
+}
+const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
+async function batches(run, names, options) {    // 64 points at most are asked for at once
+  const parts = [];
+  for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
+  return (await Promise.all(parts)).flat();
+}
+// The mean over the heads, for the lines; long texts come in blocks.
+async function patterns({ run }, woven, longest) {
+  if (!woven.length) return new Map();
+  const frames = await batches(run, woven.map(pane => pane.at), longest > WOVEN ? { pool: BLOCKS } : {});
+  return new Map(frames.map(frame => {
+    const heads = frame.shape.length === 3 ? frame.shape[0] : 1, [n, m] = frame.shape.slice(-2);
+    const rows = Array.from({ length: n }, () => new Float32Array(m));
+    for (let head = 0, at = 0; head < heads; head++) for (let i = 0; i < n; i++) for (let j = 0; j < m; j++, at++) { const value = frame.number(at); rows[i][j] += (Number.isFinite(value) ? value : 0) / heads; }
+    const [whole, across] = frame.whole.slice(-2);
+    return [frame.at, { rows, stepRows: Math.ceil(whole / n), step: Math.ceil(across / m) }];
+  }));
+}
+async function answers({ run, model }, { end, bands }) {
+  const band = bands.at(-1), n = band.words.length;
+  if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
+  if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
+  const rows = n <= WOVEN ? await Promise.all(Array.from({ length: n }, (_, i) => api.step(run.run, i, 10))) : [];
+  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]) };
+}
+async function shares(run, model, n) {           // how much each word has of the pooled vector
+  const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
+  if (at) return (await api.tensor(run.run, at.at, {})).row();
+  const how = model.config.pooling;
+  return Array.from({ length: n }, (_, i) => (how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n));
+}
+
+// ---------------------------------------------------------------- hands on the panes
+function enliven(view, hits, data) {
+  const { state, box } = view;
+  hits.forEach((hit, k) => {
+    const { part, pane, band } = hit;
+    const choose = () => (pane.kind === 'plate' ? openLayer(view, pane) : pick(view, pane.at));
+    part.addEventListener('click', choose);
+    part.addEventListener('keydown', event => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(); }
+      else if (step) { event.preventDefault(); hits[(k + step + hits.length) % hits.length].part.focus(); }
+      else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); across(hits, hit)?.part.focus(); }
+    });
+    part.addEventListener('focus', () => { for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1); readout(resting(view, pane)); });
+    part.addEventListener('blur', () => readout());
+    part.addEventListener('mousemove', event => pointed(view, data, pane, band, event));
+    part.addEventListener('mouseleave', () => { link.hover([]); readout(); });
+  });
+  const held = hits.find(hit => hit.pane.at === (view.focus ?? state.at)) ?? hits[0];
+  held?.part.setAttribute('tabindex', 0);
+  if (view.focus !== null) held?.part.focus({ preventScroll: true });
+  view.focus = null;
+}
+function across(hits, { pane, band }) {          // the nearest pane of the other band
+  const others = hits.filter(hit => hit.band !== band), distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
+  return others.sort((a, b) => distance(a) - distance(b))[0];
+}
+const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefined });
+function pointed(view, data, pane, band, event) {
+  const r = view.box.firstChild.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
+  const out = pane.out && x >= pane.out.x ? pane.out : null, at = out?.at ?? pane.at, held = data.tiles.get(at), place_ = out ?? pane.inner;
+  const row = Math.min(band.rows - 1, Math.max(0, Math.floor((y - band.y) / band.pitch))), key = `${band.key}:${row * band.step}`;
+  if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
+  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
+  const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
+  const index = band.columns ? [found.row] : shape.length === 1 ? [pane.kind === 'vector' ? found.column : found.row] : [found.row, found.column];
+  const told = { at: [pane.say, ...(band.columns || pane.kind === 'vector' ? [] : [': ', word(band.words[found.row * band.step])]), found.of > 1 ? `, largest of ${found.of}` : ''], path: `${at}[${index.join(', ')}]`, value: found.value, scale: held.scale, digits: 2 };
+  readout(told);
+  clearTimeout(view.soon);
+  if (!data.pooled && shape.length) view.soon = setTimeout(async () => {        // all digits, a moment later
+    const exact = await api.cell(view.run.run, at, index).catch(() => null);
+    if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, value: Number(exact.value), digits: 3 });
+  }, 90);
+}
+function pick(view, at) {
+  view.state.at = at; view.state.i = null; view.focus = at;
+  settle({ at, i: null, head: view.state.head ? view.state.head + 1 : null });
+  drawScene(view); drawPanel(view);
+}
+function openLayer(view, plate) {
+  const { state } = view, same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  state.opened = { ...state.opened, [plate.side]: plate.layer };
+  state.at = state.at.includes(`${plate.side}.`) && view.points.has(same) ? same : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
+  state.i = null; view.focus = state.at;
+  settle({ layer: writeLayers(state.opened), at: state.at, i: null });
+  drawScene(view); drawPanel(view);
+}
+
+// ---------------------------------------------------------------- the inspector
+async function drawPanel(view) {
+  const { run, state, panel, points, catalogue } = view, at = state.at, point = points.get(at), scope = scopeOf(at);
+  const turn = view.panelTurn = (view.panelTurn ?? 0) + 1;
+  const { place, name } = title(scope), side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
+  const key = side === 'decoder' ? 'tgt' : 'src', words = { src: run.tokens.source, tgt: run.tokens.target };
+  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : key;
+  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? key : null);
+  const axes = [...point.axes], shape = [...point.shape];
+  let lead = null;
+  if (shape.length > 2) {
+    const pinned = sideOf(axes[0]) && link.pinned(sideOf(axes[0]));
+    lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : state.i?.[0] ?? pinned ?? 0) };
+  }
+  const inner = shape.slice(lead ? 1 : 0), innerAxes = axes.slice(lead ? 1 : 0), size = inner.slice(-2).reduce((a, b) => a * b, 1);
+  const cut = { index: lead ? String(lead.index) : undefined };
+  if (inner.length > 2) cut.index = `${lead.index},0`;
+  const exact = size <= EXACT, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: ROWS });
+  const onRows = sideOf(innerAxes[0]) !== null, values = !frame.shape.length ? null : frame.shape.length >= 2 ? frame.table() : onRows ? frame.row().map(value => [value]) : [frame.row()];
+  const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && rowSide ? Math.ceil(inner[0] / values.length) : 1;
+  const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
+  const address = (i, j) => [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : []), ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i * step : j] : [i * step, j])];
+  let [pi, pj] = state.i && state.i.length === shape.length ? (inner.length === 1 ? (onRows ? [state.i.at(-1), 0] : [0, state.i.at(-1)]) : state.i.slice(-2)) : [null, null];
+  if (values && pi === null) { pi = Math.min(values.length - 1, Math.floor((rowSide && link.pinned(rowSide) !== null ? link.pinned(rowSide) : 0) / step)); pj = (colSide && link.pinned(colSide)) ?? loud(values[pi]); }
+  const index = values ? address(pi, Math.min(pj ?? 0, (frame.whole ?? frame.shape).at(-1) - 1)) : [];
+  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 10).catch(() => null) : null;
+  const cell = await api.cell(run.run, at, index).catch(() => null);
+  const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
+  if (!panel.isConnected || turn !== view.panelTurn) return;
+  const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
+  const read = (i, j, of = 1) => ({
+    at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of > 1 ? `, largest of ${of}` : ''],
+    path: `${at}[${address(i, j).join(', ')}]`, value: values[i][j], scale,
+  });
+  const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${side}.masks.`)).map(each => ({ ...each, far: `masks: ${pointOf(each.at)}` })) : [];
+  const made = inspector({
+    at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
+    values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j] ?? String(j)) : null,
+    rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j}` : null, picked: [pi, pj], index, exact: cell?.value, worked, read,
+    cut: exact || !values ? '' : `${size.toLocaleString('en')} numbers; a row shows at most ${ROWS}, each the largest of its neighbours.`,
+    likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
+    go: onward(at, state),
+  }, {
+    width: panel.clientWidth,
+    onpoint: name_ => pick(view, name_),
+    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
+    onpick: (i, j) => { state.i = address(i, j); settle({ i: state.i.join(',') }); if (!colSide) link.state.pins = rowSide ? [`${rowSide}:${i * step}`] : link.state.pins; link.paint(); drawPanel(view); },
+  });
+  link.forget(panel);
+  panel.replaceChildren(...made);
+  link.paint();
+  rest(values ? { ...read(pi, Math.min(pj ?? 0, values[pi].length - 1)), value: cell ? Number(cell.value) : values[pi][pj], path: `${at}[${index.join(', ')}]` } : { at: [name], path: at, value: cell ? Number(cell.value) : undefined });
+}
+const loud = row => row.reduce((best, value, j) => (Math.abs(value) > Math.abs(row[best]) || !Number.isFinite(row[best]) ? j : best), 0);
+const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+// A residual sum is worked out here: its two parts stand beside it.
+async function more(run, points, at, index) {
+  const scope = scopeOf(at);
+  if (pointOf(at) !== 'sum' || !points.has(`${scope}.skip`) || !points.has(`${scope}.branch`)) return [];
+  const [skip, branch, sum] = await Promise.all(['skip', 'branch', 'sum'].map(point => api.cell(run.run, `${scope}.${point}`, index)));
+  return [{ name: 'skip', how: 'x', value: Number(skip.value) }, { name: 'branch', how: '+', value: Number(branch.value) }, { name: 'sum', how: '', value: Number(sum.value) }];
+}
+function onward(at, state) {
+  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head ? state.head + 1 : null }), text: 'All heads, step by step: Attention' };
+  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
+  return null;
+}
