@@ -4,8 +4,9 @@ const ROWS = new Set(['length', 'queries', 'keys']);
 const CELLS = new Set(['lstm', 'gru', 'rnn']);
 const NAMES = {
   embedding: 'embedding', letters: 'letters', positions: 'positions', self_attention: 'self-attention', cross_attention: 'cross-attention', alignment: 'attention',
-  feedforward: 'feed-forward', final_norm: 'final norm', norm: 'norm', recurrent: 'states', bridge: 'start', standardise: 'standardised', head: 'head', votes: 'votes', dense: 'dense', lstm: 'LSTM cell', gru: 'GRU cell', rnn: 'RNN cell',
+  feedforward: 'feed-forward', final_norm: 'final norm', norm: 'norm', recurrent: 'states', bridge: 'start', standardise: 'standardised', head: 'head', votes: 'votes', dense: 'dense layer', lstm: 'LSTM cell', gru: 'GRU cell', rnn: 'RNN cell',
 };
+const SHORT = { embedding: 'emb.', positions: 'pos.', 'final norm': 'norm', 'feed-forward': 'f.-f.', states: 'st.' };
 const LETTERS = { forget: 'f', input: 'i', candidate: 'g', output: 'o', cell: 'c', hidden: 'h', reset: 'r', update: 'z' };
 // The point that stands for a part, the best first.
 const SPEAKS = {
@@ -30,7 +31,7 @@ export function title(scope) {                   // "Decoder layer 2", "Cross-at
   const last = scope.split('.').at(-1), before = scope.split('.').at(-2) ?? '';
   const residual = last.endsWith('_residual') ? last.slice(0, -9) : before.endsWith('_residual') ? before.slice(0, -9) : null;
   const name = residual ? `${last === 'norm' ? 'norm at' : 'sum after'} ${NAMES[residual] ?? residual}` : NAMES[last] ?? last.replaceAll('_', ' ');
-  const place = [member && `member ${Number(member[1]) + 1}`, side, layer !== null && `layer ${layer + 1}`, way].filter(Boolean).join(' ') || 'the whole model';
+  const place = [member && `member ${Number(member[1]) + 1}`, side, layer !== null && `layer ${layer + 1}`, way].filter(Boolean).join(' ') || (last === 'dense' ? before : 'the whole model');
   return { place: capital(place), name: capital(name) };
 }
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
@@ -100,7 +101,7 @@ function ofScope(scope, local, all, side, layer) {
   if (at.axes.includes('queries') && at.axes.includes('keys')) return [{ ...base, kind: crosses(local) ? 'cross' : 'weave', at: at.at, label, short: label.replace('-attention', ''), result: all.find(point => pointOf(point.at) === 'output') }];
   if (!byRows(at)) return at.shape.length === 1 ? [{ ...base, kind: 'vector', at: at.at, label, short: '' }] : [];
   const thin = part === 'residual' || (part === 'norm' && layer !== null);
-  return [{ ...base, kind: thin ? 'thin' : 'tile', at: at.at, label: part === 'residual' ? '+' : thin ? '' : label, short: '', wide: part === 'feedforward' }];
+  return [{ ...base, kind: thin ? 'thin' : 'tile', at: at.at, label: part === 'residual' ? '+' : thin ? '' : label, short: thin ? '' : SHORT[label] ?? '', wide: part === 'feedforward' }];
 }
 // A model without a text: each layer is a column of numbers.
 function columns(points, features, run) {

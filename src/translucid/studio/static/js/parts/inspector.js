@@ -12,10 +12,10 @@ const SMALL = 26;                                // so many words on a side get 
 export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
   const u = unit(), inner = width - 2 * 18 * u - 2;
   return [
-    h('header', { class: told.lead ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
+    h('header', { class: told.lead ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index + 1}` : told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
     h('div', { class: 'chooser' },
       h('select', { 'aria-label': 'Tensor', onchange: event => onpoint(event.target.value) }, told.points.map(point => h('option', { value: point.at, selected: point.at === told.at }, point.far ? point.far : pointOf(point.at)))),
-      h('span', { class: 'small quiet' }, told.shape.length ? told.shape.map((size, i) => [i ? ' × ' : '', h('b', { class: 'n' }, String(size)), ` ${told.axes[i]}`]) : 'one number')),
+      h('span', { class: 'small quiet' }, told.shape.length ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b', { class: 'n' }, String(size))]) : 'one number')),
     told.entry?.meaning && h('p', { class: 'quiet' }, capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.values && !told.likely ? picture(told, inner, onpick) : null,

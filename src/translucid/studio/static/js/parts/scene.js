@@ -29,8 +29,8 @@ export function scene(data) {
   data.bands.forEach((band, k) => Object.assign(band, plan.bands[k]));
   for (const band of data.bands) {
     const last = band === data.bands.at(-1), room = last ? endRoom(pen) : 44 * u;
-    place(band.panes, pen.x0 + 6 * u, W - room, { u, roomy: W / u > 1000 });
-    band.right = W - room;
+    place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
+    band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
   if (data.bands.length === 2) memory(pen, ...data.bands);
@@ -62,8 +62,8 @@ function markRow(el, band, i) {
 }
 
 function strands(pen, band) {
-  const { u, front, back, ctx, data } = pen, end = band.panes.at(-1)?.kind === 'vector' ? band.panes.find(pane => pane.kind === 'vector' && /^(head|votes)|\.(head|votes)\./.test(pane.at))?.x ?? band.right : band.right;
-  const stop = band === data.bands.at(-1) ? (data.end?.kind === 'class' ? Math.min(end - 34 * u, band.right) : band.right - 4 * u) : band.panes.at(-1).x + band.panes.at(-1).w;
+  const { u, front, back, ctx, data } = pen, through = band.panes.findLast(pane => pane.kind !== 'vector');
+  const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
   const every = Math.max(1, Math.ceil(17 * u / band.pitch)), small = band.pitch < 20 * u;
@@ -256,7 +256,7 @@ function gather({ u, back, data }, band, to) {
   const shares = data.said.pooled ?? [];
   for (let i = 0; i < band.rows; i++) {
     const share = shares[i * band.step] ?? 0;
-    if (share > 0) back.append(markRow(s('path', { class: 'strand', 'stroke-width': (0.8 + 3 * share) * u, d: `M${band.stop} ${yRow(band, i)}C${band.stop + 20 * u} ${yRow(band, i)} ${to.x - 20 * u} ${to.top + to.tall / 2} ${to.x} ${to.top + to.tall / 2}` }), band, i));
+    if (share > 0) back.append(markRow(s('path', { class: 'strand', 'stroke-width': (0.8 + 3 * share) * u, d: `M${band.stop} ${yRow(band, i)}C${band.stop + 26 * u} ${yRow(band, i)} ${to.x - 26 * u} ${to.top + to.tall / 2} ${to.x} ${to.top + to.tall / 2}` }), band, i));
   }
 }
 

@@ -208,12 +208,23 @@ async function drawPanel(view) {
 }
 const loud = row => row.reduce((best, value, j) => (Math.abs(value) > Math.abs(row[best]) || !Number.isFinite(row[best]) ? j : best), 0);
 const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
-// A residual sum is worked out here: its two parts stand beside it.
+// Where the server gives no sum, the points that stand beside a number tell how it came about.
+const WORKED = {
+  'residual.sum': [['skip', 'x'], ['branch', '+ f(x)'], ['sum', '=']], 'norm.normalised': [['mean', 'μ'], ['variance', 'σ²'], ['rms', 'rms'], ['normalised', '=']], 'norm.output': [['normalised', 'x'], ['output', 'γ x + β']],
+  'alignment.pattern': [['scores', 's'], ['exponentials', 'exp(s − max)'], ['normaliser', 'Σ'], ['pattern', '÷']], 'feedforward.activated': [['hidden', 'h'], ['gate', 'g'], ['activated', 'act']],
+  'embedding.scaled': [['lookup', 'e'], ['scaled', '× √d']], 'dense.activation': [['preactivation', 'z'], ['activation', 'act(z)']], 'dense.sum': [['skip', 'x'], ['activation', '+'], ['sum', '=']], 'positions.output': [['encoding', '+ p'], ['output', '=']],
+};
+for (const [cell, gates] of [['lstm', ['forget', 'input', 'output']], ['gru', ['reset', 'update']]]) {
+  for (const gate of gates) WORKED[`${cell}.${gate}_gate`] = [[`${gate}_sum`, 'a'], [`${gate}_gate`, 'σ(a)']];
+  WORKED[`${cell}.candidate`] = [['candidate_sum', 'a'], ['candidate', 'tanh a']];
+}
 async function more(run, points, at, index) {
-  const scope = scopeOf(at);
-  if (pointOf(at) !== 'sum' || !points.has(`${scope}.skip`) || !points.has(`${scope}.branch`)) return [];
-  const [skip, branch, sum] = await Promise.all(['skip', 'branch', 'sum'].map(point => api.cell(run.run, `${scope}.${point}`, index)));
-  return [{ name: 'skip', how: 'x', value: Number(skip.value) }, { name: 'branch', how: '+', value: Number(branch.value) }, { name: 'sum', how: '', value: Number(sum.value) }];
+  const scope = scopeOf(at), beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
+  const found = await Promise.all(beside.map(([point]) => {
+    const name = `${scope}.${point}`, { shape } = points.get(name);
+    return api.cell(run.run, name, index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)));
+  }));
+  return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
 }
 function onward(at, state) {
   if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head ? state.head + 1 : null }), text: 'All heads, step by step: Attention' };
