@@ -12,7 +12,7 @@ const SMALL = 26;                                // so many words on a side get 
 export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
   const u = unit(), inner = width - 2 * 18 * u - 2;
   return [
-    h('header', { class: told.lead ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index + 1}` : told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
+    h('header', { class: told.lead && told.leads <= 4 ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index + 1}` : told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
     h('div', { class: 'chooser' },
       h('select', { 'aria-label': 'Tensor', onchange: event => onpoint(event.target.value) }, told.points.map(point => h('option', { value: point.at, selected: point.at === told.at }, point.far ? point.far : pointOf(point.at)))),
       h('span', { class: 'small quiet' }, told.shape.length ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b', { class: 'n' }, String(size))]) : 'one number')),
@@ -40,7 +40,7 @@ function picture(told, inner, onpick) {
     const lw = 72, cw = (inner - lw * u) / columns, short = word => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`, values: told.values, rows: told.rows.map(short), cols: told.cols.map(short), rowKey: told.rowKey, colKey: told.colKey, labelWidth: lw,
-      ...headRoom(told.cols.map(short), cw, 0.9375), cellWidth: cw, cellHeight: Math.min(22 * u, Math.max(9 * u, 176 * u / n)), scale: told.scale, wordSize: '.9375rem', read: told.read, onpick,
+      ...headRoom(told.cols.map(short), cw, 0.9375), cellWidth: cw, cellHeight: Math.min(22 * u, Math.max(9 * u, 158 * u / n)), scale: told.scale, wordSize: '.9375rem', read: told.read, onpick,
     });
   }
   return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 250) * u, picked: told.picked, read: told.read, onpick });

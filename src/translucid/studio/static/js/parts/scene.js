@@ -213,7 +213,7 @@ function endRoom({ u, W, data }) {
 function ends(pen, band) {
   const { u, front, W, data } = pen, roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
   if (!data.end) return;
-  const x = band.right + 2 * u, g = s('g', { class: `part${data.end.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `What is said, ${data.end.kind}: ${data.end.at}` });
+  const x = band.right + 2 * u, g = s('g', { class: `part end${data.end.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `What is said, ${data.end.kind}: ${data.end.at}` });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
   const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
   if (data.end.kind === 'class') {

@@ -178,7 +178,7 @@ async function drawPanel(view) {
   let [pi, pj] = state.i && state.i.length === shape.length ? (inner.length === 1 ? (onRows ? [state.i.at(-1), 0] : [0, state.i.at(-1)]) : state.i.slice(-2)) : [null, null];
   if (values && pi === null) { pi = Math.min(values.length - 1, Math.floor((rowSide && link.pinned(rowSide) !== null ? link.pinned(rowSide) : 0) / step)); pj = (colSide && link.pinned(colSide)) ?? loud(values[pi]); }
   const index = values ? address(pi, Math.min(pj ?? 0, (frame.whole ?? frame.shape).at(-1) - 1)) : [];
-  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 10).catch(() => null) : null;
+  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 8).catch(() => null) : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
   if (!panel.isConnected || turn !== view.panelTurn) return;
@@ -199,7 +199,10 @@ async function drawPanel(view) {
     width: panel.clientWidth,
     onpoint: name_ => pick(view, name_),
     onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
-    onpick: (i, j) => { state.i = address(i, j); settle({ i: state.i.join(',') }); if (!colSide) link.state.pins = rowSide ? [`${rowSide}:${i * step}`] : link.state.pins; link.paint(); drawPanel(view); },
+    onpick: (i, j) => {
+      if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
+      state.i = address(i, j); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
+    },
   });
   link.forget(panel);
   panel.replaceChildren(...made);
