@@ -38,7 +38,7 @@ export function labels(svg, panes, y, u, selected, from, to) {
     if (pane.kind === 'vector' && pane.top > y + 20 * u) { write(svg, pane, pane.label, pane.top - 9 * u, selected); continue; }
     const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
-      const half = widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + 5 * u, middle = pane.x + pane.w / 2;
+      const half = widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u, middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);
       write(svg, pane, text, y, selected);

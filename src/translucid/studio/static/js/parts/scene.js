@@ -239,7 +239,7 @@ function ends(pen, band) {
     let frame;
     for (let i = 0; i < band.rows; i++) {
       const y = yRow(band, i), word = (data.said.words ?? [])[i * band.step] ?? '', p = data.said.shares[i * band.step];
-      g.append(...barAt(x, y, bar, band.rowH, p), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
+      g.append(...(data.said.shares.length ? barAt(x, y, bar, band.rowH, p) : []), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
       markRow(frame, band, i);
       g.append(markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i));
     }
@@ -284,10 +284,11 @@ function numbers(pen, band) {
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
-function notes(pen, { bands, members, pooled }) {
+function notes(pen, { bands, members, end, said: said_ }) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell of a tile shows the largest of up to ${pen.pooled}`);
   if (bands.some(band => band.step > 1)) said.push(`a row stands for ${Math.max(...bands.map(band => band.step))} words`);
+  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars beside so many words: pick the right end and a word');
   if (members > 1) said.push(`member 1 of ${members}`);
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }
