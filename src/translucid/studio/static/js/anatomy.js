@@ -22,6 +22,7 @@ export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
 export const layerOf = scope => { const found = scope.match(/layers\.(\d+)/); return found ? Number(found[1]) : null; };
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
+export const ofHead = pane => /(^|\.)(head|votes)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 
 export function title(scope) {                   // "Decoder layer 2", "Cross-attention"
@@ -82,7 +83,8 @@ function panes(points, side, wanted) {
     } else found.push(...ofScope(scope, local, all, side, layer, layers.length));
   }
   for (const plate of plates.values()) plate.at = (plate.points.findLast(byRows) ?? plate.points.at(-1)).at;
-  return { panes: found.filter(pane => pane.at), layers, open };
+  const last = pane => Number(pane.kind === 'vector' && ofHead(pane));        // what is one vector comes behind the strands
+  return { panes: found.filter(pane => pane.at).sort((a, b) => last(a) - last(b)), layers, open };
 }
 function ofScope(scope, local, all, side, layer) {
   const part = partOf(local), last = local.split('.').at(-1);
@@ -98,7 +100,7 @@ function ofScope(scope, local, all, side, layer) {
     { ...base, kind: byRows(point) ? (point.shape.length === 1 ? 'thin' : 'tile') : 'vector', at: point.at, label: pointOf(point.at).replaceAll('_', ' '), short: '' }));
   const at = (SPEAKS[part] ?? []).map(name => all.find(point => pointOf(point.at) === name)).find(Boolean) ?? all.findLast(byRows) ?? all.at(-1);
   const label = NAMES[last] ?? last.replaceAll('_', ' ');
-  if (at.axes.includes('queries') && at.axes.includes('keys')) return [{ ...base, kind: crosses(local) ? 'cross' : 'weave', at: at.at, label, short: label.replace('-attention', ''), result: all.find(point => pointOf(point.at) === 'output') }];
+  if (pointOf(at.at) === 'pattern') return [{ ...base, kind: crosses(local) ? 'cross' : 'weave', at: at.at, label, short: label.replace('-attention', ''), result: all.find(point => pointOf(point.at) === 'output') }];
   if (!byRows(at)) return at.shape.length === 1 ? [{ ...base, kind: 'vector', at: at.at, label, short: '' }] : [];
   const thin = part === 'residual' || (part === 'norm' && layer !== null);
   return [{ ...base, kind: thin ? 'thin' : 'tile', at: at.at, label: part === 'residual' ? '+' : thin ? '' : label, short: thin ? '' : SHORT[label] ?? '', wide: part === 'feedforward' }];

@@ -5,6 +5,7 @@ import * as link from '../link.js';
 import { tile } from './tile.js';
 import { weave, let_down, strongest } from './weave.js';
 import { place, labels } from './layout.js';
+import { ofHead } from '../anatomy.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const CURVES = 390;                              // lines of attention on screen, all panes together
@@ -116,7 +117,7 @@ function threads(pen, band) {
 
 function glass(pen, band, pane) {
   const { back, front, u, data } = pen, plate = pane.kind === 'plate';
-  const mid = /(^|\.)(head|votes)\./.test(pane.at) ? (band.rows - 1) / 2 : 0;
+  const mid = ofHead(pane) ? (band.rows - 1) / 2 : 0;
   const one = pane.kind === 'vector';
   pane.top = one ? yRow(band, mid) - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u; pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
   const { x, w, top, tall } = pane;
@@ -206,7 +207,7 @@ function brackets({ front, u }, band) {
 // ---- the right end: what is said
 function endRoom({ u, W, data }) {
   const roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
-  if (data.end?.kind === 'class') return 40 * u + bar * 2 + widest(Object.keys(data.said.classes ?? {}), 1.125) + 60 * u;
+  if (data.end?.kind === 'class') return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
   if (data.end?.kind === 'number') return 120 * u;
   return bar + 16 * u + Math.max(60 * u, widest((data.said.words ?? []).map(word => clip(word, 14)), 1.125));
 }
@@ -218,7 +219,7 @@ function ends(pen, band) {
   const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
   if (data.end.kind === 'class') {
     const all = Object.entries(data.said.classes), step = Math.min(40 * u, band.tall / all.length), y0 = band.y + band.tall / 2 - all.length * step / 2, from = band.panes.findLast(each => each.kind === 'vector');
-    const left = x + 34 * u, name = widest(all.map(([label]) => label), 1.125);
+    const left = x + 34 * u, name = widest(all.map(([label]) => label), 1.125, 'serif', 600);
     g.append(s('rect', { class: 'hit', x: left - 8 * u, y: y0 - 4 * u, width: W - left + 8 * u, height: all.length * step + 8 * u, rx: 5 * u }), s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'));
     all.forEach(([label, p], i) => {
       const y = y0 + (i + 0.5) * step;
@@ -227,7 +228,7 @@ function ends(pen, band) {
       if (from) pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d: `M${from.x + from.w} ${from.top + from.tall / 2}C${left - 24 * u} ${from.top + from.tall / 2} ${left - 30 * u} ${y} ${left - 8 * u} ${y}` }));
     });
     pane.top = y0; pane.tall = all.length * step;
-    if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && /(^|\.)(head|votes)\./.test(each.at)) ?? from);
+    if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
   } else if (data.end.kind === 'number') {
     const all = data.said.numbers ?? [], y0 = band.y + band.tall / 2 - all.length * 16 * u;
     g.append(s('rect', { class: 'hit', x, y: y0 - 22 * u, width: W - x - 2 * u, height: all.length * 32 * u + 36 * u, rx: 5 * u }), ...all.map((value, i) => s('text', { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' }, num(value, 3))));
@@ -284,11 +285,10 @@ function numbers(pen, band) {
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
-function notes(pen, { bands, members, end, said: said_ }) {
+function notes(pen, { bands, end, said: said_ }) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell of a tile shows the largest of up to ${pen.pooled}`);
   if (bands.some(band => band.step > 1)) said.push(`a row stands for ${Math.max(...bands.map(band => band.step))} words`);
   if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars beside so many words: pick the right end and a word');
-  if (members > 1) said.push(`member 1 of ${members}`);
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }

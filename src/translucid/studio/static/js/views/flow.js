@@ -1,5 +1,5 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
-import { h, unit } from '../dom.js';
+import { h } from '../dom.js';
 import { scaleOf } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
@@ -14,9 +14,10 @@ const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
+  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member') ?? 1) - 1);
   const state = {
-    at: points.has(params.get('at')) ? params.get('at') : first(run), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
-    i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member: Math.max(0, Number(params.get('member') ?? 1) - 1),
+    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
+    i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member,
   };
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
@@ -33,8 +34,9 @@ export async function flow(stage, { model, run, catalogue, params }) {
 const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
 const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
 // To begin with: the last place where words meet.
-function first(run) {
-  const names = run.points.map(point => point.at);
+const memberOf = at => Number(at.match(/^members\.(\d+)\./)?.[1] ?? 0);
+function first(run, member) {
+  const names = run.points.map(point => point.at).filter(at => memberOf(at) === member);
   return names.findLast(at => /(cross_attention|alignment)\.pattern$/.test(at)) ?? names.findLast(at => at.endsWith('.pattern')) ?? names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ?? names.findLast(at => at.endsWith('.activation')) ?? names.at(-1);
 }
 
@@ -57,10 +59,17 @@ async function drawScene(view) {
   };
   const { root, hits } = scene(data);
   link.forget(box);
-  box.replaceChildren(root);
+  box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
   enliven(view, hits, data);
   box.classList.toggle('focused', link.state.pins.length > 0);
   link.paint();
+}
+function members(view, count) {                  // a committee: one of its networks is seen at a time
+  return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
+    'aria-pressed': String(i === view.state.member), onclick: () => {
+      const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
+      view.state.member = i; settle({ member: i ? i + 1 : null }); pick(view, at); view.focus = null;
+    } }, String(i + 1))));
 }
 const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
 async function batches(run, names, options) {    // 64 points at most are asked for at once
@@ -187,7 +196,8 @@ async function drawPanel(view) {
     at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of > 1 ? `, largest of ${of}` : ''],
     path: `${at}[${address(i, j).join(', ')}]`, value: values[i][j], scale,
   });
-  const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${side}.masks.`)).map(each => ({ ...each, far: `masks: ${pointOf(each.at)}` })) : [];
+  const stem = at.slice(0, at.indexOf(side) + side.length);
+  const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`).map(each => ({ ...each, far: each.at.slice(stem.length + 1) })) : [];
   const made = inspector({
     at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
     values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j] ?? String(j)) : null,
