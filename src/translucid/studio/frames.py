@@ -32,7 +32,7 @@ class Cut:
 
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     """One point of one text. Cut and pooled where it was computed, then copied."""
-    value, axes = value[0], axes[1:]
+    value, axes = value[0] if value.dim() else value, axes[1:]  # a scale has no batch
     for place, chosen in reversed(list(enumerate(cut.index))):
         if chosen is not None:
             value = value.select(place, chosen)

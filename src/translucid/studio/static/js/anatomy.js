@@ -6,7 +6,7 @@ const NAMES = {
   embedding: 'embedding', letters: 'letters', positions: 'positions', self_attention: 'self-attention', cross_attention: 'cross-attention', alignment: 'attention',
   feedforward: 'feed-forward', final_norm: 'final norm', norm: 'norm', recurrent: 'states', bridge: 'start', standardise: 'standardised', head: 'head', votes: 'votes', dense: 'dense layer', lstm: 'LSTM cell', gru: 'GRU cell', rnn: 'RNN cell',
 };
-const SHORT = { embedding: 'emb.', positions: 'pos.', 'final norm': 'norm', 'feed-forward': 'f.-f.', states: 'st.' };
+const SHORT = { embedding: 'emb.', positions: 'pos.', 'final norm': 'norm', 'feed-forward': 'f.-f.', states: 'st.', letters: 'let.' };
 const LETTERS = { forget: 'f', input: 'i', candidate: 'g', output: 'o', cell: 'c', hidden: 'h', reset: 'r', update: 'z' };
 // The point that stands for a part, the best first.
 const SPEAKS = {

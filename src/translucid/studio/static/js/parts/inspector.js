@@ -19,7 +19,6 @@ export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
     told.entry?.meaning && h('p', { class: 'quiet' }, capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.values && !told.likely ? picture(told, inner, onpick) : null,
-    told.cut && h('p', { class: 'small quiet' }, told.cut),
     told.entry?.formula && h('hr', { class: 'rule' }),
     told.entry?.formula && h('div', { class: 'formula' }, formula(told.entry.formula)),
     told.exact !== undefined && ledger(lines(told)),
@@ -43,10 +42,10 @@ function picture(told, inner, onpick) {
       ...headRoom(told.cols.map(short), cw, 0.9375), cellWidth: cw, cellHeight: Math.min(22 * u, Math.max(9 * u, 158 * u / n)), scale: told.scale, wordSize: '.9375rem', read: told.read, onpick,
     });
   }
-  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, read: told.read, onpick });
+  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, each: told.each, read: told.read, onpick });
 }
 function lines({ worked, exact, index, at }) {
-  const cell = `[${index.join(', ')}]`;
+  const cell = index.length ? `[${index.join(', ')}]` : '';
   if (!worked.length) return [[h('span', { class: 'mono' }, `${pointOf(at)}${cell}`), exact.length > 11 ? num(Number(exact), 6) : exact.replace('-', '−'), '', true]];
   return worked.map(({ name, how, value }, i) => [name, value === null ? '–' : num(value, 3), how, i === worked.length - 1]);
 }

@@ -33,7 +33,7 @@ export function map(o) {
   });
   svg.addEventListener('mouseleave', () => { pointer.setAttribute('visibility', 'hidden'); link.hover([]); readout(); });
   svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
-  const most = Math.ceil(columns / cells);
+  const most = Math.ceil(columns / cells) * (o.each ?? 1);
   return h('div', null, h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
 }
 const clip = word => (word.length > 11 ? `${word.slice(0, 10)}…` : word);

@@ -181,45 +181,56 @@ async function drawPanel(view) {
   if (inner.length > 2) cut.index = `${lead.index},0`;
   const exact = size <= EXACT, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: ROWS });
   const onRows = sideOf(innerAxes[0]) !== null, values = !frame.shape.length ? null : frame.shape.length >= 2 ? frame.table() : onRows ? frame.row().map(value => [value]) : [frame.row()];
-  const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && rowSide ? Math.ceil(inner[0] / values.length) : 1;
+  const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1, colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
-  const address = (i, j) => [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : []), ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i * step : j] : [i * step, j])];
-  let [pi, pj] = state.i && state.i.length === shape.length ? (inner.length === 1 ? (onRows ? [state.i.at(-1), 0] : [0, state.i.at(-1)]) : state.i.slice(-2)) : [null, null];
-  if (values && pi === null) { pi = Math.min(values.length - 1, Math.floor((rowSide && link.pinned(rowSide) !== null ? link.pinned(rowSide) : 0) / step)); pj = (colSide && link.pinned(colSide)) ?? loud(values[pi]); }
-  const index = values ? address(pi, Math.min(pj ?? 0, (frame.whole ?? frame.shape).at(-1) - 1)) : [];
+  const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
+  const address = (i, column) => [...before, ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [i * step, column])];
+  // Where a cell of the map stands for several numbers, the loudest of them is meant; its row is asked for exactly.
+  const exactly = async (i, j, wide = false) => {
+    if (colStep === 1) return wide ? loud(values[i]) : j;
+    const row = (await api.tensor(run.run, at, { index: inner.length > 1 ? [...before, i * step].join(',') : undefined, as: inner.at(-1) <= EXACT ? 'f32' : 'f16' })).row();
+    return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
+  };
+  let index = [], pi = 0, pj = 0;
+  if (values) {
+    const kept = state.i?.length === shape.length && state.i.every((i, axis) => i >= 0 && i < shape[axis]) && (!lead || state.i[0] === lead.index) ? state.i : null, pinned = rowSide ? link.pinned(rowSide) : null;
+    pi = inner.length === 1 && !onRows ? 0 : Math.min(values.length - 1, Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : pinned ?? 0) / step));
+    const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (colSide ? link.pinned(colSide) : null) ?? await exactly(pi, 0, true);
+    index = kept ?? address(pi, column); pj = Math.floor(column / colStep);
+  }
   const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 8).catch(() => null) : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
-  const read = (i, j, of = 1) => ({
-    at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of > 1 ? `, largest of ${of}` : ''],
-    path: `${at}[${address(i, j).join(', ')}]`, value: values[i][j], scale,
+  const read = (i, j, of = 1, each = colStep) => ({
+    at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j * colStep)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of * each > 1 ? `, largest of ${of * each}` : ''],
+    path: `${at}[${address(i, colStep === 1 ? j : `${j * colStep}:${Math.min(inner.at(-1), (j + 1) * colStep)}`).join(', ')}]`, value: values[i][j], scale, digits: exact ? 3 : 2,
   });
   const stem = at.slice(0, at.indexOf(side) + side.length);
   const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`).map(each => ({ ...each, far: each.at.slice(stem.length + 1) })) : [];
   const made = inspector({
     at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
-    values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j] ?? String(j)) : null,
-    rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j}` : null, picked: [pi, pj], index, exact: cell?.value, worked, read,
-    cut: exact || !values ? '' : `${size.toLocaleString('en')} numbers; a row shows at most ${ROWS}, each the largest of its neighbours.`,
+    values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
+    rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
+    each: step * colStep,
     likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
     go: onward(at, state),
   }, {
     width: panel.clientWidth,
     onpoint: name_ => pick(view, name_),
     onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
-    onpick: (i, j) => {
+    onpick: async (i, j) => {
       if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
-      state.i = address(i, j); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
+      state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
     },
   });
   link.forget(panel);
   panel.replaceChildren(...made);
   link.paint();
-  rest(values ? { ...read(pi, Math.min(pj ?? 0, values[pi].length - 1)), value: cell ? Number(cell.value) : values[pi][pj], path: `${at}[${index.join(', ')}]` } : { at: [name], path: at, value: cell ? Number(cell.value) : undefined });
+  rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
 }
-const loud = row => row.reduce((best, value, j) => (Math.abs(value) > Math.abs(row[best]) || !Number.isFinite(row[best]) ? j : best), 0);
+const loud = (row, from = 0, to = row.length) => { let best = from; for (let j = from; j < to; j++) if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j; return best; };
 const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
 // Where the server gives no sum, the points that stand beside a number tell how it came about.
 const WORKED = {
