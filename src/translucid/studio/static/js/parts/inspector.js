@@ -16,7 +16,7 @@ export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
     h('div', { class: 'chooser' },
       h('select', { 'aria-label': 'Tensor', onchange: event => onpoint(event.target.value) }, told.points.map(point => h('option', { value: point.at, selected: point.at === told.at }, point.far ? point.far : pointOf(point.at)))),
       h('span', { class: 'small quiet' }, told.shape.length ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b', { class: 'n' }, String(size))]) : 'one number')),
-    told.entry?.meaning && h('p', { class: 'quiet' }, capital(told.entry.meaning), '.'),
+    told.entry?.meaning && h('p', { class: 'quiet optional' }, capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.values && !told.likely ? picture(told, inner, onpick) : null,
     told.entry?.formula && h('hr', { class: 'rule' }),

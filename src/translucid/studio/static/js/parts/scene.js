@@ -67,7 +67,7 @@ function strands(pen, band) {
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
-  const every = Math.max(1, Math.ceil(17 * u / band.pitch)), small = band.pitch < 20 * u;
+  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u;
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i), word = band.words[i * band.step], keys = [`${band.key}:${i * band.step}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
@@ -234,7 +234,7 @@ function ends(pen, band) {
     g.append(s('rect', { class: 'hit', x, y: y0 - 22 * u, width: W - x - 2 * u, height: all.length * 32 * u + 36 * u, rx: 5 * u }), ...all.map((value, i) => s('text', { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' }, num(value, 3))));
     pane.top = y0; pane.tall = all.length * 32 * u;
   } else {
-    const every = Math.max(1, Math.ceil(17 * u / band.pitch));
+    const every = Math.max(1, Math.ceil(16 * u / band.pitch));
     pane.top = band.y - PAD * u; pane.tall = band.tall + 2 * PAD * u;
     g.append(s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }), head(band.y - (PAD + 9) * u));
     let frame;

@@ -22,14 +22,22 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
-  stage.append(h('div', { class: 'split' }, box, panel));
+  const split = h('div', { class: 'split' }, box, panel);
+  stage.append(split);
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0 };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
     if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
   });
+  const keys = event => {
+    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
+    if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
+    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head ? state.head + 1 : null }); drawPanel(view); }
+  };
+  addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
-  return off;
+  return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
 }
 const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
 const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
@@ -136,6 +144,8 @@ function pointed(view, data, pane, band, event) {
   const out = pane.out && x >= pane.out.x ? pane.out : null, at = out?.at ?? pane.at, held = data.tiles.get(at), place_ = out ?? pane.inner;
   const row = Math.min(band.rows - 1, Math.max(0, Math.floor((y - band.y) / band.pitch))), key = `${band.key}:${row * band.step}`;
   if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
+  const woven = out ? null : data.weights.get(pane.at);
+  if (woven) return readout(most(view, data, pane, band, woven, row));
   if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
   const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
@@ -147,6 +157,12 @@ function pointed(view, data, pane, band, event) {
     const exact = await api.cell(view.run.run, at, index).catch(() => null);
     if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, value: Number(exact.value), digits: 3 });
   }, 90);
+}
+// Over a weave: where the word under the pointer looks most, all heads together.
+function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
+  const i = Math.min(rows.length - 1, Math.floor(row * band.step / stepRows)), j = loud(rows[i]), keys = pane.kind === 'cross' ? data.bands[0] : band, many = points.get(pane.at).axes.length === 3;
+  const place = `${i * stepRows}, ${j * step}`;
+  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}]` : `${pane.at}[${place}]`, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
 }
 function pick(view, at) {
   view.state.at = at; view.state.i = null; view.focus = at;
