@@ -289,6 +289,6 @@ function notes(pen, { bands, end, said: said_ }) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell of a tile shows the largest of up to ${pen.pooled}`);
   if (bands.some(band => band.step > 1)) said.push(`a row stands for ${Math.max(...bands.map(band => band.step))} words`);
-  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars beside so many words: pick the right end and a word');
+  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars for so many words');
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }

@@ -30,7 +30,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
     if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
   });
   const keys = event => {
-    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
     if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
     else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head ? state.head + 1 : null }); drawPanel(view); }
