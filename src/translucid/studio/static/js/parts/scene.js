@@ -21,7 +21,7 @@ export function scene(data) {
   const { el, ctx } = canvas(W, H);
   const root = h('div', { class: 'scene-in', style: `height:${H}px` }, back, el, front);
   back.append(s('defs', null, s('linearGradient', { id: 'plate', x1: 0, y1: 0, x2: 0, y2: 1 }, s('stop', { offset: 0, 'stop-color': 'var(--plate)' }), s('stop', { offset: 1, 'stop-color': 'var(--plate2)' }))));
-  const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], pooled: 1 };
+  const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], columns: [], pooled: 1 };
   const wide = Math.max(...data.bands.map(band => widest(band.words.map(word => clip(word, 16)), 1.125)), 30 * u);
   const many = Math.max(...data.bands.flatMap(band => band.ids.map(id => String(id).length)), 0);
   pen.xWord = Math.max(70 * u, wide); pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0); pen.x0 = pen.xId + 12 * u;
@@ -38,7 +38,14 @@ export function scene(data) {
   ends(pen, data.bands.at(-1));
   const told = notes(pen, data);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
-  return { root, hits: pen.hits };
+  return { root, hits: pen.hits, columns: pen.columns };
+}
+// A lit word that is not written otherwise takes the room of its neighbours.
+export function makeRoom(columns) {
+  for (const { every, texts } of columns) {
+    const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
+    texts.forEach((text, i) => text.classList.toggle('away', !text.classList.contains('lit') && shown.some(row => Math.abs(row - i) < every)));
+  }
 }
 
 function heights(bands, height, u) {
@@ -67,7 +74,7 @@ function strands(pen, band) {
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
-  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u;
+  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [];
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i), word = band.words[i * band.step], keys = [`${band.key}:${i * band.step}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
@@ -75,10 +82,11 @@ function strands(pen, band) {
     markRow(text, band, i);
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
-    front.append(text);
+    front.append(text); texts.push(text);
     if (band.ids.length && i % every === 0) front.append(s('text', { class: 'id', x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
     front.append(hit);
   }
+  if (every > 1) pen.columns.push({ every, texts });
   if (every > 1) pen.notes.add(`every ${nth(every * band.step)} word is written`);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
@@ -238,12 +246,15 @@ function ends(pen, band) {
     pane.top = band.y - PAD * u; pane.tall = band.tall + 2 * PAD * u;
     g.append(s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }), head(band.y - (PAD + 9) * u));
     let frame;
+    const texts = [];
     for (let i = 0; i < band.rows; i++) {
       const y = yRow(band, i), word = (data.said.words ?? [])[i * band.step] ?? '', p = data.said.shares[i * band.step];
       g.append(...(data.said.shares.length ? barAt(x, y, bar, band.rowH, p) : []), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
       markRow(frame, band, i);
-      g.append(markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i));
+      const text = markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i);
+      g.append(text); texts.push(text);
     }
+    if (every > 1) pen.columns.push({ every, texts });
   }
   front.append(g);
   pen.hits.push({ part: g, pane, band });

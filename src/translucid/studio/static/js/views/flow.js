@@ -6,7 +6,7 @@ import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
 import { settle, link as to } from '../route.js';
 import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
-import { scene } from '../parts/scene.js';
+import { scene, makeRoom } from '../parts/scene.js';
 import { under } from '../parts/tile.js';
 import { inspector } from '../parts/inspector.js';
 
@@ -24,9 +24,10 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
   const split = h('div', { class: 'split' }, box, panel);
   stage.append(split);
-  const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0 };
+  const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
+    makeRoom(view.columns);
     if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
   });
   const keys = event => {
@@ -65,12 +66,13 @@ async function drawScene(view) {
     ...body, weights, said: said_, selected: state.at, pooled, width: box.clientWidth, height: box.clientHeight,
     tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
   };
-  const { root, hits } = scene(data);
+  const { root, hits, columns } = scene(data);
+  view.columns = columns;
   link.forget(box);
   box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
   enliven(view, hits, data);
   box.classList.toggle('focused', link.state.pins.length > 0);
-  link.paint();
+  link.paint(); makeRoom(columns);
 }
 function members(view, count) {                  // a committee: one of its networks is seen at a time
   return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
