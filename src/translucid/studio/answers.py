@@ -64,7 +64,8 @@ def _small(pattern: Tensor, pool: int) -> Tensor:
 
 def cell(run: Run, at: str, index: tuple[int, ...]) -> dict[str, Any]:
     """One number with all its digits, and how it came about."""
-    value = run[at][0]
+    value = run[at]
+    value = value[0] if value.dim() else value  # a scale has no batch
     if len(index) != value.dim() or any(
         not 0 <= i < size for i, size in zip(index, value.shape, strict=False)
     ):

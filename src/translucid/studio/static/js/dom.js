@@ -21,7 +21,7 @@ export const unit = () => parseFloat(getComputedStyle(document.documentElement).
 
 const pen = document.createElement('canvas').getContext('2d');
 export function widest(words, rem, family = 'serif', weight = 400) {   // px, at the present scale
-  const face = getComputedStyle(document.documentElement).getPropertyValue(family === 'mono' ? '--numbers' : '--words');
+  const face = getComputedStyle(document.documentElement).getPropertyValue({ mono: '--numbers', names: '--names' }[family] ?? '--words');
   pen.font = `${weight} ${rem * 16 * unit()}px ${face}`;
   return words.reduce((most, word) => Math.max(most, pen.measureText(word).width), 0);
 }

@@ -1,2 +1,275 @@
+// Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { h } from '../dom.js';
-export async function flow(stage) { stage.append(h('p', null, 'flow')); }
+import { scaleOf } from '../ink.js';
+import * as api from '../api.js';
+import * as link from '../link.js';
+import { rest, readout, word } from '../readout.js';
+import { settle, link as to } from '../route.js';
+import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { scene, makeRoom } from '../parts/scene.js';
+import { under } from '../parts/tile.js';
+import { inspector } from '../parts/inspector.js';
+
+const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
+
+export async function flow(stage, { model, run, catalogue, params }) {
+  const points = new Map(run.points.map(point => [point.at, point]));
+  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member') ?? 1) - 1);
+  const state = {
+    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
+    i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member,
+  };
+  const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
+  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
+  const split = h('div', { class: 'split' }, box, panel);
+  stage.append(split);
+  const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
+  const off = link.onChange(what => {
+    box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
+    makeRoom(view.columns);
+    if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
+  });
+  const keys = event => {
+    if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
+    if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
+    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head ? state.head + 1 : null }); drawPanel(view); }
+  };
+  addEventListener('keydown', keys);
+  await Promise.all([drawScene(view), drawPanel(view)]);
+  return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
+}
+const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
+const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
+// To begin with: the last place where words meet.
+const memberOf = at => Number(at.match(/^members\.(\d+)\./)?.[1] ?? 0);
+function first(run, member) {
+  const names = run.points.map(point => point.at).filter(at => memberOf(at) === member);
+  return names.findLast(at => /(cross_attention|alignment)\.pattern$/.test(at)) ?? names.findLast(at => at.endsWith('.pattern')) ?? names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ?? names.findLast(at => at.endsWith('.activation')) ?? names.at(-1);
+}
+
+// ---------------------------------------------------------------- the scene
+async function drawScene(view) {
+  const { run, model, state, box } = view, body = anatomy(run, model, state), turn = ++view.turn;
+  for (const band of body.bands) {
+    band.step = Math.ceil(Math.max(1, band.words.length) / ROWS);
+    for (const pane of band.panes) pane.say = said(pane);
+  }
+  const all = body.bands.flatMap(band => band.panes), woven = all.filter(pane => ['weave', 'cross'].includes(pane.kind));
+  const tiles = [...new Set([...all.filter(pane => !woven.includes(pane)).map(pane => pane.at), ...woven.map(pane => pane.result?.at).filter(Boolean)])];
+  const longest = Math.max(1, ...body.bands.map(band => band.words.length));
+  const pooled = tiles.some(at => view.points.get(at).shape.reduce((a, b) => a * b, 1) > WHOLE) || longest > ROWS;
+  const [found, weights, said_] = await Promise.all([batches(run, tiles, pooled ? { pool: ROWS } : {}), patterns(view, woven, longest), answers(view, body)]);
+  if (!box.isConnected || turn !== view.turn) return;
+  const data = {
+    ...body, weights, said: said_, selected: state.at, pooled, width: box.clientWidth, height: box.clientHeight,
+    tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
+  };
+  const { root, hits, columns } = scene(data);
+  view.columns = columns;
+  link.forget(box);
+  box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
+  enliven(view, hits, data);
+  box.classList.toggle('focused', link.state.pins.length > 0);
+  link.paint(); makeRoom(columns);
+}
+function members(view, count) {                  // a committee: one of its networks is seen at a time
+  return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
+    'aria-pressed': String(i === view.state.member), onclick: () => {
+      const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
+      view.state.member = i; settle({ member: i ? i + 1 : null }); pick(view, at); view.focus = null;
+    } }, String(i + 1))));
+}
+const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
+async function batches(run, names, options) {    // 64 points at most are asked for at once
+  const parts = [];
+  for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
+  return (await Promise.all(parts)).flat();
+}
+// The mean over the heads, for the lines; long texts come in blocks.
+async function patterns({ run }, woven, longest) {
+  if (!woven.length) return new Map();
+  const frames = await batches(run, woven.map(pane => pane.at), longest > WOVEN ? { pool: BLOCKS } : {});
+  return new Map(frames.map(frame => {
+    const heads = frame.shape.length === 3 ? frame.shape[0] : 1, [n, m] = frame.shape.slice(-2);
+    const rows = Array.from({ length: n }, () => new Float32Array(m));
+    for (let head = 0, at = 0; head < heads; head++) for (let i = 0; i < n; i++) for (let j = 0; j < m; j++, at++) { const value = frame.number(at); rows[i][j] += (Number.isFinite(value) ? value : 0) / heads; }
+    const [whole, across] = frame.whole.slice(-2);
+    return [frame.at, { rows, stepRows: Math.ceil(whole / n), step: Math.ceil(across / m) }];
+  }));
+}
+async function answers({ run, model }, { end, bands }) {
+  const band = bands.at(-1), n = band.words.length;
+  if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
+  if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
+  const rows = n <= WOVEN ? await Promise.all(Array.from({ length: n }, (_, i) => api.step(run.run, i, 10))) : [];
+  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]) };
+}
+async function shares(run, model, n) {           // how much each word has of the pooled vector
+  const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
+  if (at) return (await api.tensor(run.run, at.at, {})).row();
+  const how = model.config.pooling;
+  return Array.from({ length: n }, (_, i) => (how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n));
+}
+
+// ---------------------------------------------------------------- hands on the panes
+function enliven(view, hits, data) {
+  const { state, box } = view;
+  hits.forEach((hit, k) => {
+    const { part, pane, band } = hit;
+    const choose = () => (pane.kind === 'plate' ? openLayer(view, pane) : pick(view, pane.at));
+    part.addEventListener('click', choose);
+    part.addEventListener('keydown', event => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(); }
+      else if (step) { event.preventDefault(); hits[(k + step + hits.length) % hits.length].part.focus(); }
+      else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); across(hits, hit)?.part.focus(); }
+    });
+    part.addEventListener('focus', () => { for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1); readout(resting(view, pane)); });
+    part.addEventListener('blur', () => readout());
+    part.addEventListener('mousemove', event => pointed(view, data, pane, band, event));
+    part.addEventListener('mouseleave', () => { link.hover([]); readout(); });
+  });
+  const held = hits.find(hit => hit.pane.at === (view.focus ?? state.at)) ?? hits[0];
+  held?.part.setAttribute('tabindex', 0);
+  if (view.focus !== null) held?.part.focus({ preventScroll: true });
+  view.focus = null;
+}
+function across(hits, { pane, band }) {          // the nearest pane of the other band
+  const others = hits.filter(hit => hit.band !== band), distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
+  return others.sort((a, b) => distance(a) - distance(b))[0];
+}
+const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefined });
+function pointed(view, data, pane, band, event) {
+  const r = view.box.firstChild.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
+  const out = pane.out && x >= pane.out.x ? pane.out : null, at = out?.at ?? pane.at, held = data.tiles.get(at), place_ = out ?? pane.inner;
+  const row = Math.min(band.rows - 1, Math.max(0, Math.floor((y - band.y) / band.pitch))), key = `${band.key}:${row * band.step}`;
+  if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
+  const woven = out ? null : data.weights.get(pane.at);
+  if (woven) return readout(most(view, data, pane, band, woven, row));
+  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
+  const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
+  const index = band.columns ? [found.row] : shape.length === 1 ? [pane.kind === 'vector' ? found.column : found.row] : [found.row, found.column];
+  const told = { at: [pane.say, ...(band.columns || pane.kind === 'vector' ? [] : [': ', word(band.words[found.row * band.step])]), found.of > 1 ? `, largest of ${found.of}` : ''], path: `${at}[${index.join(', ')}]`, value: found.value, scale: held.scale, digits: 2 };
+  readout(told);
+  clearTimeout(view.soon);
+  if (!data.pooled && shape.length) view.soon = setTimeout(async () => {        // all digits, a moment later
+    const exact = await api.cell(view.run.run, at, index).catch(() => null);
+    if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, value: Number(exact.value), digits: 3 });
+  }, 90);
+}
+// Over a weave: where the word under the pointer looks most, all heads together.
+function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
+  const i = Math.min(rows.length - 1, Math.floor(row * band.step / stepRows)), j = loud(rows[i]), keys = pane.kind === 'cross' ? data.bands[0] : band, many = points.get(pane.at).axes.length === 3;
+  const place = `${i * stepRows}, ${j * step}`;
+  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}]` : `${pane.at}[${place}]`, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
+}
+function pick(view, at) {
+  view.state.at = at; view.state.i = null; view.focus = at;
+  settle({ at, i: null, head: view.state.head ? view.state.head + 1 : null });
+  drawScene(view); drawPanel(view);
+}
+function openLayer(view, plate) {
+  const { state } = view, same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  state.opened = { ...state.opened, [plate.side]: plate.layer };
+  state.at = state.at.includes(`${plate.side}.`) && view.points.has(same) ? same : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
+  state.i = null; view.focus = state.at;
+  settle({ layer: writeLayers(state.opened), at: state.at, i: null });
+  drawScene(view); drawPanel(view);
+}
+
+// ---------------------------------------------------------------- the inspector
+async function drawPanel(view) {
+  const { run, state, panel, points, catalogue } = view, at = state.at, point = points.get(at), scope = scopeOf(at);
+  const turn = view.panelTurn = (view.panelTurn ?? 0) + 1;
+  const { place, name } = title(scope), side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
+  const key = side === 'decoder' ? 'tgt' : 'src', words = { src: run.tokens.source, tgt: run.tokens.target };
+  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : key;
+  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? key : null);
+  const axes = [...point.axes], shape = [...point.shape];
+  let lead = null;
+  if (shape.length > 2) {
+    const pinned = sideOf(axes[0]) && link.pinned(sideOf(axes[0]));
+    lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : state.i?.[0] ?? pinned ?? 0) };
+  }
+  const inner = shape.slice(lead ? 1 : 0), innerAxes = axes.slice(lead ? 1 : 0), size = inner.slice(-2).reduce((a, b) => a * b, 1);
+  const cut = { index: lead ? String(lead.index) : undefined };
+  if (inner.length > 2) cut.index = `${lead.index},0`;
+  const exact = size <= EXACT, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: ROWS });
+  const onRows = sideOf(innerAxes[0]) !== null, values = !frame.shape.length ? null : frame.shape.length >= 2 ? frame.table() : onRows ? frame.row().map(value => [value]) : [frame.row()];
+  const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1, colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
+  const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
+  const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
+  const address = (i, column) => [...before, ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [i * step, column])];
+  // Where a cell of the map stands for several numbers, the loudest of them is meant; its row is asked for exactly.
+  const exactly = async (i, j, wide = false) => {
+    if (colStep === 1) return wide ? loud(values[i]) : j;
+    const row = (await api.tensor(run.run, at, { index: inner.length > 1 ? [...before, i * step].join(',') : undefined, as: inner.at(-1) <= EXACT ? 'f32' : 'f16' })).row();
+    return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
+  };
+  let index = [], pi = 0, pj = 0;
+  if (values) {
+    const kept = state.i?.length === shape.length && state.i.every((i, axis) => i >= 0 && i < shape[axis]) && (!lead || state.i[0] === lead.index) ? state.i : null, pinned = rowSide ? link.pinned(rowSide) : null;
+    pi = inner.length === 1 && !onRows ? 0 : Math.min(values.length - 1, Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : pinned ?? 0) / step));
+    const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (colSide ? link.pinned(colSide) : null) ?? await exactly(pi, 0, true);
+    index = kept ?? address(pi, column); pj = Math.floor(column / colStep);
+  }
+  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 8).catch(() => null) : null;
+  const cell = await api.cell(run.run, at, index).catch(() => null);
+  const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
+  if (!panel.isConnected || turn !== view.panelTurn) return;
+  const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
+  const read = (i, j, of = 1, each = colStep) => ({
+    at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j * colStep)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of * each > 1 ? `, largest of ${of * each}` : ''],
+    path: `${at}[${address(i, colStep === 1 ? j : `${j * colStep}:${Math.min(inner.at(-1), (j + 1) * colStep)}`).join(', ')}]`, value: values[i][j], scale, digits: exact ? 3 : 2,
+  });
+  const stem = at.slice(0, at.indexOf(side) + side.length);
+  const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`).map(each => ({ ...each, far: each.at.slice(stem.length + 1) })) : [];
+  const made = inspector({
+    at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
+    values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
+    rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
+    each: step * colStep,
+    likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
+    go: onward(at, state),
+  }, {
+    width: panel.clientWidth,
+    onpoint: name_ => pick(view, name_),
+    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
+    onpick: async (i, j) => {
+      if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
+      state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
+    },
+  });
+  link.forget(panel);
+  panel.replaceChildren(...made);
+  link.paint();
+  rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
+}
+const loud = (row, from = 0, to = row.length) => { let best = from; for (let j = from; j < to; j++) if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j; return best; };
+const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+// Where the server gives no sum, the points that stand beside a number tell how it came about.
+const WORKED = {
+  'residual.sum': [['skip', 'x'], ['branch', '+ f(x)'], ['sum', '=']], 'norm.normalised': [['mean', 'μ'], ['variance', 'σ²'], ['rms', 'rms'], ['normalised', '=']], 'norm.output': [['normalised', 'x'], ['output', 'γ x + β']],
+  'alignment.pattern': [['scores', 's'], ['exponentials', 'exp(s − max)'], ['normaliser', 'Σ'], ['pattern', '÷']], 'feedforward.activated': [['hidden', 'h'], ['gate', 'g'], ['activated', 'act']],
+  'embedding.scaled': [['lookup', 'e'], ['scaled', '× √d']], 'dense.activation': [['preactivation', 'z'], ['activation', 'act(z)']], 'dense.sum': [['skip', 'x'], ['activation', '+'], ['sum', '=']], 'positions.output': [['encoding', '+ p'], ['output', '=']],
+};
+for (const [cell, gates] of [['lstm', ['forget', 'input', 'output']], ['gru', ['reset', 'update']]]) {
+  for (const gate of gates) WORKED[`${cell}.${gate}_gate`] = [[`${gate}_sum`, 'a'], [`${gate}_gate`, 'σ(a)']];
+  WORKED[`${cell}.candidate`] = [['candidate_sum', 'a'], ['candidate', 'tanh a']];
+}
+async function more(run, points, at, index) {
+  const scope = scopeOf(at), beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
+  const found = await Promise.all(beside.map(([point]) => {
+    const name = `${scope}.${point}`, { shape } = points.get(name);
+    return api.cell(run.run, name, index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)));
+  }));
+  return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
+}
+function onward(at, state) {
+  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head ? state.head + 1 : null }), text: 'All heads, step by step: Attention' };
+  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
+  return null;
+}

@@ -1,0 +1,44 @@
+// A map of a tensor with words at its rows: for tables that are too wide for a cell per number in the page.
+import { h, s, special, unit, widest } from '../dom.js';
+import { canvas } from '../ink.js';
+import * as link from '../link.js';
+import { readout } from '../readout.js';
+import { tile, under, cellsIn } from './tile.js';
+
+// o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
+export function map(o) {
+  const u = unit(), n = o.values.length, lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows.map(clip), 0.9375) + 10 * u)) : 0;
+  const pitch = Math.max(1.5, Math.min(n === 1 ? 32 * u : 24 * u, o.height / n)), W = o.width, H = n * pitch, height = pitch > 8 ? pitch - 2 : pitch > 4 ? pitch - 1 : pitch;
+  const { el, ctx } = canvas(W, H), place = { x: lw, y: 0, width: W - lw, pitch };
+  tile(ctx, o.values, { ...place, height, scale: o.scale });
+  const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': o.title });
+  const every = Math.max(1, Math.ceil(16 * u / pitch));
+  o.rows?.forEach((word, i) => {
+    const key = o.rowKey?.(i), text = s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
+    svg.append(key ? link.mark(text, key) : text);
+    if (key) svg.append(link.mark(s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 }), key));
+  });
+  const cells = cellsIn(o.values[0].length, W - lw), w = (W - lw) / cells, columns = o.values[0].length;
+  const box = (i, j) => ({ x: lw + Math.min(cells - 1, cellOf(j, columns, cells)) * w, y: i * pitch, width: w, height: pitch });
+  const pointer = s('rect', { class: 'pointer', visibility: 'hidden', rx: 2 });
+  if (o.picked && o.picked[0] < n) svg.append(s('rect', { class: 'pickedcell', rx: 2, ...box(...o.picked) }));
+  svg.append(pointer);
+  const at = event => { const r = svg.getBoundingClientRect(); return under(o.values, place, event.clientX - r.left, event.clientY - r.top); };
+  svg.addEventListener('mousemove', event => {
+    const found = at(event), key = o.rowKey?.(found.row);
+    for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, value);
+    pointer.setAttribute('visibility', 'visible');
+    if (key && link.state.hover[0] !== key) link.hover([key]);
+    readout(o.read(found.row, found.column, found.of));
+  });
+  svg.addEventListener('mouseleave', () => { pointer.setAttribute('visibility', 'hidden'); link.hover([]); readout(); });
+  svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
+  const most = Math.ceil(columns / cells) * (o.each ?? 1);
+  return h('div', null, h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
+}
+const clip = word => (word.length > 11 ? `${word.slice(0, 10)}…` : word);
+function cellOf(j, columns, cells) {             // which cell a number is part of; blocks are not all of one size
+  let k = Math.floor(j * cells / columns);
+  while (k + 1 < cells && Math.floor((k + 1) * columns / cells) <= j) k++;
+  return k;
+}

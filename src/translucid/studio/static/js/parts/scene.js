@@ -1,0 +1,305 @@
+// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and frames above.
+import { h, s, special, unit, widest } from '../dom.js';
+import { canvas, css, num, textOn } from '../ink.js';
+import * as link from '../link.js';
+import { tile } from './tile.js';
+import { weave, let_down, strongest } from './weave.js';
+import { place, labels } from './layout.js';
+import { ofHead } from '../anatomy.js';
+
+const ONE = { kind: 'seq', max: 1 };
+const CURVES = 390;                              // lines of attention on screen, all panes together
+const PAD = 7;
+const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// data: { bands, end, tiles: Map at -> { rows, scale }, weights: Map at -> { rows, step }, selected, width, height, answers }
+export function scene(data) {
+  const u = unit(), W = data.width, plan = heights(data.bands, data.height, u), H = plan.height;
+  const back = s('svg', { width: W, height: H, 'aria-hidden': 'true' });
+  const front = s('svg', { width: W, height: H, role: 'group', 'aria-label': 'The model, part by part, in the order of the data' });
+  const { el, ctx } = canvas(W, H);
+  const root = h('div', { class: 'scene-in', style: `height:${H}px` }, back, el, front);
+  back.append(s('defs', null, s('linearGradient', { id: 'plate', x1: 0, y1: 0, x2: 0, y2: 1 }, s('stop', { offset: 0, 'stop-color': 'var(--plate)' }), s('stop', { offset: 1, 'stop-color': 'var(--plate2)' }))));
+  const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], columns: [], pooled: 1 };
+  const wide = Math.max(...data.bands.map(band => widest(band.words.map(word => clip(word, 16)), 1.125)), 30 * u);
+  const many = Math.max(...data.bands.flatMap(band => band.ids.map(id => String(id).length)), 0);
+  pen.xWord = Math.max(70 * u, wide); pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0); pen.x0 = pen.xId + 12 * u;
+  const weaves = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
+  pen.most = Math.floor(CURVES / Math.max(1, weaves));
+  data.bands.forEach((band, k) => Object.assign(band, plan.bands[k]));
+  for (const band of data.bands) {
+    const last = band === data.bands.at(-1), room = last ? endRoom(pen) : 44 * u;
+    place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
+    band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
+    (band.columns ? numbers : strands)(pen, band);
+  }
+  if (data.bands.length === 2) memory(pen, ...data.bands);
+  ends(pen, data.bands.at(-1));
+  const told = notes(pen, data);
+  if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
+  return { root, hits: pen.hits, columns: pen.columns };
+}
+// A lit word that is not written otherwise takes the room of its neighbours.
+export function makeRoom(columns) {
+  for (const { every, texts } of columns) {
+    const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
+    texts.forEach((text, i) => text.classList.toggle('away', !text.classList.contains('lit') && shown.some(row => Math.abs(row - i) < every)));
+  }
+}
+
+function heights(bands, height, u) {
+  const top = 52 * u, between = 84 * u, foot = 62 * u, rows = bands.map(band => (band.columns ? 1 : Math.ceil(band.words.length / band.step)));
+  const free = height - top - foot - between * (bands.length - 1), all = rows.reduce((a, b) => a + b, 0);
+  const pitch = Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / all));
+  let y = top;
+  const placed = bands.map((band, k) => {
+    const here = { y, rows: rows[k], pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch };
+    here.tall = here.rows * here.pitch; here.rowH = here.pitch > 12 * u ? Math.min(24 * u, Math.round(here.pitch * 0.46)) : Math.max(1.5, here.pitch * 0.72);
+    y += here.tall + between;
+    return here;
+  });
+  return { bands: placed, height: Math.max(height, y - between + foot) };
+}
+const yRow = (band, i) => band.y + (i + 0.5) * band.pitch;
+const yWord = (band, word) => band.y + (word + 0.5) * band.pitch / band.step;
+// A row may stand for several words of a long text; each of them lights it.
+function markRow(el, band, i) {
+  for (let word = i * band.step; word < Math.min(band.words.length, (i + 1) * band.step); word++) link.mark(el, `${band.key}:${word}`);
+  return el;
+}
+
+function strands(pen, band) {
+  const { u, front, back, ctx, data } = pen, through = band.panes.findLast(pane => pane.kind !== 'vector');
+  const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
+  band.stop = stop;
+  front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
+  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [];
+  for (let i = 0; i < band.rows; i++) {
+    const y = yRow(band, i), word = band.words[i * band.step], keys = [`${band.key}:${i * band.step}`];
+    back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
+    const text = s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: pen.xWord, y, 'text-anchor': 'end', 'dominant-baseline': 'central', style: small ? 'font-size:.9375rem' : null }, clip(word, 16));
+    markRow(text, band, i);
+    const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
+    hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
+    front.append(text); texts.push(text);
+    if (band.ids.length && i % every === 0) front.append(s('text', { class: 'id', x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
+    front.append(hit);
+  }
+  if (every > 1) pen.columns.push({ every, texts });
+  if (every > 1) pen.notes.add(`every ${nth(every * band.step)} word is written`);
+  threads(pen, band);
+  for (const pane of band.panes) glass(pen, band, pane);
+  const frames = Array.from({ length: band.rows }, () => '');
+  for (const pane of band.panes) fill(pen, band, pane, frames);
+  frames.forEach((d, i) => d && front.append(markRow(s('path', { class: 'frame', d }), band, i)));
+  brackets(pen, band);
+  labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, widest(['Decoder'], 1, 'names', 600) + 8 * u, band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right : Infinity);
+  ctx.globalAlpha = 1;
+}
+const nth = n => `${n}${n % 10 === 1 && n % 100 !== 11 ? 'st' : n % 10 === 2 && n % 100 !== 12 ? 'nd' : n % 10 === 3 && n % 100 !== 13 ? 'rd' : 'th'}`;
+
+// Thickness is the length of the vector, from the last place where it was measured.
+function threads(pen, band) {
+  const { ctx, u, data } = pen, norms = [];
+  let most = 0;
+  for (const pane of band.panes) {
+    const held = pane.stream && !data.pooled ? data.tiles.get(pane.at) : null;
+    const found = held && held.rows.length === band.rows ? held.rows.map(row => Math.hypot(...row)) : null;
+    norms.push(found); if (found) most = Math.max(most, ...found);
+  }
+  ctx.strokeStyle = ink('--strand');
+  for (let i = 0; i < band.rows; i++) {
+    const y = yRow(band, i);
+    let x = pen.x0 - 4 * u, thick = Math.min(1.2 * u, band.pitch * 0.3);
+    const draw = to => { ctx.lineWidth = thick; ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(to, y); ctx.stroke(); };
+    band.panes.forEach((pane, k) => {
+      if (pane.x > x) draw(Math.min(pane.x, band.stop));
+      if (pane.kind !== 'vector') { if (pane.kind === 'weave' || pane.kind === 'cross') ctx.globalAlpha = 0.3; x = Math.min(pane.x, band.stop); draw(Math.min(pane.x + pane.w, band.stop)); ctx.globalAlpha = 1; }
+      x = Math.min(pane.kind === 'vector' ? pane.x : pane.x + pane.w, band.stop);
+      if (norms[k]) thick = Math.min(band.pitch * 0.34, (0.7 + 3 * norms[k][i] / most) * u);
+    });
+    if (x < band.stop) draw(band.stop);
+  }
+}
+
+function glass(pen, band, pane) {
+  const { back, front, u, data } = pen, plate = pane.kind === 'plate';
+  const mid = ofHead(pane) ? (band.rows - 1) / 2 : 0;
+  const one = pane.kind === 'vector';
+  pane.top = one ? yRow(band, mid) - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u; pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
+  const { x, w, top, tall } = pane;
+  back.append(s('rect', { class: plate ? null : 'glass', fill: plate ? 'url(#plate)' : null, x, y: top, width: w, height: tall, rx: 5 * u }));
+  for (const edge of [x + 0.75, x + w - 0.75]) back.append(s('line', { class: plate ? 'plate-edge' : 'edgeline', x1: edge, x2: edge, y1: top + 5 * u, y2: top + tall - 5 * u }));
+  const part = s('g', { class: `part${pane.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}` },
+    s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }));
+  front.append(part);
+  pen.hits.push({ part, pane, band });
+}
+function fill(pen, band, pane, frames) {
+  const { ctx, data, u } = pen, held = data.tiles.get(pane.at), { pitch, rowH } = band;
+  if (pane.kind === 'weave' || pane.kind === 'cross') {
+    let right = pane.x + pane.w - 5 * u;
+    const out = pane.result && data.tiles.get(pane.result.at);
+    if (out && pane.w > 92 * u) {
+      const width = Math.min(34 * u, pane.w * 0.2);
+      pane.out = { at: pane.result.at, x: right - width, width };
+      paint(pen, band, out, { x: right - width, width }, frames);
+      right -= width + 3 * u;
+    }
+    pane.wires = right;
+    if (pane.kind === 'weave' && data.weights.has(pane.at)) woven(pen, band, pane);
+    return;
+  }
+  if (!held) return;
+  const inset = pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
+  pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset };
+  if (pane.kind === 'vector') {
+    pane.inner.y = pane.top + pane.tall / 2 - pitch / 2;
+    tile(ctx, held.rows, { ...pane.inner, pitch, height: Math.min(rowH, pane.tall), scale: held.scale });
+  } else if (pane.kind === 'plate') tile(ctx, held.rows, { ...pane.inner, y: band.y, pitch, height: rowH, scale: held.scale, alpha: 0.34 });
+  else paint(pen, band, held, pane.inner, frames);
+  pen.pooled = Math.max(pen.pooled, Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))));
+  if (pane.wire) wires(pen, band, pane);
+}
+function paint({ ctx }, band, held, { x, width }, frames) {
+  tile(ctx, held.rows, { x, y: band.y, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
+  for (let i = 0; i < band.rows; i++) { const y = yRow(band, i) - band.rowH / 2; frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`; }
+}
+// The state runs from word to word: the wire between the strands of a recurrent layer.
+function wires({ ctx, u }, band, pane) {
+  const x = pane.x + pane.w / 2, free = band.pitch - band.rowH, head = Math.min(3.5 * u, free * 0.3);
+  ctx.strokeStyle = ctx.fillStyle = ink('--ink3'); ctx.lineWidth = Math.min(1.5 * u, free * 0.2);
+  for (let i = 0; i < band.rows - 1; i++) {
+    const a = yRow(band, i) + band.rowH / 2, b = yRow(band, i + 1) - band.rowH / 2, [from, to] = pane.wire > 0 ? [a, b] : [b, a];
+    ctx.beginPath(); ctx.moveTo(x, from); ctx.lineTo(x, to); ctx.stroke();
+    if (free > 6 * u) { ctx.beginPath(); ctx.moveTo(x, to); ctx.lineTo(x - head, to - pane.wire * head * 1.3); ctx.lineTo(x + head, to - pane.wire * head * 1.3); ctx.fill(); }
+  }
+}
+function chosen(pen, weights, shown) {
+  const found = strongest(weights, pen.most);
+  if (found.left) pen.notes.add(`the strongest ${shown.toLocaleString('en')} lines of each attention`);
+  return found;
+}
+function woven(pen, band, pane) {
+  const { rows, step } = pen.data.weights.get(pane.at), centre = k => yWord(band, Math.min(band.words.length - 1, k * step + (step - 1) / 2));
+  const lines = chosen(pen, rows, pen.most);
+  pen.front.append(...weave(lines, { xa: pane.x + 5 * pen.u, xb: pane.wires, y: centre, key: band.key, u: pen.u, pitch: band.pitch * step / band.step, step }));
+}
+// Memory strands: gathered, turned, and let down into each pane that looks back.
+function memory(pen, source, target) {
+  const { u, back, front, data } = pen, from = source.panes.at(-1), lane = Math.min(3.25 * u, 36 * u / source.rows), R = Math.min(5 * u, lane * 4);
+  for (const pane of target.panes.filter(each => each.kind === 'cross')) {
+    const top = target.y - PAD * u, first = source.y + source.tall + 15 * u, span = (pane.wires ?? pane.x + pane.w) - pane.x;
+    const tick = word => pane.x + span * (0.06 + 0.6 * (word + 0.5) / source.words.length);
+    for (let i = 0; i < source.rows; i++) {
+      const y = yRow(source, i), vx = from.x + from.w + 7 * u + i * lane, hy = first + i * lane, tx = tick(i * source.step + (source.step - 1) / 2);
+      back.append(markRow(s('path', { class: 'strand', 'stroke-width': Math.min(1.1 * u, lane * 0.5), d: `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}` }), source, i));
+    }
+    const held = data.weights.get(pane.at);
+    if (held) front.append(...let_down(chosen(pen, held.rows, pen.most), {
+      tick: k => tick(Math.min(source.words.length - 1, k * held.step + (held.step - 1) / 2)), top, right: pane.wires, y: k => yWord(target, Math.min(target.words.length - 1, k * held.stepRows + (held.stepRows - 1) / 2)),
+      u, pitch: target.pitch * held.stepRows / target.step, query: k => `tgt:${k * held.stepRows}`, key: k => `src:${k * held.step}`,
+    }));
+  }
+}
+function brackets({ front, u }, band) {
+  const above = band.side === 'encoder' || band.key === 'src', y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u, sign = above ? -1 : 1;
+  for (const group of new Set(band.panes.map(pane => pane.group).filter(Boolean))) {
+    const mine = band.panes.filter(pane => pane.group === group), x = mine[0].x - 3 * u, w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
+    front.append(s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
+      s('text', { class: 'halo', x: x + w / 2, y: y + sign * 6 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central' }, group));
+  }
+}
+
+// ---- the right end: what is said
+function endRoom({ u, W, data }) {
+  const roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
+  if (data.end?.kind === 'class') return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
+  if (data.end?.kind === 'number') return 120 * u;
+  return bar + 16 * u + Math.max(60 * u, widest((data.said.words ?? []).map(word => clip(word, 14)), 1.125));
+}
+function ends(pen, band) {
+  const { u, front, W, data } = pen, roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
+  if (!data.end) return;
+  const x = band.right + 2 * u, g = s('g', { class: `part end${data.end.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `What is said, ${data.end.kind}: ${data.end.at}` });
+  const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
+  const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
+  if (data.end.kind === 'class') {
+    const all = Object.entries(data.said.classes), step = Math.min(40 * u, band.tall / all.length), y0 = band.y + band.tall / 2 - all.length * step / 2, from = band.panes.findLast(each => each.kind === 'vector');
+    const left = x + 34 * u, name = widest(all.map(([label]) => label), 1.125, 'serif', 600);
+    g.append(s('rect', { class: 'hit', x: left - 8 * u, y: y0 - 4 * u, width: W - left + 8 * u, height: all.length * step + 8 * u, rx: 5 * u }), s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'));
+    all.forEach(([label, p], i) => {
+      const y = y0 + (i + 0.5) * step;
+      g.append(s('text', { class: 'word', x: left, y, 'dominant-baseline': 'central', style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null }, label), ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
+        s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)));
+      if (from) pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d: `M${from.x + from.w} ${from.top + from.tall / 2}C${left - 24 * u} ${from.top + from.tall / 2} ${left - 30 * u} ${y} ${left - 8 * u} ${y}` }));
+    });
+    pane.top = y0; pane.tall = all.length * step;
+    if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
+  } else if (data.end.kind === 'number') {
+    const all = data.said.numbers ?? [], y0 = band.y + band.tall / 2 - all.length * 16 * u;
+    g.append(s('rect', { class: 'hit', x, y: y0 - 22 * u, width: W - x - 2 * u, height: all.length * 32 * u + 36 * u, rx: 5 * u }), ...all.map((value, i) => s('text', { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' }, num(value, 3))));
+    pane.top = y0; pane.tall = all.length * 32 * u;
+  } else {
+    const every = Math.max(1, Math.ceil(16 * u / band.pitch));
+    pane.top = band.y - PAD * u; pane.tall = band.tall + 2 * PAD * u;
+    g.append(s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }), head(band.y - (PAD + 9) * u));
+    let frame;
+    const texts = [];
+    for (let i = 0; i < band.rows; i++) {
+      const y = yRow(band, i), word = (data.said.words ?? [])[i * band.step] ?? '', p = data.said.shares[i * band.step];
+      g.append(...(data.said.shares.length ? barAt(x, y, bar, band.rowH, p) : []), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
+      markRow(frame, band, i);
+      const text = markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i);
+      g.append(text); texts.push(text);
+    }
+    if (every > 1) pen.columns.push({ every, texts });
+  }
+  front.append(g);
+  pen.hits.push({ part: g, pane, band });
+}
+function barAt(x, y, width, height, p) {
+  return [s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
+    Number.isFinite(p) ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) }) : null].filter(Boolean);
+}
+// Pooling: the strands come together in one vector, each with its share.
+function gather({ u, back, data }, band, to) {
+  const shares = data.said.pooled ?? [];
+  for (let i = 0; i < band.rows; i++) {
+    const share = shares[i * band.step] ?? 0;
+    if (share > 0) back.append(markRow(s('path', { class: 'strand', 'stroke-width': (0.8 + 3 * share) * u, d: `M${band.stop} ${yRow(band, i)}C${band.stop + 26 * u} ${yRow(band, i)} ${to.x - 26 * u} ${to.top + to.tall / 2} ${to.x} ${to.top + to.tall / 2}` }), band, i));
+  }
+}
+
+// A model without a text: columns of numbers, one pane for each layer.
+function numbers(pen, band) {
+  const { u, front, ctx, data } = pen, tall = Math.min(band.tall, 460 * u);
+  band.tall = tall; band.stop = band.right;
+  band.words.forEach((word, i) => {
+    const y = band.y + (i + 0.5) * tall / band.words.length;
+    front.append(link.mark(s('text', { class: 'word', x: pen.xWord, y: y - 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' }, word), `src:${i}`),
+      s('text', { class: 'num', x: pen.xWord, y: y + 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' }, band.given[i] ?? ''));
+  });
+  for (const pane of band.panes) {
+    glass(pen, { ...band, rows: 1, pitch: tall }, pane);
+    const held = data.tiles.get(pane.at);
+    if (!held) continue;
+    const values = held.rows[0], step = Math.min(34 * u, tall / values.length), y0 = band.y + (tall - step * values.length) / 2, inset = 4 * u;
+    pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
+    tile(ctx, values.map(value => [value]), { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale });
+    if (step >= 18 * u && pane.w > 52 * u) values.forEach((value, i) => {
+      ctx.fillStyle = textOn(value, held.scale); ctx.textAlign = 'center'; ctx.textBaseline = 'middle'; ctx.font = `500 ${14 * u}px ${ink('--numbers')}`;
+      ctx.fillText(num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u);
+    });
+  }
+  labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
+}
+
+function notes(pen, { bands, end, said: said_ }) {
+  const said = [...pen.notes];
+  if (pen.pooled > 1) said.unshift(`a cell of a tile shows the largest of up to ${pen.pooled}`);
+  if (bands.some(band => band.step > 1)) said.push(`a row stands for ${Math.max(...bands.map(band => band.step))} words`);
+  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars for so many words');
+  return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
+}
