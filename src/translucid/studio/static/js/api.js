@@ -4,13 +4,20 @@ import { frames } from './frames.js';
 const kept = new Map();                          // address -> promise, the oldest first
 export const moved = { bytes: 0, asked: 0 };     // for the curious, and for the tests
 const KEPT = 200;
+const asked = new Map();                         // run -> what it was asked with
+const post = body => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body });
 
 export class Refused extends Error {}
-async function ask(address, options) {
+async function ask(address, options, again = false) {
   let answer;
   try { answer = await fetch(address, options); } catch { throw new Refused('the studio’s server has stopped; start it again with: translucid explore'); }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
+    const gone = /^run '(\w+)' is gone/.exec(told.error ?? '')?.[1];
+    if (gone && asked.has(gone) && !again) {     // the server keeps the runs of late: let it read this one again
+      await ask('/api/runs', post(asked.get(gone)), true);
+      return ask(address, options, true);
+    }
     throw new Refused(told.error ?? `${answer.status} ${answer.statusText}`);
   }
   return answer;
@@ -32,10 +39,10 @@ const query = given => new URLSearchParams(Object.entries(given).flatMap(([key, 
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export async function run(asked) {               // { m, text, target?, off? }
-  const key = JSON.stringify(asked);
+export async function run(wanted) {              // { m, text, target?, off? }
+  const key = JSON.stringify(wanted);
   if (!kept.has(key)) {
-    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(json);
+    const found = ask('/api/runs', post(key)).then(json).then(told => { asked.set(told.run, key); return told; });
     found.catch(() => kept.delete(key));
     kept.set(key, found);
   }
@@ -45,6 +52,8 @@ export const tensors = (run, names, options = {}) => once(`/api/runs/${run}/tens
 export const tensor = async (run, name, options) => (await tensors(run, [name], options))[0];
 export const heads = async (run, kind, pool = 48) => (await once(`/api/runs/${run}/heads?${query({ kind, pool })}`, binary))[0];
 export const cell = (run, at, index) => once(`/api/runs/${run}/cell?${query({ at, index: index.join(',') })}`, json);
+export const after = (run, tokens, k = 10) => once(`/api/runs/${run}/step?${query({ after: tokens.join('.'), k })}`, json);
+export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
 export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
 export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
