@@ -29,7 +29,7 @@ export function shifts(rows) {                   // [{ word, before, now }]
   }));
 }
 // How much each word is looked at; of many the largest.
-export function looks({ words, weights, side }, most = 9) {
+export function looks({ words, weights, side }, most = 10) {
   const chosen = new Set(weights.map((w, i) => [w, i]).sort((a, b) => b[0] - a[0]).slice(0, most).map(([, i]) => i));
   const left = words.length - chosen.size, rest = weights.reduce((sum, w, i) => sum + (chosen.has(i) ? 0 : w), 0);
   return {

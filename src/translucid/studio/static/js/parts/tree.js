@@ -3,9 +3,9 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word as said } from '../readout.js';
-import { ONE } from './choices.js';
+import { ONE, share } from './choices.js';
 
-const LIMITS = [0.03, 0.1, 0.3, 2];              // a branch below is counted, not drawn; the first that leaves room is taken
+const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];              // a branch below is counted, not drawn; the first that leaves room is taken
 const FATES = { followed: 'followed for a while', ended: 'ended', pruned: 'pruned', forbidden: 'not allowed', cut: 'cut off', stopped: 'stopped' };
 
 function grown(nodes) {                          // nodes with their parents, and which of them lead to a text that was found
@@ -55,7 +55,7 @@ export function tree(data, o) {                  // o: { width, height, step, ch
   }
   const { shown, kids, hidden } = found, { lane, low, high } = laid, count = high - low + 1;
   const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count)), H = Math.max(o.height, head + extra + count * laneH + 4 * u);
-  const steps = Math.max(...shown.map(node => node.step)), left = 40 * u, right = 34 * u;
+  const steps = Math.max(...shown.map(node => node.step)), first = o.start ?? '<s>', left = Math.max(40 * u, widest([first], 1) + 10 * u), right = 34 * u;
   const wide = Math.min(120 * u, widest(shown.slice(1).map(node => node.label), 1.125, 'serif', 600) + 12 * u);
   const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + .3))), W = Math.max(o.width, left + right + steps * xw);
   const X = t => left + t * xw, Y = k => head + (k - low + .68) * laneH + (k > 0 ? extra : 0);   // the winner has room for its numbers
@@ -64,13 +64,13 @@ export function tree(data, o) {                  // o: { width, height, step, ch
   for (let t = 1; t <= steps; t++) svg.append(
     s('rect', { x: X(t - 1), y: 0, width: xw, height: H, fill: 'transparent', class: 'stepcol', onclick: () => o.onstep(t) }),
     s('text', { class: 'num', x: X(t - .5), y: 16 * u, 'text-anchor': 'middle', style: `pointer-events:none;${t === o.step ? 'fill:var(--accent);font-weight:600' : ''}` }, String(t)));
-  svg.append(s('text', { class: 'special', x: X(0) - 6 * u, y: Y(0), 'text-anchor': 'end', 'dominant-baseline': 'central' }, o.start ?? '<s>'));
+  svg.append(s('text', { class: special(first) ? 'special' : 'word', x: X(0) - 6 * u, y: Y(0), 'text-anchor': 'end', 'dominant-baseline': 'central', style: special(first) ? null : 'font-size:1rem' }, first));
   const rank = node => (node.chosen ? 2 : node.kept ? 1 : 0);
   for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b))) if (!o.upto || node.step <= o.upto) svg.append(branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
   return { el: h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), limit, hidden, step: [X(o.step - 1), X(o.step)] };
 }
 
-function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, keyOf, onnode }) {
+function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyOf, onnode }) {
   const a = lane.get(node.up), b = lane.get(node), xa = X(node.up.step), xb = X(node.step), ya = Y(a), yb = Y(b);
   const cut = end && !node.place && node.fate !== 'ended', kind = node.chosen ? 'best' : cut ? 'cut' : '', stop = xb - (end && !upto ? 12 * u : 0);
   const bend = xw * .34, mid = a === b ? (xa + xb) / 2 : (xa + bend + xb) / 2;
@@ -78,7 +78,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, keyOf, onnod
   const size = cut ? 1 : 1.125, over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * .6));
   const band = node.step === step ? 'stroke:var(--band);' : '', smaller = over > 1 ? `font-size:${Math.max(.875, size / over)}rem;` : '';
   const g = s('g', {
-    class: `node${node.number === chosen ? ' picked' : ''}`, onclick: () => onnode(node),
+    class: `node${node.number === chosen ? ' picked' : ''}${forced?.(node) ? ' forced' : ''}`, onclick: () => onnode(node),
     onmouseenter: () => { link.hover(keyOf(node)); readout({ at: [`step ${node.step}: `, said(node.label), `, ${node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate}${node.why ? `: ${node.why}` : ''}`], path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`, value: node.p, scale: ONE, digits: 4 }); },
     onmouseleave: () => { link.hover([]); readout(); },
   },
@@ -86,7 +86,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, keyOf, onnod
   s('path', { class: `branch ${kind}`, d, 'stroke-width': (node.chosen ? 4.5 : cut ? 1.75 : 1.25 + 2.4 * node.p) * u }));
   const label = s('text', { class: `word halo ${special(node.label) ? 'special' : ''} ${kind}`, x: mid, y: yb - 7 * u, 'text-anchor': 'middle', style: smaller + band }, node.label);
   g.append(link.mark(label, ...keyOf(node)));
-  if (node.chosen) g.append(s('text', { class: 'num halo', x: mid, y: yb + 18 * u, 'text-anchor': 'middle', style: `fill:var(--accent);${band}` }, num(node.p)));
+  if (node.chosen) g.append(s('text', { class: 'num halo', x: mid, y: yb + 18 * u, 'text-anchor': 'middle', style: `fill:var(--accent);${band}` }, node.p < 0.005 ? share(node.p) : num(node.p)));
   if (upto && node.step === upto) return g;
   if (cut) g.append(s('path', { d: `M${xb - 9 * u} ${yb - 4.5 * u}l${9 * u} ${9 * u}m0 ${-9 * u}l${-9 * u} ${9 * u}`, stroke: 'var(--ink3)', 'stroke-width': 1.75 * u, 'stroke-linecap': 'round' }));
   if (end && node.place) g.append(

@@ -20,7 +20,7 @@ export async function decode(stage, { model, run, params }) {
   ]);
   const nodes = found.tree.nodes, forced = begin ? begin.split('.').map(Number) : [];
   const winner = nodes.filter(node => node.chosen && node.parent !== null), last = winner.length;
-  const state = { step: Math.min(last, Math.max(1, Number(params.get('step')) || Math.min(last, forced.length || 1))), node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null, row: 1, playing: 0, choices: null };
+  const state = { step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))), node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null, row: null, playing: 0, choices: null };
   if (state.node !== null) state.step = nodes[state.node].length;
 
   const box = h('div', { class: 'tree scene' }), panel = h('aside', { class: 'panel', 'aria-label': 'The chosen step' }), hidden = h('span', { class: 'setting hiding' });
@@ -39,18 +39,19 @@ export async function decode(stage, { model, run, params }) {
 
   function drawTree() {
     link.forget(box);
-    const drawn = tree(found.tree, { width: box.clientWidth, height: box.clientHeight, step: state.step, chosen: state.node, upto: state.playing ? state.step : null, keyOf, start: run.tokens.target[0], onstep: step => choose(step), onnode: node => choose(node.length, node.chosen ? null : node.number) });
+    const drawn = tree(found.tree, { width: box.clientWidth, height: box.clientHeight, step: state.step, chosen: state.node, upto: state.playing ? state.step : null, keyOf, forced: node => node.chosen && node.length <= forced.length && nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain), start: run.tokens.target.at(model.task === 'translate' ? 0 : -1), onstep: step => choose(step), onnode: node => choose(node.length, node.chosen ? null : node.number) });
     const at = box.scrollLeft, down = box.scrollTop;
     box.replaceChildren(drawn.el);
     box.scrollTop = down;
     box.scrollLeft = drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
-    hidden.replaceChildren(drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `below ${drawn.limit}`} hidden` : '');
+    hidden.replaceChildren(drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '');
     link.paint();
   }
   async function drawStep() {
     const step = state.step, so = prefix(), node = state.node === null ? winner[step - 1] : nodes[state.node];
-    const list = state.choices = await api.after(run.run, so.map(each => each.token), 8);
+    const list = state.choices = await api.after(run.run, so.map(each => each.token), 6);
     if (step !== state.step) return;
+    state.row ??= list.ids.findIndex(id => id !== node.token);
     const seen = list.looks ? looks(list.looks) : null, k = list.ids.indexOf(node.token), off = state.node !== null;
     rest({ at: [`step ${step}: `, word(node.label)], path: `softmax of ${list.at}[${list.n}]`, value: Math.exp(node.gain), scale: ONE, digits: 4 });
     link.forget(panel);
@@ -65,7 +66,7 @@ export async function decode(stage, { model, run, params }) {
     link.paint();
   }
   function choose(step, node = null) {
-    Object.assign(state, { step, node, row: 1 });
+    Object.assign(state, { step, node, row: null });
     if (node === null) state.step = Math.min(last, step);
     settle({ step: state.step, node });
     drawTree();
@@ -93,6 +94,8 @@ export async function decode(stage, { model, run, params }) {
   return () => { removeEventListener('keydown', keys); clearInterval(state.playing); };
 }
 
+// Where the winner was least sure: the step to begin with.
+const unsure = winner => 1 + winner.reduce((least, node, i) => (node.gain < winner[least].gain ? i : least), 0);
 const optional = el => { el.classList.add('optional'); return el; };
 const sentence = (words, cut, odd = new Set()) => [cut ? '… ' : '', words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)])];
 
