@@ -56,7 +56,7 @@ export function tree(data, o) {                  // o: { width, height, step, ch
   const { shown, kids, hidden } = found, { lane, low, high } = laid, count = high - low + 1;
   const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count)), H = Math.max(o.height, head + extra + count * laneH + 4 * u);
   const steps = Math.max(...shown.map(node => node.step)), first = o.start ?? '<s>', left = Math.max(40 * u, widest([first], 1) + 10 * u), right = 34 * u;
-  const wide = Math.min(120 * u, widest(shown.slice(1).map(node => node.label), 1.125, 'serif', 600) + 12 * u);
+  const wide = Math.max(56 * u, Math.min(120 * u, widest(shown.slice(1).map(node => node.label), .875) + 14 * u));
   const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + .3))), W = Math.max(o.width, left + right + steps * xw);
   const X = t => left + t * xw, Y = k => head + (k - low + .68) * laneH + (k > 0 ? extra : 0);   // the winner has room for its numbers
   const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden` });
