@@ -40,8 +40,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       h('div', { class: 'seg', role: 'group', 'aria-label': 'Order' }, [['by part', false], ['by effect', true]].map(([name, sorted]) => h('button', { 'aria-pressed': String(sorted === state.sorted), onclick: () => { state.sorted = sorted; settle({ sort: sorted ? 'effect' : null }); drawList(); list.scrollTop = 0; } }, name))));
   }
   function headParts() {
-    const heads = model.switches.filter(each => each.kind === 'heads');
-    return [...new Set(heads.map(each => each.part))].map(part => headToggles(part, heads.filter(each => each.part === part), { off: each => state.off.has(each.key), delta, most: most(), onclick: toggle }));
+    const heads = model.switches.filter(each => each.kind === 'heads'), largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
+    return [...new Set(heads.map(each => each.part))].map(part => headToggles(part, heads.filter(each => each.part === part), { off: each => state.off.has(each.key), delta, most: largest, onclick: toggle })).concat(heads.some(each => typeof delta(each) === 'number') ? h('p', { class: 'tail' }, `Filled by Δ; the fullest is ${said(largest)}.`) : []);
   }
   async function measureAll() {
     state.measuring = !state.measuring;
@@ -114,7 +114,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   function drawMid(found, changed) {
     link.forget(mid);
     const u = unit(), tagged = model.task === 'tag', reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null, side = run.tokens.target.length ? 'tgt' : 'src';
-    const count = state.off.size + (state.swap ? 1 : 0), name = count > 1 ? `with ${count} changes` : state.swap ? `with ${state.swap[1]}` : 'without';
+    const name = 'changed';
     mid.replaceChildren(...sentenceLine(), twins(found.says[0], changed ? found.says[1] : null, { reads, labels: ['as trained', name, tagged ? 'word' : 'after'], keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0') }));
     const tables = found.ripple ?? [], moved = tables.filter(each => started(each) >= 0);
     const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
@@ -135,32 +135,32 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const chosen = [...state.off].map(key => known.get(key)), head = [];
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
-      head.push(h('header', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, `${what}: off`)), ...struck(chosen[0]));
+      head.push(h('header', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`)), ...struck(chosen[0]));
     } else if (chosen.length) head.push(h('header', null, h('h2', null, `${chosen.length} parts are off`)), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
     if (state.swap) head.push(h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])));
     if (!changed) { panel.replaceChildren(h('header', null, h('h2', null, 'As trained')), h('p', { class: 'quiet' }, `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`)); return; }
-    head.push(h('button', { class: 'edit restore', title: 'Restore (Backspace)', onclick: restore }, 'Restore'));
     const rows = [], v = found.variation, differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
       const worst = v.indexOf(Math.max(...v)), [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
       if (turn !== state.turn) return;
       const shared = id => (list => list.ids.includes(id) ? list.probabilities[list.ids.indexOf(id)] : 0);
-      const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])].map(id => ({ id, word: (a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)]), before: shared(id)(a), now: shared(id)(b) })).sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now)).slice(0, 6);
+      const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])].map(id => ({ id, word: (a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)]), before: shared(id)(a), now: shared(id)(b) })).sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now)).slice(0, 5);
       const after = run.tokens.target.length ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1) : model.task === 'tag' ? [run.tokens.source[worst]] : [];
-      head.push(h('hr', { class: 'rule' }), h('header', null, h('div', { class: 'kicker' }, v.length > 1 ? `Changed most: ${model.task === 'tag' ? 'word' : 'step'} ${worst + 1}${model.task === 'tag' ? '' : ', after'}` : 'The answer'), after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : ''), shifts(ids), h('p', { class: 'tail' }, 'Outline: as trained. Filled: now. Of two words both far down, 0 stands for less than is shown.'));
+      head.push(h('hr', { class: 'rule' }), h('header', null, h('div', { class: 'kicker' }, v.length > 1 ? `Changed most: ${model.task === 'tag' ? 'word' : 'step'} ${worst + 1}${model.task === 'tag' ? '' : ', after'}` : 'The answer'), after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : ''), shifts(ids), h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'));
       if (v.length > 1) rows.push([model.task === 'tag' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
       rows.push([v.length > 1 ? 'mean difference Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
-    if (found.loss[0] !== null) rows.push(['loss before', num(found.loss[0], 4)], ['loss now', num(found.loss[1], 4)]);
-    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
+    if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 4)} → ${num(found.loss[1], 4)}`]);
+    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore'), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
   }
   function struck(each) {
     return each.points.slice(0, 2).map((at, i) => {
       const told = catalogue[entryOf(at)], math = told?.formula ? formula(told.formula) : null, symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
       math?.classList.add('struck');
+      math?.removeAttribute('display');
       const value = each.sets?.[i], becomes = value === null || value === undefined ? (each.kind === 'heads' ? [' of head ', String(each.head), ' = 0'] : ' everywhere open') : ` = ${value}`;
-      return h('div', { class: 'formula small strike', title: told?.meaning }, math ?? '', h('div', { class: 'becomes' }, symbol, becomes));
+      return h('div', { class: 'formula small strike', title: told?.meaning }, told?.formula !== told?.symbol && math ? [math, h('span', { class: 'to' }, '→')] : '', h('div', { class: 'becomes' }, symbol, becomes));
     });
   }
   function keys(event) {
