@@ -10,6 +10,7 @@ import { shifts } from '../parts/choices.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const KINDS = { cross: 'cross-attention', encoder: 'encoder attention', decoder: 'decoder attention', gates: 'gates', vectors: 'last vectors' };
+const LONG = 96;                                 // words; beyond, neighbours share a cell
 const MOST = 40;                                 // words along an axis of a picture
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 
@@ -26,7 +27,8 @@ export async function compare(stage, { all, model, run, params }) {
     return;
   }
   if (model.task !== other.task) pair.append(told(`${model.name} is for ${model.task}, ${other.name} for ${other.task}: their answers differ in kind, so each stands alone and no loss is compared.`));
-  pair.append(h('div', { class: 'answers' }, answers(model, run, other, second)), await losses(model, run, other, second));
+  const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });   // what A writes by itself
+  pair.append(h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)), await losses(model, first, other, second));
   await pictures(box, { model, run, other, second, params });
 }
 function pick(letter, line, model, all, onpick) {
@@ -87,7 +89,7 @@ async function pictures(box, { model, run, other, second, params }) {
     seg.replaceChildren(...kinds.map(each => h('button', { 'aria-pressed': String(each === kind), onclick: () => { kind = each; settle({ pic: kind }); draw(); } }, KINDS[each])));
     const [one, two] = await Promise.all([table(run, kind), table(b, kind)]);
     const alike = one.values.length === two.values.length && one.values[0].length === two.values[0].length && kind !== 'vectors';
-    note.replaceChildren([one.note, model.task === 'translate' && run.target !== second.target && kind !== 'encoder' ? 'both read A’s text' : '', alike ? '' : kind === 'vectors' ? 'units of two models have nothing to do with one another: no difference is drawn' : 'different sizes: no difference is drawn'].filter(Boolean).join('; '));
+    note.replaceChildren([one.note, model.task === 'translate' && other.task === 'translate' && run.target !== second.target && kind !== 'encoder' ? 'both read A’s text' : '', alike ? '' : kind === 'vectors' ? 'units of two models have nothing to do with one another: no difference is drawn' : 'different sizes: no difference is drawn'].filter(Boolean).join('; '));
     const gap = alike ? { ...one, name: 'B − A', values: one.values.map((row, r) => row.map((v, c) => two.values[r][c] - v)) } : null;
     if (gap) gap.scale = { kind: 'div', max: Math.max(0.05, ...gap.values.flat().map(v => Math.abs(v)).filter(Number.isFinite)) };
     const shown = [['A', 'solid', one, run], ...(gap ? [['B − A', 'gap', gap, null]] : []), ['B', 'dashed', two, b]];
@@ -129,15 +131,17 @@ async function table(run, kind) {
   const flat = w => (Array.isArray(w) ? w.join('') : w);
   if (kind === 'gates') return gates(run);
   if (kind === 'vectors') return vectors(run);
-  const frame = await api.heads(run.run, kind, 512), [layers, heads, nQ, nK] = frame.shape;
+  const longest = Math.max(source.length, target.length), pooled = longest > LONG;   // the server pools: no head travels whole
+  const frame = await api.heads(run.run, kind, pooled ? 40 : LONG), [layers, heads, nQ, nK] = frame.shape;
   const all = Array.from({ length: layers * heads }, (_, i) => frame.table(Math.floor(i / heads), i % heads));
   const rows = cut(Array.from({ length: nQ }, (_, r) => r)), cols = cut(Array.from({ length: nK }, (_, c) => c)), side = kind === 'encoder' ? 'src' : 'tgt', across = kind === 'decoder' ? 'tgt' : 'src';
-  const queries = kind === 'encoder' ? source : steps, keys = kind === 'decoder' ? target : source;
+  const queries = kind === 'encoder' ? source : steps, keys = kind === 'decoder' ? target : source, each = pooled ? Math.ceil(longest / 40) : 1;
+  const query = r => queries[pooled ? Math.floor(r * queries.length / nQ) : r] ?? String(r), key = c => keys[pooled ? Math.floor(c * keys.length / nK) : c] ?? String(c);
   return {
-    values: rows.map(r => cols.map(c => mean(all.map(each => each[r][c])))), rows: rows.map(r => queries[r] ?? String(r)), cols: cols.map(c => keys[c] ?? String(c)), scale: ONE,
-    rowKey: r => `${side}:${r}`, colKey: c => `${across}:${c}`, path: `mean of ${frame.at.join(', ')}`,
-    told: (r, c) => [word(flat(queries[r] ?? '')), ' looks at ', word(keys[c] ?? '')],
-    note: `mean of all layers and heads${nQ > MOST || nK > MOST ? `; the first ${MOST} words are shown` : ''}`,
+    values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))), rows: rows.map(query), cols: cols.map(key), scale: ONE,
+    rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`), colKey: c => (pooled ? `column:${c}` : `${across}:${c}`), path: `mean of ${frame.at.join(', ')}`,
+    told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
+    note: `mean of all layers and heads${pooled ? `; a cell is the largest of up to ${each} words each way` : nQ > MOST || nK > MOST ? `; the first ${MOST} words are shown` : ''}`,
   };
 }
 async function gates(run) {
