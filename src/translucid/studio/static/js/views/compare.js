@@ -102,11 +102,12 @@ async function pictures(box, { model, run, other, second, params }) {
 function drawn(table, holder, count, name) {
   const u = unit(), width = holder.clientWidth / count - 14 * u, height = holder.clientHeight - 30 * u;
   const labelWidth = Math.min(150, Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8)), nC = table.values[0].length, nR = table.values.length;
-  let cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
-  const head = table.cols ? headRoom(table.cols, cw, 1) : { slant: false, labelHeight: 8 };
-  const ch = Math.max(16 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
+  const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
+  const every = Math.max(1, Math.ceil(17 * u / cw)), cols = table.cols?.map((w, c) => (c % every ? '' : w));   // labels that would lie on one another are left out
+  const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
+  const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h('div', { class: 'cmpscroll' }, heatmap({
-    ...table, ...head, title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
+    ...table, cols, ...head, title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
     read: (r, c) => ({ at: [`${name}: `, ...(table.told?.(r, c) ?? [])], path: table.path, value: table.values[r][c], scale: table.scale }),
   }));
 }

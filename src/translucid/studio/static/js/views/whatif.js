@@ -119,7 +119,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const tables = found.ripple ?? [], moved = tables.filter(each => started(each) >= 0);
     const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
     if (!changed) { mid.append(h('p', { class: 'quiet hint' }, 'Nothing is switched off yet. Throw a switch on the left, or swap a word: both runs read the same, and what differs shows here.')); rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` }); return; }
-    if (!table) { mid.append(h('p', { class: 'quiet hint' }, model.task === 'regress' ? 'One row of numbers has no words that a difference could run along.' : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.')); return; }
+    if (!table) { mid.append(h('p', { class: 'quiet hint' }, model.task === 'regress' ? 'One row of numbers has no words that a difference could run along.' : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.')); rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of words' }); return; }
     const pick = h('div', { class: 'seg', role: 'group', 'aria-label': 'Side' }, tables.map(each => h('button', { 'aria-pressed': String(each === table), onclick: () => { state.side = each.side; settle({ side: each.side }); drawMid(found, changed); link.paint(); } }, each.side, started(each) < 0 ? ' (same)' : '')));
     mid.append(h('div', { class: 'ripplehead' }, h('h3', null, 'Where the difference starts'), tables.length > 1 ? pick : ''));
     const box = h('div', { class: 'ripplebox' });
@@ -132,12 +132,12 @@ export async function whatif(stage, { model, run, catalogue, params }) {
 
   // ---- the formula with the part struck, and the answer that changed most
   async function drawPanel(found, changed, other, turn) {
-    const chosen = [...state.off].map(key => known.get(key)), head = [];
+    const chosen = [...state.off].map(key => known.get(key)), head = [], back = () => h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
-      head.push(h('header', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`)), ...struck(chosen[0]));
-    } else if (chosen.length) head.push(h('header', null, h('h2', null, `${chosen.length} parts are off`)), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
-    if (state.swap) head.push(h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])));
+      head.push(h('header', { class: 'row' }, h('div', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`)), back()), ...struck(chosen[0]));
+    } else if (chosen.length) head.push(h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
+    if (state.swap) head.push(h('header', { class: 'row' }, h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])), chosen.length ? '' : back()));
     if (!changed) { panel.replaceChildren(h('header', null, h('h2', null, 'As trained')), h('p', { class: 'quiet' }, `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`)); return; }
     const rows = [], v = found.variation, differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
@@ -148,14 +148,15 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       const after = run.tokens.target.length ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1) : model.task === 'tag' ? [run.tokens.source[worst]] : [];
       head.push(h('hr', { class: 'rule' }), h('header', null, h('div', { class: 'kicker' }, v.length > 1 ? `Changed most: ${model.task === 'tag' ? 'word' : 'step'} ${worst + 1}${model.task === 'tag' ? '' : ', after'}` : 'The answer'), after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : ''), shifts(ids), h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'));
       if (v.length > 1) rows.push([model.task === 'tag' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
-      rows.push([v.length > 1 ? 'mean difference Δ' : 'difference Δ', num(mean(v), 3), '', true]);
+      rows.push([v.length > 1 ? 'mean Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
     if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 4)} → ${num(found.loss[1], 4)}`]);
-    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore'), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
+    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
   }
   function struck(each) {
-    return each.points.slice(0, 2).map((at, i) => {
+    const alike = (at, i) => each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;
+    return each.points.map((at, i) => [at, i]).filter(([at, i]) => alike(at, i)).slice(0, 2).map(([at, i]) => {
       const told = catalogue[entryOf(at)], math = told?.formula ? formula(told.formula) : null, symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
       math?.classList.add('struck');
       math?.removeAttribute('display');
