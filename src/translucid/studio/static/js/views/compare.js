@@ -103,7 +103,7 @@ function drawn(table, holder, count, name) {
   const u = unit(), width = holder.clientWidth / count - 14 * u, height = holder.clientHeight - 30 * u;
   const labelWidth = Math.min(150, Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8)), nC = table.values[0].length, nR = table.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
-  const every = Math.max(1, Math.ceil(17 * u / cw)), cols = table.cols?.map((w, c) => (c % every ? '' : w));   // labels that would lie on one another are left out
+  const every = Math.max(1, Math.ceil(26 * u / cw)), cols = table.cols?.map((w, c) => (c % every ? '' : w));   // labels that would lie on one another are left out
   const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h('div', { class: 'cmpscroll' }, heatmap({
