@@ -18,7 +18,7 @@ TEXT = "the dog sees a cat ."
 TASKS = ["translate", "language", "tag", "classify", "regress"]
 
 
-def model(task: str, family: str = "transformer", **keys: Any) -> Model:
+def model(task: Any, family: str = "transformer", **keys: Any) -> Model:
     made, network = pair(task, family, **keys)
     names = {"translate": ("source", "target"), "regress": ()}.get(task, ("tokenizer",))
     tokenizers: dict[str, Tokenizer] = {each: getattr(made, each) for each in names}

@@ -22,6 +22,7 @@ from translucid.tasks.translate import Translate
 from translucid.trace import Trace
 
 Kind = Literal["encoder", "decoder", "cross"]
+LONGEST = 2048  # tokens of a beginning
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
@@ -151,6 +152,8 @@ def step_after(run: Run, tokens: list[int], k: int) -> dict[str, Any]:
     if not isinstance(task, Translate | Language):
         raise InputError(f"a model for task {task.name} writes nothing: nothing can come after")
     tokenizer = model.writes_with
+    if len(tokens) > LONGEST:
+        raise InputError(f"after: {len(tokens):,} tokens; {LONGEST:,} can come before")
     tokenizer.pieces(tokens)  # says so where there is no such token
     inputs = run.example.inputs_for(network)
     side = "target" if isinstance(task, Translate) else "ids"

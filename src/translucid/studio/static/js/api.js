@@ -4,20 +4,13 @@ import { frames } from './frames.js';
 const kept = new Map();                          // address -> promise, the oldest first
 export const moved = { bytes: 0, asked: 0 };     // for the curious, and for the tests
 const KEPT = 200;
-const asked = new Map();                         // run -> what it was asked with
-const post = body => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body });
 
 export class Refused extends Error {}
-async function ask(address, options, again = false) {
+async function ask(address, options) {
   let answer;
   try { answer = await fetch(address, options); } catch { throw new Refused('the studio’s server has stopped; start it again with: translucid explore'); }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
-    const gone = /^run '(\w+)' is gone/.exec(told.error ?? '')?.[1];
-    if (gone && asked.has(gone) && !again) {     // the server keeps the runs of late: let it read this one again
-      await ask('/api/runs', post(asked.get(gone)), true);
-      return ask(address, options, true);
-    }
     throw new Refused(told.error ?? `${answer.status} ${answer.statusText}`);
   }
   return answer;
@@ -39,10 +32,10 @@ const query = given => new URLSearchParams(Object.entries(given).flatMap(([key, 
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export async function run(wanted) {              // { m, text, target?, off? }
-  const key = JSON.stringify(wanted);
+export async function run(asked) {               // { m, text, target?, off? }
+  const key = JSON.stringify(asked);
   if (!kept.has(key)) {
-    const found = ask('/api/runs', post(key)).then(json).then(told => { asked.set(told.run, key); return told; });
+    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(json);
     found.catch(() => kept.delete(key));
     kept.set(key, found);
   }

@@ -55,7 +55,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     state.measuring = false;
     if (!state.left) drawList();
   }
-  function keep(key, found) { measured.set(`${run.run}|${key}`, found.gap ?? (found.variation ? mean(found.variation) : undefined)); }
+  function keep(key, found) { measured.set(`${run.run}|${key}`, found.gap ?? (found.variation ? mean(found.variation.map(each => each ?? 1)) : undefined)); }   // no number: nothing is shared
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     settle({ off: [...state.off].join(',') || null });
@@ -139,7 +139,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     } else if (chosen.length) head.push(h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
     if (state.swap) head.push(h('header', { class: 'row' }, h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])), chosen.length ? '' : back()));
     if (!changed) { panel.replaceChildren(h('header', null, h('h2', null, 'As trained')), h('p', { class: 'quiet' }, `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`)); return; }
-    const rows = [], v = found.variation, differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
+    const rows = [], v = found.variation?.map(each => each ?? 1), differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
       const worst = v.indexOf(Math.max(...v)), [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
       if (turn !== state.turn) return;
@@ -151,7 +151,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       rows.push([v.length > 1 ? 'mean Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
-    if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 4)} → ${num(found.loss[1], 4)}`]);
+    if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
     panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
   }
   function struck(each) {
