@@ -15,11 +15,15 @@ from translucid.see.pictures import Grid
 from translucid.see.words import readable
 from translucid.studio.frames import packed, raw_bytes
 from translucid.studio.runs import Run
+from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
+from translucid.trace import Trace
 
 Kind = Literal["encoder", "decoder", "cross"]
+LONGEST = 2048  # tokens of a beginning
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
@@ -178,34 +182,90 @@ def _line(name: str, how: str, value: float) -> dict[str, Any]:
 
 def step(run: Run, n: int, k: int) -> dict[str, Any]:
     """The likeliest words, or tags, at a position."""
-    task = run.opened.model.task
     at = run.logits_at()
-    logits = run[at][0]
-    if logits.dim() == 1:
-        logits = logits[None]
+    logits = _rows(run[at])
     if not 0 <= n < logits.shape[0]:
         raise InputError(f"n: there are positions 0 to {logits.shape[0] - 1}, not {n}")
-    shares = logits[n].float().softmax(-1)
+    before = _read_by(run)
+    return {"n": n, "at": at, **_likeliest(run, logits[n], before[n] if before else None, k)}
+
+
+def step_after(run: Run, tokens: list[int], k: int) -> dict[str, Any]:
+    """The likeliest words behind any beginning, given by its tokens, and what is looked at."""
+    model = run.opened.model
+    task, network = model.task, model.network
+    if not isinstance(task, Translate | Language):
+        raise InputError(f"a model for task {task.name} writes nothing: nothing can come after")
+    tokenizer = model.writes_with
+    if len(tokens) > LONGEST:
+        raise InputError(f"after: {len(tokens):,} tokens; {LONGEST:,} can come before")
+    tokenizer.pieces(tokens)  # says so where there is no such token
+    inputs = run.example.inputs_for(network)
+    side = "target" if isinstance(task, Translate) else "ids"
+    begun = inputs[side][:, :1] if isinstance(task, Translate) else inputs[side]
+    inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
+    at, kinds = run.logits_at(), kinds_of_attention(run)
+    patterns = kinds.get("cross") or kinds.get("decoder", [])
+    trace = Trace([at, *patterns], edit=run.edit)
+    with torch.no_grad():
+        network(**inputs, trace=trace)
+    found = {"n": len(tokens), "at": at}
+    found |= _likeliest(run, trace[at][0, -1], int(inputs[side][0, -1]), k)
+    if patterns:
+        rows = [trace[name][0, ..., -1, :].float() for name in patterns]  # of the newest word
+        weights = torch.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows]).mean(0)
+        words = readable(tokenizer, inputs[side][0].tolist())
+        across = "cross" in kinds
+        found["looks"] = {
+            "at": patterns, "weights": weights.tolist(), "side": "src" if across else "tgt",
+            "words": list(run.example.words.source if across else words),
+        }  # fmt: skip
+    return found
+
+
+def _rows(logits: Tensor) -> Tensor:
+    """(positions, classes) of the one text of a batch; one position where there is one answer."""
+    return logits[0] if logits.dim() > 2 else logits[:1]
+
+
+def _read_by(run: Run) -> list[int]:
+    """The tokens that a decoder has read, one before each that it should write."""
+    task = run.opened.model.task
+    if not isinstance(task, Translate | Language):
+        return []
+    side = "target" if isinstance(task, Translate) else "ids"
+    tokens: list[int] = run.example.batch.inputs[side][0].tolist()
+    return tokens
+
+
+def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str, Any]:
+    logits = logits.float()
+    shares = logits.softmax(-1)
     best = shares.topk(min(max(k, 1), shares.shape[-1]))
     ids = best.indices.tolist()
-    match task:
-        case Tag():
-            words = [task.tags[i] for i in ids]
-        case Translate() | Language():
-            tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
-            before = int(run.example.batch.inputs["target" if isinstance(task, Translate)
-                                                  else "ids"][0, n])  # fmt: skip
-            words = [readable(tokenizer, [before, i])[1] for i in ids]
-        case _:
-            words = [getattr(task, "labels", [])[i] for i in ids]
     return {
-        "n": n, "at": at, "words": words, "ids": ids, "probabilities": best.values.tolist(),
-        "logits": [float(logits[n, i]) for i in ids], "rest": float(1 - best.values.sum()),
+        "words": [_said(run, i, before) for i in ids], "ids": ids,
+        "probabilities": best.values.tolist(), "logits": [float(logits[i]) for i in ids],
+        "log_sum": float(logits.logsumexp(-1)), "rest": float(1 - best.values.sum()),
         "others": shares.shape[-1] - len(ids),
     }  # fmt: skip
 
 
-def decode(run: Run, beams: int, best: int, force: dict[int, str]) -> dict[str, Any]:
+def _said(run: Run, number: int, before: int | None) -> str:
+    """What one output stands for: a word behind the one before, a tag, a label."""
+    match run.opened.model.task:
+        case Tag() as task:
+            return task.tags[number]
+        case Classify() as task:
+            return task.labels[number]
+        case Translate() | Language():
+            tokenizer = run.opened.model.writes_with
+            return readable(tokenizer, [tokenizer.bos_id if before is None else before, number])[1]
+        case _:
+            return str(number)
+
+
+def decode(run: Run, beams: int, best: int, force: dict[int, str | int]) -> dict[str, Any]:
     """The tree of a search, and what it found."""
     model = run.opened.model
     if not isinstance(model.task, Translate | Language):
@@ -216,21 +276,78 @@ def decode(run: Run, beams: int, best: int, force: dict[int, str]) -> dict[str, 
     (found,) = model.decode(
         [run.text], beams=beams, best=best, tree=True, force=force or None, **options
     )
-    return found.as_dict(model.writes_with)
+    told = found.as_dict(model.writes_with)
+    nodes = told["tree"]["nodes"]
+    start = _read_by(run)[0 if isinstance(model.task, Translate) else -1]
+    for node in nodes[1:]:
+        before = nodes[node["parent"]]["token"] if node["parent"] else start
+        node["label"] = _said(run, node["token"], before)
+    return told
 
 
 def compare(a: Run, b: Run) -> dict[str, Any]:
     """Where two runs part ways: their answers, each step, and the ripple through the depths."""
     found: dict[str, Any] = {
         "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
+        "says": [_says(a), _says(b)],
     }  # fmt: skip
-    one, two = a[a.logits_at()][0].float(), b[b.logits_at()][0].float()
-    if one.shape == two.shape:
-        apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
-        found["variation"] = apart.reshape(-1).tolist()
+    if _same_outputs(a, b):
+        found |= _apart(a, a[a.logits_at()], b[b.logits_at()])
     if a.opened.key == b.opened.key and a.kept is not None and b.kept is not None:
         found |= _ripple(difference(a.kept, b.kept))
     return found
+
+
+def effect(run: Run, off: list[str]) -> dict[str, Any]:
+    """What switching parts off does to the answers; nothing else is kept."""
+    said = run.logits_without(off)
+    before, after = (_rows(each).argmax(-1) for each in (run[run.logits_at()], said))
+    return {
+        "off": off, "loss": [run.loss(), run.loss(said)], "changed": int((before != after).sum()),
+        **_apart(run, run[run.logits_at()], said),
+    }  # fmt: skip
+
+
+def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
+    """The total variation of each answer's distribution; of numbers how far they lie apart."""
+    one, two = _rows(one).float(), _rows(two).float()
+    if one.shape != two.shape:
+        return {}
+    if isinstance(run.opened.model.task, Regress):
+        return {"gap": float((one - two).abs().mean())}
+    apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
+    return {"variation": apart.tolist()}
+
+
+def _says(run: Run) -> list[dict[str, Any]]:
+    """The likeliest answer at each position, and its share."""
+    if isinstance(run.opened.model.task, Regress):
+        return [{"word": f"{value:.4g}", "share": None} for value in run.answer()]
+    best = _rows(run[run.logits_at()]).float().softmax(-1).max(-1)
+    before: list[int | None] = [*_read_by(run)] or [None] * len(best.values)
+    return [
+        {"word": _said(run, number, last), "share": share}
+        for share, number, last in zip(
+            best.values.tolist(), best.indices.tolist(), before, strict=True
+        )
+    ]
+
+
+def _same_outputs(a: Run, b: Run) -> bool:
+    """Whether output i stands for the same in both."""
+    ours, theirs = a.opened.model.task, b.opened.model.task
+    if a.opened.key == b.opened.key:
+        return True
+    match ours, theirs:
+        case (Tag(), Tag()):
+            return list(ours.tags) == list(theirs.tags)
+        case (Classify(), Classify()):
+            return list(ours.labels) == list(theirs.labels)
+        case (Translate(), Translate()) | (Language(), Language()):
+            mine, other = (run.opened.model.writes_with for run in (a, b))
+            return mine.fingerprint == other.fingerprint
+        case _:
+            return False
 
 
 def _ripple(apart: Difference) -> dict[str, Any]:

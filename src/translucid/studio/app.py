@@ -88,7 +88,8 @@ class Studio:
             ("/api/catalogue", self.catalogue), ("/api/runs/{run}", self.run),
             ("/api/runs/{run}/tensors", self.tensors), ("/api/runs/{run}/heads", self.heads),
             ("/api/runs/{run}/cell", self.cell), ("/api/runs/{run}/step", self.step),
-            ("/api/runs/{run}/decode", self.decode), ("/api/diff", self.diff),
+            ("/api/runs/{run}/decode", self.decode), ("/api/runs/{run}/effect", self.effect),
+            ("/api/diff", self.diff),
         ]  # fmt: skip
         return [
             Route("/", self.page),
@@ -208,18 +209,26 @@ class Studio:
     def step(self, request: Request) -> Response:
         given = request.query_params
         n, k = _whole(given.get("n", "0"), "n", 0, 10**6), _whole(given.get("k", "10"), "k", 1, 200)
+        if "after" in given:  # any beginning, by its tokens
+            found = answers.step_after(self._run(request), _tokens(given["after"], "after"), k)
+            return Told(found, headers=FOREVER)
         return Told(answers.step(self._run(request), n, k), headers=FOREVER)
 
     def decode(self, request: Request) -> Response:
         given = request.query_params
         beams, best = _whole(given.get("beams", "4"), "beams", 1, 32), given.get("best")
-        force = {
+        force: dict[int, str | int] = {
             _whole(place, "force", 0, 10**6): word
             for place, _, word in (each.partition(":") for each in given.getlist("force"))
         }
+        force |= dict(enumerate(_tokens(given.get("begin", ""), "begin")))
         wanted = _whole(best, "best", 1, 32) if best else min(beams, 4)
         found = answers.decode(self._run(request), beams, wanted, force)
         return Told(found, headers=FOREVER)
+
+    def effect(self, request: Request) -> Response:
+        off = request.query_params.getlist("off")
+        return Told(answers.effect(self._run(request), off), headers=FOREVER)
 
     def diff(self, request: Request) -> Response:
         given = request.query_params
@@ -267,6 +276,11 @@ def _whole(text: str | None, name: str, least: int, most: int) -> int:
         if least <= number <= most:
             return number
     raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def _tokens(text: str, name: str) -> list[int]:
+    """7.43.269: the ids of tokens."""
+    return [_whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
 
 
 def _index(text: str) -> tuple[int | None, ...]:

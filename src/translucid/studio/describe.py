@@ -24,6 +24,9 @@ def describe_model(opened: Opened) -> dict[str, Any]:
             {
                 "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
                 "layer": switch.layer, "head": switch.head, "points": list(switch.edit),
+                "sets": [
+                    edit if isinstance(edit, float) else None for edit in switch.edit.values()
+                ],
             }
             for switch in opened.switches.values()
         ],

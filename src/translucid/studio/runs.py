@@ -142,10 +142,18 @@ class Run:
     def __getitem__(self, name: str) -> Tensor:
         return self.reading([name])[name]
 
-    def _read(self, keep: str | list[str], budget: int | None) -> Reading:
+    def logits_without(self, off: Sequence[str]) -> Tensor:
+        """What the model would say to the same text with other parts switched off."""
+        at = self.logits_at()
+        return self._read([at], None, self.opened.edit(off))[at]
+
+    def _read(
+        self, keep: str | list[str], budget: int | None, edit: Mapping[str, Edit] | None = None
+    ) -> Reading:
         model = self.opened.model
+        edit = self.edit if edit is None else edit
         reading = Part(
-            model.network, model.task, self.example, keep=keep, edit=self.edit, budget_bytes=budget
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget
         )
         with torch.no_grad():
             model.network(**self.example.inputs_for(model.network), trace=reading)
@@ -213,12 +221,12 @@ class Run:
             case _:
                 return None
 
-    def loss(self) -> float | None:
+    def loss(self, said: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
         task, targets = self.opened.model.task, self.example.batch.targets
         if isinstance(task, Regress) or not bool((targets >= 0).any()):
             return None
-        said = self[self.logits_at()].float()
+        said = (self[self.logits_at()] if said is None else said).float()
         classes = said.flatten(0, -2)
         return float(
             torch.nn.functional.cross_entropy(

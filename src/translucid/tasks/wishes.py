@@ -16,11 +16,12 @@ NamedRule = tuple[str, Rule]  # what a token that it forbids is told, and the ru
 class Wishes:
     """Words that are not written, and words that are, at their places.
 
-    A place is counted in tokens, from 0 at the first one that the model writes.
+    A place is counted in tokens, from 0 at the first one that the model writes. A number in the
+    place of a word is the id of a token.
     """
 
     forbid: Sequence[str] = ()
-    force: Mapping[int, str] = field(default_factory=dict)
+    force: Mapping[int, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.forbid, str):
@@ -49,12 +50,11 @@ class Wishes:
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
         """The token of each place; a word of several tokens takes as many places."""
-        found: dict[int, tuple[int, str]] = {}
+        found: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:
                 raise InputError(f"force: place {place} of {word!r}; the first place is 0")
-            ids = tokenizer.encode(word if place == 0 else f" {word.lstrip()}")
-            _check_known(tokenizer, word, ids, "force")
+            ids = _spelt(tokenizer, word, place)
             for at, token in enumerate(ids, start=place):
                 if at in found:
                     raise InputError(
@@ -64,6 +64,16 @@ class Wishes:
                     )
                 found[at] = token, word
         return {place: token for place, (token, _) in found.items()}
+
+
+def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
+    """The tokens of a word that is forced; an id stands for itself."""
+    if isinstance(word, int):
+        tokenizer.pieces([word])  # says so where there is none
+        return [word]
+    ids = tokenizer.encode(word if place == 0 else f" {word.lstrip()}")
+    _check_known(tokenizer, word, ids, "force")
+    return ids
 
 
 def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:

@@ -49,7 +49,7 @@ class WritingModel:
         *,
         prefix: str = "",
         forbid: Sequence[str] = (),
-        force: Mapping[int, str] | None = None,
+        force: Mapping[int, str | int] | None = None,
         beside: Sequence["WritingModel"] = (),
         sampling: Sampling | None = None,
         seed: int = 0,
@@ -61,9 +61,9 @@ class WritingModel:
 
         search: keys of `Search`, such as beams, alpha and best. With `sampling`, `best` texts are
         drawn instead of searched for. prefix: how every translation begins. forbid: words that are
-        not written. force: words that are, at their places. beside: models that decide together
-        with this one. tree: keep every prefix that the search has looked at. trace: of one text,
-        the best result is read again with it.
+        not written. force: words that are, or ids of tokens, at their places. beside: models that
+        decide together with this one. tree: keep every prefix that the search has looked at.
+        trace: of one text, the best result is read again with it.
         """
         several(texts)
         scribe, wishes = self._scribe(beside), Wishes(forbid, force or {})

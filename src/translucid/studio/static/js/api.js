@@ -45,6 +45,8 @@ export const tensors = (run, names, options = {}) => once(`/api/runs/${run}/tens
 export const tensor = async (run, name, options) => (await tensors(run, [name], options))[0];
 export const heads = async (run, kind, pool = 48) => (await once(`/api/runs/${run}/heads?${query({ kind, pool })}`, binary))[0];
 export const cell = (run, at, index) => once(`/api/runs/${run}/cell?${query({ at, index: index.join(',') })}`, json);
+export const after = (run, tokens, k = 10) => once(`/api/runs/${run}/step?${query({ after: tokens.join('.'), k })}`, json);
+export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
 export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
 export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);

@@ -1,0 +1,100 @@
+"""What would have been: other beginnings, parts switched off, two runs or models side by side."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from tests.see.small import LABELS, TAGS, pair
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError
+from translucid.studio import answers
+from translucid.studio.runs import Library, Run
+from translucid.training.bundle import Bundle
+from translucid.training.model import Model
+
+TEXT = "the dog sees a cat ."
+TASKS = ["translate", "language", "tag", "classify", "regress"]
+
+
+def model(task: Any, family: str = "transformer", **keys: Any) -> Model:
+    made, network = pair(task, family, **keys)
+    names = {"translate": ("source", "target"), "regress": ()}.get(task, ("tokenizer",))
+    tokenizers: dict[str, Tokenizer] = {each: getattr(made, each) for each in names}
+    labels = {"classify": LABELS, "tag": TAGS}.get(task, [])
+    return Model(Bundle(network.float(), task, tokenizers, tuple(labels)))
+
+
+def run(task: str, **keys: Any) -> tuple[Library, Run]:
+    library = Library({task: model(task, **keys)})
+    return library, library.run("a", "0.5 1 -2" if task == "regress" else TEXT)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("task", ["translate", "language"])
+def test_the_step_after_a_beginning_is_what_the_search_saw(task: str, kind: str) -> None:
+    _, read = run(task, kind=kind)
+    nodes = answers.decode(read, 2, 2, {})["tree"]["nodes"]
+    for node in nodes[1:]:
+        tokens: list[int] = []
+        up = nodes[node["parent"]]
+        while up["parent"] is not None:
+            tokens.insert(0, up["token"])
+            up = nodes[up["parent"]]
+        found = answers.step_after(read, tokens, 200)
+        at = found["ids"].index(node["token"])
+        assert found["probabilities"][at] == pytest.approx(math.exp(node["gain"]), rel=1e-3)
+        assert found["words"][at] == node["label"]
+        assert found["logits"][at] - found["log_sum"] == pytest.approx(node["gain"], abs=1e-4)
+        assert sum(found["looks"]["weights"]) == pytest.approx(1, abs=1e-4)
+        assert len(found["looks"]["words"]) == len(found["looks"]["weights"])
+
+
+def test_a_forced_beginning_begins_every_text() -> None:
+    _, read = run("translate")
+    begin = [7, 5, 6]
+    told = answers.decode(read, 3, 3, dict(enumerate(begin)))
+    first = read.opened.model.writes_with.pieces(begin)
+    assert all(text["pieces"][:3] == first for text in told["texts"])
+    assert any(node["fate"] == "forbidden" for node in told["tree"]["nodes"])
+    with pytest.raises(InputError, match="there is no token"):
+        answers.decode(read, 1, 1, {0: 10**6})
+
+
+def test_nothing_comes_after_a_label() -> None:
+    _, read = run("classify")
+    with pytest.raises(InputError, match="writes nothing"):
+        answers.step_after(read, [], 3)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_measured_switch_is_the_run_without_it(task: str) -> None:
+    library, read = run(task)
+    for key in list(read.opened.switches)[:12]:
+        other = library.run("a", read.text, read.target, [key])
+        quick, whole = answers.effect(read, [key]), answers.compare(read, other)
+        for name in ("variation", "gap"):
+            assert (name in quick) == (name in whole)
+            assert quick.get(name, 0) == pytest.approx(whole.get(name, 0), abs=1e-6)
+        assert quick["loss"] == [pytest.approx(each, nan_ok=True) for each in whole["loss"]]
+        one, two = whole["says"]
+        assert len(one) == len(two)
+        if task != "regress":
+            differ = sum(a["word"] != b["word"] for a, b in zip(one, two, strict=True))
+            assert quick["changed"] == differ
+
+
+def test_models_are_compared_where_their_outputs_mean_the_same() -> None:
+    library = Library({
+        "one": model("translate"), "two": model("translate", "lstm"),
+        "other": model("translate", kind="char"), "tags": model("tag"),
+    })  # fmt: skip
+    runs = [library.run(m, TEXT, "der hund ." if m != "d" else None) for m in "abcd"]
+    found = answers.compare(runs[0], runs[1])
+    one, two = (each["head.logits"][0].softmax(-1) for each in runs[:2])
+    assert found["variation"] == pytest.approx(((one - two).abs().sum(-1) / 2).tolist(), abs=1e-6)
+    assert "ripple" not in found
+    for other in runs[2:]:
+        assert "variation" not in answers.compare(runs[0], other)
+    assert torch.isfinite(torch.tensor(found["loss"])).all()
