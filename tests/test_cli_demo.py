@@ -18,13 +18,13 @@ def run(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
-# Task, what is asked, sizes, lines to be found, and the command to try next with its input.
+# Task, what is asked, sizes, lines to be found, and the text to be explained next.
 DEMOS = {
     "translate": (
         ["The dog sleeps."],
         ["model.d_model=16"],
         ["exact match on 50 unseen sentences: ", "  The dog sleeps.\n  -> "],
-        ("The dog sees a cat.", "translate"),
+        "The dog sees a cat.",
     ),
     "tag": (
         ["Peter xyzzy in Rome.", ""],
@@ -33,7 +33,7 @@ DEMOS = {
             "span F1 on 50 unseen sentences: ",
             "never seen in training, so these are guesses: xyzzy\n",
         ],
-        ("Jordan waits in Madrid.", "tag"),
+        "Jordan waits in Madrid.",
     ),
     "classify": (
         ["The wine was bad."],
@@ -43,13 +43,13 @@ DEMOS = {
             "a bag of words, blind to order: ",
             "  The wine was bad.\n  -> ",
         ],
-        ("The film was never boring.", "classify"),
+        "The film was never boring.",
     ),
     "language": (
         ["The dog"],
         ["model.d_model=16"],
         ["perplexity on 50 unseen sentences: ", "all words alike: ", "[seed 1]\n  -> The dog"],
-        None,
+        "The children who",
     ),
     "regress": (
         ["0.5", "2", "--", "-0.25"],
@@ -62,7 +62,7 @@ DEMOS = {
             "staircase, RMSE by hidden units   1: ",
             "perceptron: AND: 100% of the four corners right",
         ],
-        ("0.5", "predict"),
+        "0.5",
     ),
 }
 
@@ -79,13 +79,8 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     assert f"the report in {out / 'report.html'}\n" in done.stdout
     assert (tmp_path / out / "report.html").is_file()
     last = done.stdout.splitlines()[-1]
-    if following is None:
-        assert last == f'next: translucid generate {out} "The children who" --seed 1'
-        answer = run("generate", str(out), "The children who", "--seed", "1", cwd=tmp_path)
-    else:
-        text, verb = following
-        assert last == f'next: echo "{text}" | translucid {verb} {out}'
-        answer = run(verb, str(out), stdin=f"{text}\n", cwd=tmp_path)
+    assert last == f'next: translucid explain {out} "{following}"'
+    answer = run("explain", str(out), following, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
 
 

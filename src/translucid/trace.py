@@ -17,6 +17,7 @@ from fnmatch import translate
 import torch
 from torch import Tensor
 
+from translucid.catalogue import CATALOGUE, entry
 from translucid.errors import TraceBudgetError, TraceError, UnknownPointError, nearest
 
 Edit = Callable[[Tensor], Tensor] | Tensor | float
@@ -240,11 +241,18 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
     return edited
 
 
+def _ends(names: set[str]) -> list[str]:
+    """The last words of all points of the parts that were met: a fused kernel passes over some."""
+    parts = {entry(name).partition(".")[0] for name in names}
+    points = (key.split(".") for key in CATALOGUE)
+    return sorted({point for part, point in points if part in parts})
+
+
 def _suggest(given: str, names: set[str]) -> str:
     """The nearest names; a pattern such as `*.patern` is compared with the last words alone."""
     if "*" in given:
-        ends = sorted({name.rpartition(".")[2] for name in names})
+        ends = _ends(names)
         close = [f"*.{end}" for end in nearest(given.rpartition(".")[2], ends)]
         return f"Did you mean {', '.join(close)}?" if close else f"Points end in {', '.join(ends)}."
     close = nearest(given, sorted(names))
-    return f"Did you mean {', '.join(close)}?" if close else "Trace().names() lists all names."
+    return f"Did you mean {', '.join(close)}?" if close else "trace.names() lists all names."

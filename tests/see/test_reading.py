@@ -185,8 +185,29 @@ def test_what_cannot_be_drawn_is_said():
         seen.figure(CROSS, head=7)
     with pytest.raises(InputError, match=r"tokens = \(5, 2\): give the first token"):
         seen.figure(CROSS, tokens=(5, 2))
+    with pytest.raises(InputError, match=r"tokens = \(200, 300\): the text has tokens 0 to 6"):
+        seen.figure(CROSS, tokens=(200, 300))
+    with pytest.raises(InputError, match="tokens = 5: give the first token"):
+        seen.figure(CROSS, tokens=5)
+    with pytest.raises(InputError, match="head = 'max': give a number"):
+        seen.figure(CROSS, head="max")
+    with pytest.raises(InputError, match=r"nowhere.x\.svg: there is no folder nowhere"):
+        seen.figure(CROSS).save("nowhere/x.svg")
+    with pytest.raises(UnknownPointError, match=r"Points end in .*, pattern, .*"):
+        reading_kept(keep="*.qqq")
     with pytest.raises(InputError, match=r"x\.gif: a picture ends in \.svg, \.png, \.pdf"):
         seen.figure(CROSS).save("x.gif")
+
+
+def reading_kept(keep):
+    task, network = pair("translate")
+    return read(network, task, ENGLISH, GERMAN, keep=keep)
+
+
+def test_a_sign_that_the_font_lacks_is_no_warning():
+    seen = reading("classify", "the \N{DOG FACE} sees a cat .")
+    assert "\N{DOG FACE}" in seen.figure("encoder.embedding.lookup").svg()
+    seen.figure("encoder.embedding.lookup").png()  # warnings are errors here
 
 
 def test_files_are_written_and_the_same_each_time(tmp_path):

@@ -35,11 +35,11 @@ EXAMPLES: dict[DemoTask, tuple[str, ...]] = {
 }
 
 NEXT: dict[DemoTask, str] = {
-    "translate": 'echo "The dog sees a cat." | translucid translate {out}',
-    "tag": 'echo "Jordan waits in Madrid." | translucid tag {out}',
-    "classify": 'echo "The film was never boring." | translucid classify {out}',
-    "language": 'translucid generate {out} "The children who" --seed 1',
-    "regress": 'echo "0.5" | translucid predict {out}',
+    "translate": 'translucid explain {out} "The dog sees a cat."',
+    "tag": 'translucid explain {out} "Jordan waits in Madrid."',
+    "classify": 'translucid explain {out} "The film was never boring."',
+    "language": 'translucid explain {out} "The children who"',
+    "regress": 'translucid explain {out} "0.5"',
 }
 
 

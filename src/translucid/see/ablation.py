@@ -123,6 +123,11 @@ class Ablation:
             lines.append(f"{switch.name:<{wide}}{_cells(found, self.whole)}{mark}")
         if largest:
             lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
+        if with_metric and any(switch.kind == "masks" for switch, _ in self.rows):
+            lines.append(
+                "masks: while a model writes there are no words to come, so a metric of what it "
+                "writes hardly feels an open causal mask; the loss does"
+            )
         if not self.complete:
             lines.append(f"stopped after {len(self.rows)} of {self.switches}")
         return "\n".join(lines)

@@ -16,6 +16,7 @@ from translucid.see.reading import Reading
 from translucid.trace import Trace
 
 ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
+SHOWN = 4  # points of another shape that are named
 OF_A_WORD = ("length", "queries")  # axes whose entries belong to one word each
 # What goes from layer to layer: the words, then the residual stream, or the states.
 STREAM = (
@@ -66,6 +67,12 @@ class Difference:
 
     def _lines(self) -> Iterator[str]:
         first, widest = self.first, self.widest
+        if self.shapes:
+            every = len(self.points) + len(self.shapes)
+            yield (
+                f"{len(self.shapes)} of {every} points have another shape in the other run and are "
+                "not compared; take texts of one length in tokens"
+            )
         if first is None:
             yield (
                 f"no difference in {len(self.points)} points"
@@ -86,8 +93,10 @@ class Difference:
                         f"{point.name:<{wide}}  {point.most:>9.3g}  {point.relative:>9.3g}  "
                         f"{point.cosine:>8.4f}{_mark(point, first, widest)}"
                     )
-        for name, ours, theirs in self.shapes:
+        for name, ours, theirs in self.shapes[:SHOWN]:
             yield f"not compared: {name} has shape {ours} in one and {theirs} in the other"
+        if len(self.shapes) > SHOWN:
+            yield f"... and {len(self.shapes) - SHOWN} more"
         for names, where in ((self.only_a, "first"), (self.only_b, "second")):
             if names:
                 yield f"only in the {where}: {', '.join(names)}"
@@ -105,8 +114,8 @@ class Difference:
         shown = [point.name for point in self.points if point.name in chosen and _along(point.name)]
         if not shown:
             raise InputError(
-                f"{' '.join(globs)}: no point here has a vector for each word in both runs; "
-                "take texts of one length in tokens, and keep such points in both traces"
+                "no point here has a vector for each word in both runs; take texts of one length "
+                f"in tokens, and keep such points in both traces (looked for {', '.join(globs)})"
             )
         heats = [
             self._heat(list(names), tokens)

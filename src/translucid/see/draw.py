@@ -1,6 +1,8 @@
 """Pictures on paper: SVG and PNG, by matplotlib. It loads here and late: it takes a while."""
 
 import io
+import warnings
+from collections.abc import Sequence
 from itertools import cycle
 from textwrap import fill
 from typing import Any
@@ -13,6 +15,7 @@ from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 CELL, LETTER = 0.34, 0.085  # inches: a cell of a table, a letter of a label
 NUMBERS = 12  # tables of up to this many rows and columns get their numbers written in
 SMALL = 40  # above this many labels on a side they are set smaller
+EVERY = 8  # of many numbers along a side
 FEW = 24  # words on a side that tables side by side can show
 SET: dict[Any, Any] = {
     "svg.fonttype": "none",  # words stay words: they can be searched and read aloud
@@ -33,7 +36,9 @@ def written(picture: Picture, ending: str, dpi: int) -> bytes:
 
     buffer = io.BytesIO()
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-    with rc_context(SET):
+    with rc_context(SET), warnings.catch_warnings():
+        # A sign that the font lacks, such as a dog, is drawn as a box; an SVG has the sign itself.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         draw(picture).savefig(buffer, format=ending, metadata=dated, dpi=dpi)
     return buffer.getvalue()
 
@@ -81,9 +86,9 @@ def _foot(drawn: Any, note: str) -> None:
         drawn.supxlabel(lines, x=0.01, ha="left", fontsize=8, color=colours.PALE)
 
 
-def _size(heat: Heat) -> tuple[float, float]:
+def _size(heat: Heat, cell: float = CELL) -> tuple[float, float]:
     rows, columns = heat.values.shape
-    down, across = (CELL if size <= SMALL else 0.14 for size in (rows, columns))
+    down, across = (cell if size <= SMALL else 0.14 for size in (rows, columns))
     wide = max((len(text) for line in heat.texts for text in line), default=0)
     beside = LETTER * max(map(len, heat.rows.labels), default=0)
     above = 0.6 * LETTER * max(map(len, heat.columns.labels), default=0)
@@ -99,7 +104,7 @@ def _heat(
         shown, cmap=colours.ramp(heat.scale), vmin=low, vmax=high, aspect="auto",
         interpolation="nearest",
     )  # fmt: skip
-    axes.set_facecolor("#ffffff")
+    axes.patch.set(facecolor="#ffffff", hatch="////", edgecolor=colours.EDGE)  # seen where nan
     if labels:
         _label(axes, heat)
     else:
@@ -133,13 +138,21 @@ def _label(axes: Any, heat: Heat) -> None:
     columns = heat.columns.labels
     flat = all(len(label) <= 3 for label in columns)
     how = {} if flat else {"rotation": 45, "ha": "left", "rotation_mode": "anchor"}
-    axes.set_xticks(range(len(columns)), columns, fontsize=size, **how)
+    every = EVERY if len(columns) > SMALL and columns[-1].isdigit() else 1
+    axes.set_xticks(
+        range(0, len(columns), every), _readable(columns[::every]), fontsize=size, **how
+    )
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
-    axes.set_yticks(range(len(heat.rows.labels)), heat.rows.labels, fontsize=size)
+    axes.set_yticks(range(len(heat.rows.labels)), _readable(heat.rows.labels), fontsize=size)
     axes.set_xlabel(heat.columns.name, fontsize=9)
     axes.set_ylabel(heat.rows.name, fontsize=9)
     axes.tick_params(length=0)
+
+
+def _readable(labels: Sequence[str]) -> list[str]:
+    """A full stop alone is hardly seen: it gets quotation marks."""
+    return [f"‘{label}’" if len(label) == 1 and not label.isalnum() else label for label in labels]
 
 
 def _write(axes: Any, heat: Heat, texts: Any) -> None:
@@ -171,9 +184,10 @@ def _draw_grid(grid: Grid) -> Any:
     first = grid.heats[0]
     alike = all((h.rows, h.columns) == (first.rows, first.columns) for h in grid.heats)
     small = len(grid.heats) > NUMBERS or (columns > 1 and max(first.values.shape) > FEW)
-    widths, heights = zip(*(_size(heat) for heat in grid.heats), strict=True)
-    width = 1.6 * columns if small else 0.7 * max(widths) * columns
-    height = 1.8 * rows if small else (0.75 if alike else 0.9) * max(heights) * rows
+    cell = CELL if columns == 1 else 0.22
+    widths, heights = zip(*(_size(heat, cell) for heat in grid.heats), strict=True)
+    width = 1.6 * columns if small else (0.75 if alike else 0.95) * max(widths) * columns
+    height = 1.8 * rows if small else (0.8 if alike else 0.95) * max(heights) * rows
     drawn, cells = _empty(
         _wide_enough(min(width, 24) + 0.8, grid.title), min(height, 40) + 0.6, rows, columns
     )
@@ -204,13 +218,13 @@ def _lines(axes: Any, lines: Lines) -> None:
     every = -(-len(lines.x.labels) // 64)
     flat = all(len(label) <= 3 for label in lines.x.labels)
     axes.set_xticks(
-        places[::every], lines.x.labels[::every], fontsize=9 if every == 1 else 7,
+        places[::every], _readable(lines.x.labels[::every]), fontsize=9 if every == 1 else 7,
         **({} if flat else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}),
     )  # fmt: skip
     axes.set(xlabel=lines.x.name, ylabel=lines.y)
     if lines.logarithmic:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:.0e}")
         axes.yaxis.set_minor_formatter("")
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines.series) > 1:
@@ -219,12 +233,20 @@ def _lines(axes: Any, lines: Lines) -> None:
 
 def _bars(axes: Any, bars: Bars) -> None:
     places = range(len(bars.labels))
-    marked = [colours.MARK if place in bars.marked else colours.GREEN for place in places]
-    drawn = axes.barh(places, bars.values, color=marked, height=0.7)
-    axes.set_yticks(places, bars.labels, fontsize=9)
+    drawn = axes.barh(
+        places, bars.values, color=[_bar(bars, place) for place in places], height=0.7
+    )
+    axes.set_yticks(places, _readable(bars.labels), fontsize=9)
     axes.invert_yaxis()
     axes.set_xlabel(bars.x, fontsize=9)
     axes.bar_label(drawn, [f"{value:.3g}" for value in bars.values], padding=3, fontsize=8)
     axes.margins(x=0.15, y=0.3 / len(bars.labels))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+def _bar(bars: Bars, place: int) -> str:
+    """Signs have their colours; where all are positive, a marked one stands out."""
+    if (bars.values < 0).any():
+        return colours.VIOLET if bars.values[place] < 0 else colours.AMBER
+    return colours.MARK if place in bars.marked else colours.GREEN

@@ -124,8 +124,11 @@ def window(
     reading: Reading, size: int, tokens: tuple[int, int] | None, notes: list[str]
 ) -> tuple[int, int]:
     """Which positions a picture shows; a note says which were left out."""
-    if tokens is not None and tokens[0] >= size:
-        raise InputError(f"tokens = {tokens}: there are {size}, numbered from 0")
+    if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
+        raise InputError(
+            f"tokens = {tokens}: give the first token and the one after the last of {size}, "
+            "numbered from 0"
+        )
     return Chosen(reading.words, tokens=tokens).window(size, notes)
 
 

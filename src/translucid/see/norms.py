@@ -70,7 +70,8 @@ def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: li
             Heat(f"{what} {when}", table, rows, x, scale, most)
             for when, table in zip(("before", "after"), tables, strict=True)
         ]
-    title = "Mean and spread of each word's vector, before and after each norm"
+    side = next(part for part in names[0].split(".") if part in ("encoder", "decoder"))
+    title = f"Mean and spread of each word's vector, before and after each norm of the {side}"
     return Grid(title, tuple(heats), 2, "; ".join(notes))
 
 

@@ -25,6 +25,8 @@ SHARES = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "c
           "padding")  # fmt: skip
 SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
 
+SAID = {"length": "words", "d_model": "numbers of a vector", "hidden": "units"}
+
 Head = int | Literal["mean"] | None
 
 
@@ -47,6 +49,7 @@ class Chosen:
 
     def picture(self, values: Mapping[str, Tensor]) -> Picture:
         """Of one point or of several that look alike."""
+        self._check(values)
         tiles = [tile for name, value in values.items() for tile in self._tiles(name, value)]
         if len(tiles) == 1:
             return tiles[0]
@@ -66,6 +69,26 @@ class Chosen:
             for heat, name in zip(heats[:TILES], short, strict=False)
         )
         return Grid(title, shown, columns, note)
+
+    def _check(self, values: Mapping[str, Tensor]) -> None:
+        if self.head not in (None, "mean") and not isinstance(self.head, int):
+            raise InputError(f'head = {self.head!r}: give a number, "mean", or nothing for all')
+        if self.tokens is None:
+            return
+        numbers = isinstance(self.tokens, tuple) and all(isinstance(n, int) for n in self.tokens)
+        if not numbers or len(self.tokens) != 2 or not 0 <= self.tokens[0] < self.tokens[1]:
+            raise InputError(
+                f"tokens = {self.tokens}: give the first token and the one after the last, "
+                "such as (0, 64)"
+            )
+        sizes = [
+            size
+            for name, value in values.items()
+            for axis, size in zip(describe(name).axes, value.shape, strict=False)
+            if axis in ALONG_TEXT
+        ]
+        if sizes and self.tokens[0] >= max(sizes):
+            raise InputError(f"tokens = {self.tokens}: the text has tokens 0 to {max(sizes) - 1}")
 
     def _lines_together(self, tiles: Sequence[Picture]) -> Picture:
         lines = [tile for tile in tiles if isinstance(tile, Lines)]
@@ -168,18 +191,15 @@ class Chosen:
         if size <= MOST:
             return value, tuple(map(str, range(size)))
         each = -(-size // MOST)
-        notes.append(f"each cell is the largest of {each} of {size} numbers along {_said(axis)}")
+        notes.append(
+            f"each cell is the largest of {each} of {size} numbers along {axis.replace('_', ' ')}"
+        )
         return pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
 
     def window(self, size: int, notes: list[str]) -> tuple[int, int]:
         """The first token to show and the one after the last, of so many; a note says what is left
         out."""
         first, last = self.tokens or (0, min(size, MOST))
-        if not 0 <= first < last:
-            raise InputError(
-                f"tokens = ({first}, {last}): give the first token and the one after the last, "
-                "such as (0, 64)"
-            )
         if first >= size:  # of another side, which is shorter
             return 0, min(size, MOST)
         last = min(last, size, first + MOST)
@@ -207,7 +227,7 @@ def pooled(value: Tensor, place: int, each: int) -> Tensor:
 
 
 def _said(axis: str) -> str:
-    return axis.replace("_", " ")
+    return SAID.get(axis, axis.replace("_", " "))
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:

@@ -47,6 +47,8 @@ class Picture:
         path = Path(path)
         if path.suffix not in ENDINGS:
             raise InputError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
         path.write_bytes(self._written(path.suffix[1:]))
         return path
 

@@ -74,10 +74,10 @@ class Saliency:
     def picture(self) -> Bars:
         note = f"{self.unit} {self.value:.4g}"
         if self.nothing is not None:
-            note += (
-                f"; {self.nothing:.4g} for {self.start}; the bars add up to the difference, "
-                f"but for {self.missing:.1g}{_advice(self.missing, self.value - self.nothing)}"
-            )
+            rise = self.value - self.nothing
+            note += f"; {self.nothing:.4g} for {self.start}; the bars add up to the difference"
+            if abs(self.missing) > 1e-3 * abs(rise):
+                note += f", but for {self.missing:.1g}{_advice(self.missing, rise)}"
         strongest = int(np.abs(self.values).argmax())
         return Bars(
             f"What spoke for {self.answer.name}", f"{SAID[self.method]}, of the {self.unit}",

@@ -109,16 +109,20 @@ class Tag(Task[Tagged, TagItem]):
         """One tag per word, for every item in its order."""
 
         def act(batch: Batch) -> list[list[int]]:
-            scores = model(**batch.inputs)
-            if self._rules is None:
-                return scores.argmax(dim=-1).tolist()
-            return best_tags(scores.float(), batch.targets != IGNORE, self._rules).tolist()
+            return self.choose(model(**batch.inputs), batch.targets != IGNORE).tolist()
 
         rows = in_batches(model, [self._with_any_tags(item) for item in items], self, act)
         return [
             [self.tags[row[place]] for place in item.firsts]
             for item, row in zip(items, rows, strict=True)
         ]
+
+    def choose(self, scores: Tensor, words: Tensor) -> Tensor:
+        """The number of a tag at each place: the best whole spans, or each word's best by itself.
+        scores: (batch, length, tags); words: (batch, length), True where a word begins."""
+        if self._rules is None:
+            return scores.argmax(dim=-1)
+        return best_tags(scores.float(), words, self._rules)
 
     def _with_any_tags(self, item: TagItem) -> TagItem:
         """A tag at every word: what is to be tagged has none yet."""

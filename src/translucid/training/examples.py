@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from translucid.data import readers
+from translucid.data import readers, tables
 from translucid.data.loading import Loading, check_labels
 from translucid.data.pipelines import SIZED
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
@@ -128,6 +128,11 @@ def _reader(
         case "translate" if len(files) == 2:
             return readers.read_parallel(files[0], files[1], loading=loading)
         case "translate":
+            if tables.format_of(files[0], otherwise="text") == "text":
+                raise ConfigError(
+                    f"{files[0]}: translation reads two files, the source and the target, or one "
+                    "table whose name tells its format, such as pairs.tsv"
+                )
             return readers.read_pairs(
                 files[0], source=data.source_column, target=data.target_column, loading=loading
             )

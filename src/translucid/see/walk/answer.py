@@ -7,7 +7,6 @@ from torch import Tensor
 
 from translucid.data.spans import split_words
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.spans import best_tags, span_rules
 from translucid.see.reading import Reading
 from translucid.see.walk.data import Cell, Row, Stage, along, at, floats
 from translucid.see.words import readable
@@ -200,9 +199,7 @@ def _tagged(reading: Reading, task: Tag, text: str, top: int) -> tuple[list[Stag
     logits = reading[name].float()  # (1, length, tags)
     counted = torch.zeros(logits.shape[:2], dtype=torch.bool, device=logits.device)
     counted[0, firsts] = True
-    tags = (
-        best_tags(logits, counted, span_rules(task.tags)) if task.has_spans else logits.argmax(-1)
-    )[0].tolist()
+    tags = task.choose(logits, counted)[0].tolist()
     targets = reading.example.batch.targets[0].tolist()
     probabilities = logits[0].softmax(dim=-1)
     rows = tuple(
