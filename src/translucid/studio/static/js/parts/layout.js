@@ -1,5 +1,17 @@
 // Where the panes of a band stand, and which of their labels have room.
 import { s, widest } from '../dom.js';
+import * as link from '../link.js';
+
+export const PAD = 7;                            // of a pane, above and below its rows
+export const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+export const yRow = (band, i) => band.y + (i + 0.5) * band.pitch;
+export const yWord = (band, word) => band.y + (word + 0.5) * band.pitch / band.step;
+// A row may stand for several words of a long text; each of them lights it.
+export function markRow(el, band, i) {
+  for (let word = i * band.step; word < Math.min(band.words.length, (i + 1) * band.step); word++) link.mark(el, `${band.key}:${word}`);
+  return el;
+}
+
 
 // base: width in units at 1280 and in a roomy stage; grow: share of what is left; most: where growing ends.
 const SIZES = {

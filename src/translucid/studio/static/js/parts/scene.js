@@ -1,16 +1,14 @@
 // The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and frames above.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, num, textOn } from '../ink.js';
+import { canvas, num, textOn } from '../ink.js';
 import * as link from '../link.js';
 import { tile } from './tile.js';
 import { weave, let_down, strongest } from './weave.js';
-import { place, labels } from './layout.js';
+import { place, labels, yRow, yWord, markRow, clip, PAD } from './layout.js';
+import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
 
-const ONE = { kind: 'seq', max: 1 };
 const CURVES = 390;                              // lines of attention on screen, all panes together
-const PAD = 7;
-const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // data: { bands, end, tiles: Map at -> { rows, scale }, weights: Map at -> { rows, step }, selected, width, height, answers }
@@ -61,20 +59,12 @@ function heights(bands, height, u) {
   });
   return { bands: placed, height: Math.max(height, y - between + foot) };
 }
-const yRow = (band, i) => band.y + (i + 0.5) * band.pitch;
-const yWord = (band, word) => band.y + (word + 0.5) * band.pitch / band.step;
-// A row may stand for several words of a long text; each of them lights it.
-function markRow(el, band, i) {
-  for (let word = i * band.step; word < Math.min(band.words.length, (i + 1) * band.step); word++) link.mark(el, `${band.key}:${word}`);
-  return el;
-}
-
 function strands(pen, band) {
   const { u, front, back, ctx, data } = pen, through = band.panes.findLast(pane => pane.kind !== 'vector');
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
-  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [];
+  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [], ids = [];
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i), word = band.words[i * band.step], keys = [`${band.key}:${i * band.step}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
@@ -83,10 +73,11 @@ function strands(pen, band) {
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
     front.append(text); texts.push(text);
-    if (band.ids.length && i % every === 0) front.append(s('text', { class: 'id', x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
+    if (band.ids.length) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
+    if (ids[i] && every > 1) markRow(ids[i], band, i);
     front.append(hit);
   }
-  if (every > 1) pen.columns.push({ every, texts });
+  if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
   if (every > 1) pen.notes.add(`every ${nth(every * band.step)} word is written`);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
@@ -209,66 +200,6 @@ function brackets({ front, u }, band) {
     const mine = band.panes.filter(pane => pane.group === group), x = mine[0].x - 3 * u, w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
     front.append(s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
       s('text', { class: 'halo', x: x + w / 2, y: y + sign * 6 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central' }, group));
-  }
-}
-
-// ---- the right end: what is said
-function endRoom({ u, W, data }) {
-  const roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
-  if (data.end?.kind === 'class') return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
-  if (data.end?.kind === 'number') return 120 * u;
-  return bar + 16 * u + Math.max(60 * u, widest((data.said.words ?? []).map(word => clip(word, 14)), 1.125));
-}
-function ends(pen, band) {
-  const { u, front, W, data } = pen, roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
-  if (!data.end) return;
-  const x = band.right + 2 * u, g = s('g', { class: `part end${data.end.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `What is said, ${data.end.kind}: ${data.end.at}` });
-  const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
-  const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
-  if (data.end.kind === 'class') {
-    const all = Object.entries(data.said.classes), step = Math.min(40 * u, band.tall / all.length), y0 = band.y + band.tall / 2 - all.length * step / 2, from = band.panes.findLast(each => each.kind === 'vector');
-    const left = x + 34 * u, name = widest(all.map(([label]) => label), 1.125, 'serif', 600);
-    g.append(s('rect', { class: 'hit', x: left - 8 * u, y: y0 - 4 * u, width: W - left + 8 * u, height: all.length * step + 8 * u, rx: 5 * u }), s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'));
-    all.forEach(([label, p], i) => {
-      const y = y0 + (i + 0.5) * step;
-      g.append(s('text', { class: 'word', x: left, y, 'dominant-baseline': 'central', style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null }, label), ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
-        s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)));
-      if (from) pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d: `M${from.x + from.w} ${from.top + from.tall / 2}C${left - 24 * u} ${from.top + from.tall / 2} ${left - 30 * u} ${y} ${left - 8 * u} ${y}` }));
-    });
-    pane.top = y0; pane.tall = all.length * step;
-    if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
-  } else if (data.end.kind === 'number') {
-    const all = data.said.numbers ?? [], y0 = band.y + band.tall / 2 - all.length * 16 * u;
-    g.append(s('rect', { class: 'hit', x, y: y0 - 22 * u, width: W - x - 2 * u, height: all.length * 32 * u + 36 * u, rx: 5 * u }), ...all.map((value, i) => s('text', { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' }, num(value, 3))));
-    pane.top = y0; pane.tall = all.length * 32 * u;
-  } else {
-    const every = Math.max(1, Math.ceil(16 * u / band.pitch));
-    pane.top = band.y - PAD * u; pane.tall = band.tall + 2 * PAD * u;
-    g.append(s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }), head(band.y - (PAD + 9) * u));
-    let frame;
-    const texts = [];
-    for (let i = 0; i < band.rows; i++) {
-      const y = yRow(band, i), word = (data.said.words ?? [])[i * band.step] ?? '', p = data.said.shares[i * band.step];
-      g.append(...(data.said.shares.length ? barAt(x, y, bar, band.rowH, p) : []), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
-      markRow(frame, band, i);
-      const text = markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i);
-      g.append(text); texts.push(text);
-    }
-    if (every > 1) pen.columns.push({ every, texts });
-  }
-  front.append(g);
-  pen.hits.push({ part: g, pane, band });
-}
-function barAt(x, y, width, height, p) {
-  return [s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
-    Number.isFinite(p) ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) }) : null].filter(Boolean);
-}
-// Pooling: the strands come together in one vector, each with its share.
-function gather({ u, back, data }, band, to) {
-  const shares = data.said.pooled ?? [];
-  for (let i = 0; i < band.rows; i++) {
-    const share = shares[i * band.step] ?? 0;
-    if (share > 0) back.append(markRow(s('path', { class: 'strand', 'stroke-width': (0.8 + 3 * share) * u, d: `M${band.stop} ${yRow(band, i)}C${band.stop + 26 * u} ${yRow(band, i)} ${to.x - 26 * u} ${to.top + to.tall / 2} ${to.x} ${to.top + to.tall / 2}` }), band, i));
   }
 }
 
