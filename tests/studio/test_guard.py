@@ -89,6 +89,10 @@ def filled(headers: dict[str, Any], port: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("method", "path"), routes())
 def test_forged_requests_are_refused(studio: Served, method: str, path: str, forged: str) -> None:
     headers = filled(FORGED[forged], studio.port)
+    if "host" in headers:  # all the rest fits: as from a name that was made to point here
+        name = headers["host"]
+        cookie = f"{guard.cookie_name(name)}={TOKEN}; {studio.honest['cookie']}"
+        headers |= {"origin": f"http://{name}", "cookie": cookie}
     answer = studio.ask(method, path, headers)
     assert answer.status == 403
     assert answer.header("content-type") == ["application/json"]
@@ -437,6 +441,25 @@ def test_many_ask_at_once_and_each_gets_its_own(studio: Served) -> None:
         found = list(several.map(lambda text: studio.run("a", text), texts))
     assert [each["tokens"]["source"] for each in found] == alone
     assert [each["text"] for each in found] == texts
+
+
+def test_the_models_do_one_thing_at_a_time(studio: Served, monkeypatch: Any) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    at_work, most = [], []
+
+    def slow(*given: Any) -> Any:
+        at_work.append(1)
+        most.append(len(at_work))
+        time.sleep(0.05)
+        at_work.pop()
+        return {}
+
+    monkeypatch.setattr(studio_app, "describe_model", slow)
+    with ThreadPoolExecutor(8) as several:
+        found = list(several.map(studio.get, ["/api/model/a"] * 8))
+    assert [each.status for each in found] == [200] * 8
+    assert max(most) == 1
 
 
 def test_the_page_comes_while_a_model_is_busy(studio: Served, monkeypatch: Any) -> None:

@@ -31,6 +31,7 @@ EXTRAS = {
         "hatchling",
         "nbclient",
         "ipykernel",
+        "playwright",
     ],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]
