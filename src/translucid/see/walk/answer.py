@@ -8,7 +8,7 @@ from torch import Tensor
 from translucid.data.spans import split_words
 from translucid.data.tokenizers import Tokenizer
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Cell, Row, Stage, along, at, floats
+from translucid.see.walk.data import Cell, Row, Stage, along, at, floats, nth
 from translucid.see.words import readable
 from translucid.tasks.base import IGNORE
 from translucid.tasks.classify import Classify
@@ -54,8 +54,22 @@ def _translated(reading: Reading, task: Translate, top: int) -> tuple[list[Stage
     rows = _written(reading[name][0], task.target, read, written, reading.words.follows, top)
     sentence = WRITES + " One token at a time, each with those before it in view."
     stage = Stage("choices", CHAPTER, "the next token, step by step", sentence,
-                  **at(reading, name), rows=rows, happened=_doubts(rows))  # fmt: skip
+                  **at(reading, name), rows=rows, came=True, happened=_ending(rows))  # fmt: skip
     return [stage], task.target.decode(written[:-1])
+
+
+def _ending(rows: Sequence[Row]) -> str:
+    """Where a translation was least sure. An end that was not the likeliest is no doubt of the
+    model's: most often the text was cut off at a limit, or it was given so."""
+    *before, last = rows
+    end, best = next(cell for cell in last.cells if cell.chosen), last.cells[0]
+    if end.rank == 1:
+        return _doubts(rows)
+    gone_on = (
+        f"the translation ends here (probability of the end: {end.value:.1%}); by itself the model "
+        f"would have gone on with {best.label!r} ({best.value:.1%})"
+    )
+    return "; ".join(filter(None, [_doubts(before), gone_on]))
 
 
 def _written(
@@ -73,11 +87,13 @@ def _written(
     for step, (before, after) in enumerate(zip(read, written, strict=True)):
         values, tokens = floats(found.values[step]), found.indices[step].tolist()
         cells = [
-            Cell(readable(tokenizer, [before, token])[1], value, chosen=token == after)
-            for value, token in zip(values, tokens, strict=True)
+            Cell(readable(tokenizer, [before, token])[1], value, chosen=token == after, rank=rank)
+            for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)
         ]
         if after != IGNORE and after not in tokens:
-            cells.append(Cell(follows[step], float(probabilities[step, after]), chosen=True))
+            value = float(probabilities[step, after])
+            rank = 1 + int((probabilities[step] > probabilities[step, after]).sum())
+            cells.append(Cell(follows[step], value, chosen=True, rank=rank))
         rows.append(Row(readable(tokenizer, [before])[0], tuple(cells)))
     return tuple(rows)
 
@@ -89,8 +105,11 @@ def _doubts(rows: Sequence[Row], where: str = "after") -> str:
         return ""
     value, row, cell = min(sure, key=lambda one: one[0])
     best = row.cells[0]
-    instead = "" if best is cell else f", where {best.label!r} was likelier ({best.value:.1%})"
-    return f"least sure of {cell.label!r} {where} {row.label!r}: {value:.1%}{instead}"
+    instead = f", the {nth(cell.rank)} likeliest; {best.label!r} was likelier ({best.value:.1%})"
+    return (
+        f"least sure of {cell.label!r} {where} {row.label!r}: {value:.1%}"
+        f"{instead if cell.rank > 1 else ''}"
+    )
 
 
 def _continued(reading: Reading, task: Language, top: int) -> tuple[list[Stage], str]:
@@ -110,6 +129,7 @@ def _continued(reading: Reading, task: Language, top: int) -> tuple[list[Stage],
                 sentence,
                 **found,
                 rows=rows[:-1],
+                came=True,
                 happened=_doubts(rows[:-1]),
             )
         )
@@ -145,13 +165,15 @@ def _likeliest(
     probabilities: Tensor, labels: Sequence[str], top: int, chosen: int, wanted: int
 ) -> tuple[Cell, ...]:
     """The likeliest labels, with the one that was chosen and the one that was wanted."""
-    places = probabilities.topk(min(top, len(labels))).indices.tolist()
+    order = probabilities.argsort(descending=True).tolist()
+    places = order[:top]
     places += [place for place in dict.fromkeys((chosen, wanted)) if place not in (*places, IGNORE)]
     values = floats(probabilities)
     return tuple(
-        Cell(labels[place], values[place], chosen=place == chosen, wanted=place == wanted)
+        Cell(labels[place], values[place], chosen=place == chosen, wanted=place == wanted,
+             rank=order.index(place) + 1)
         for place in places
-    )
+    )  # fmt: skip
 
 
 def _pools(reading: Reading, name: str) -> bool:

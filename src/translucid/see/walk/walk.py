@@ -24,6 +24,7 @@ from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
 UNKNOWN = "unknown"
+STARTS = "start: the end mark of the text before"
 GOES_IN = "What goes in"
 SO_FAR = (
     "The decoder reads what was written so far, from the start mark on, and from each token it "
@@ -47,10 +48,17 @@ def walk(
         stages = [stage for stage in stages if stage.layer == layer]
         notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
     last, answer = answers(reading, text, names, top)
+    if isinstance(reading.task, Translate) and not _ended(last[-1]):
+        notes.append("by itself the model would have gone on after the translation's last token")
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
         (*_with_inputs(reading, stages), *last), tuple(notes),
     )  # fmt: skip
+
+
+def _ended(writing: Stage) -> bool:
+    """Whether the end was the likeliest where a translation ends."""
+    return writing.rows[-1].cells[0].chosen
 
 
 def _of_one_member(reading: Reading) -> tuple[list[str], list[str]]:
@@ -99,7 +107,12 @@ def _with_inputs(reading: Reading, stages: Sequence[Stage]) -> Iterator[Stage]:
                 title="decoder: what was written so far", sentence=SO_FAR,
             )  # fmt: skip
             yield from writing
-        case Language() | Classify() | Tag() as task:
+        case Language() as task:
+            tokens = _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
+            first, *others = tokens.rows
+            yield replace(tokens, rows=(replace(first, remark=STARTS), *others))
+            yield from stages
+        case Classify() | Tag() as task:
             yield _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
             yield from stages
         case _:
