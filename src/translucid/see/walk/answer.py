@@ -1,6 +1,7 @@
 """The last stages of a walk: what the output head makes of the vectors, task by task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -52,24 +53,34 @@ def _translated(reading: Reading, task: Translate, top: int) -> tuple[list[Stage
     read = reading.example.batch.inputs["target"][0].tolist()
     written = reading.example.batch.targets[0].tolist()
     rows = _written(reading[name][0], task.target, read, written, reading.words.follows, top)
+    happened, goes_on = _doubts(rows), _goes_on(reading[name][0, -1], task.target, read[-1])
+    if goes_on:  # an end that others set is no doubt of the model's
+        happened = "; ".join(filter(None, [_doubts(rows[:-1]), goes_on]))
+        rows = (*rows[:-1], replace(rows[-1], remark=CUT))
     sentence = WRITES + " One token at a time, each with those before it in view."
     stage = Stage("choices", CHAPTER, "the next token, step by step", sentence,
-                  **at(reading, name), rows=rows, came=True, happened=_ending(rows))  # fmt: skip
+                  **at(reading, name), rows=rows, came=True, happened=happened)  # fmt: skip
     return [stage], task.target.decode(written[:-1])
 
 
-def _ending(rows: Sequence[Row]) -> str:
-    """Where a translation was least sure. An end that was not the likeliest is no doubt of the
-    model's: most often the text was cut off at a limit, or it was given so."""
-    *before, last = rows
-    end, best = next(cell for cell in last.cells if cell.chosen), last.cells[0]
-    if end.rank == 1:
-        return _doubts(rows)
-    gone_on = (
-        f"the translation ends here (probability of the end: {end.value:.1%}); by itself the model "
-        f"would have gone on with {best.label!r} ({best.value:.1%})"
+CUT = "the model would have gone on"
+
+
+def _goes_on(logits: Tensor, tokenizer: Tokenizer, before: int) -> str:
+    """What a model would write where a translation ends, if that is not the end: the text was cut
+    off at a limit, it was given so, or a search preferred it. logits: (vocab,)"""
+    probabilities = logits.float().softmax(dim=-1)
+    written = probabilities.clone()
+    written[[tokenizer.pad_id, tokenizer.bos_id]] = 0  # no search ever writes these
+    best = int(written.argmax())
+    if best == tokenizer.eos_id:
+        return ""
+    label = readable(tokenizer, [before, best])[1]
+    return (
+        f"the translation ends here (probability of the end: "
+        f"{float(probabilities[tokenizer.eos_id]):.1%}); by itself the model would have gone on "
+        f"with {label!r} ({float(probabilities[best]):.1%})"
     )
-    return "; ".join(filter(None, [_doubts(before), gone_on]))
 
 
 def _written(

@@ -105,18 +105,19 @@ def _choices(stage: Stage) -> Heat | Bars:
         return Bars("The likeliest answers", "probability in %", tuple(c.label for c in cells),
                     shares, marked=marked)  # fmt: skip
     shown = [sorted(filter(_counts, row.cells), key=lambda cell: cell.rank) for row in rows]
-    ranked = max(sum(_in_order(line)) for line in shown)
-    further = max(len(line) - sum(_in_order(line)) for line in shown)
+    ranked = max(c.rank for line in shown for c in line if c.rank == 1 or not _marked(c))
+    further = max(sum(cell.rank > ranked for cell in line) for line in shown)
     values = np.full((len(rows), ranked + further), np.nan)
     texts = [["" for _ in range(ranked + further)] for _ in rows]
     frames = []
     for number, line in enumerate(shown):
         late = ranked
-        for cell, ordered in zip(line, _in_order(line), strict=True):
-            column = cell.rank - 1 if ordered else late
-            late += not ordered
+        for cell in line:
+            column = cell.rank - 1
+            if cell.rank > ranked:
+                column, late = late, late + 1
             values[number, column] = cell.value
-            texts[number][column] = _choice(cell, ordered=ordered)
+            texts[number][column] = _choice(cell, ranked)
             if cell.chosen:
                 frames.append((number, column))
     where = "in the text" if stage.came else "further down"
@@ -131,17 +132,17 @@ def _choices(stage: Stage) -> Heat | Bars:
 
 
 def _counts(cell: Cell) -> bool:
-    return cell.rank == 1 or cell.chosen or cell.wanted or cell.value >= LEAST
+    return cell.rank == 1 or _marked(cell) or cell.value >= LEAST
 
 
-def _in_order(cells: Sequence[Cell]) -> list[bool]:
-    """Which of them stand in the column of their rank: those before the first gap."""
-    return [cell.rank == place for place, cell in enumerate(cells, start=1)]
+def _marked(cell: Cell) -> bool:
+    return cell.chosen or cell.wanted
 
 
-def _choice(cell: Cell, *, ordered: bool) -> str:
+def _choice(cell: Cell, ranked: int) -> str:
+    """Beyond the columns of the ranks, a cell tells its own."""
     said = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
-    return said if ordered else f"{nth(cell.rank)}: {said}"
+    return said if cell.rank <= ranked else f"{nth(cell.rank)}: {said}"
 
 
 def _stream(stages: Sequence[Stage]) -> Heat:

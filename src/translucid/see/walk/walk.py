@@ -15,7 +15,7 @@ from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.reading import Reading
-from translucid.see.walk.answer import answers
+from translucid.see.walk.answer import CUT, answers
 from translucid.see.walk.data import Cell, Row, Stage, Walk
 from translucid.see.walk.stages import Chosen, layer_of, stages_of
 from translucid.tasks.classify import Classify
@@ -48,17 +48,12 @@ def walk(
         stages = [stage for stage in stages if stage.layer == layer]
         notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
     last, answer = answers(reading, text, names, top)
-    if isinstance(reading.task, Translate) and not _ended(last[-1]):
+    if last[-1].rows[-1].remark == CUT:
         notes.append("by itself the model would have gone on after the translation's last token")
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
         (*_with_inputs(reading, stages), *last), tuple(notes),
     )  # fmt: skip
-
-
-def _ended(writing: Stage) -> bool:
-    """Whether the end was the likeliest where a translation ends."""
-    return writing.rows[-1].cells[0].chosen
 
 
 def _of_one_member(reading: Reading) -> tuple[list[str], list[str]]:
