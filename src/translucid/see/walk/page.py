@@ -142,7 +142,9 @@ def _table(stage: Stage) -> Iterator[str]:
         yield _left_out(len(stage.rows))
     if stage.added:
         yield f"<p>{ADDED}</p>"
-        lines = "".join(_line(Row(cell.label, (cell,))) for cell in stage.added[:MOST])
+        lines = "".join(
+            _line(Row(cell.label, (Cell("", cell.value),))) for cell in stage.added[:MOST]
+        )
         yield f"<table>{lines}</table>"
         yield _left_out(len(stage.added))
 
