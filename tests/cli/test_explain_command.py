@@ -57,7 +57,8 @@ def test_the_walk_leads_to_what_the_model_says(
     answer = command(["explain", models["translate"], TRANSLATED, "--width", "90"])
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert lines[0] == f"“{TRANSLATED}” → {translator.translate([TRANSLATED])[0]}".rstrip()
+    said = translator.translate([TRANSLATED])[0] or "(nothing: it ends at once)"
+    assert lines[0] == f"“{TRANSLATED}” → {said}"
     assert max(map(len, lines[:-1])) <= 90
     assert "\x1b" not in answer.out
     assert "encoder layer 0: self-attention" in answer.out
@@ -102,7 +103,7 @@ def test_the_page_is_written_whole_and_loads_nothing(
     before = os.stat("page.html").st_ino
     text = "Anna <script>alert(1)</script>"
     answer = command(["explain", models["tag"], text, "--html", "page.html"])
-    assert (answer.code, answer.err) == (0, "page.html: 7 stages, 4 pictures\n")
+    assert (answer.code, answer.err) == (0, "page.html: 7 stages, 5 pictures\n")
     assert answer.out.startswith(f"next: translucid explain {models['tag']} --layer 0 ")
     page = Path("page.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
@@ -116,9 +117,19 @@ def test_one_layer_and_one_head(command: Command, models: dict[str, str]) -> Non
     answer = command(["explain", models["translate"], TRANSLATED, "--layer", "0", "--head", "1"])
     assert (answer.code, answer.err) == (0, "")
     assert "only layer 0 is shown" in answer.out
-    assert re.search(r"^   head 1  the → ", answer.out, re.MULTILINE)
-    assert "head 0  " not in answer.out
+    assert re.search(r"^   head 1  the ← ", answer.out, re.MULTILINE)
+    assert "head 0" not in answer.out  # neither shown nor called the sharpest
+    assert "all heads together add " in answer.out
+    mean = command(["explain", models["translate"], TRANSLATED, "--head", "mean"])
+    assert mean.out == command(["explain", models["translate"], TRANSLATED]).out
     assert "self_attention.query" in answer.out
+
+
+def test_a_long_text_is_not_said_again(command: Command, models: dict[str, str]) -> None:
+    *_, last = command(["explain", models["tag"], "Anna sleeps " * 12]).out.splitlines()
+    assert last == (
+        f'next: translucid explain {models["tag"]} --html walk.html "..."  (... is the same text)'
+    )
 
 
 @pytest.mark.slow  # several processes
@@ -135,6 +146,9 @@ def test_colour_only_for_those_who_want_it(models: dict[str, str]) -> None:
         ("translate", [" "], ["the text is empty; give a sentence in quotes"]),
         ("translate", ["a", "--layer", "1"], ["layer = 1: the model has one layer, number 0"]),
         ("translate", ["a", "--head", "2"], ["head = 2: the model has attention heads 0 to 1"]),
+        ("translate", ["a", "--head", "x"], ["--head x: give the number of a head, such as 0, or"]),
+        ("translate", ["a", "--top", "0"], ["top = 0: at least 1 answer is shown"]),
+        ("translate", ["a", "--width", "20"], ["--width 20: at least 60 columns"]),
         ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),
         ("translate", ["a", "--target", "b " * 30], ["position 30", "learned positions end at 15"]),
         ("tag", ["Anna", "--target", "B-ORG"], ["tag 'B-ORG': the model knows O, B-PER"]),

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,9 @@ from translucid.catalogue import describe
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
+from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
-from translucid.see.walk.data import Cell, Stage, Walk, as_json
+from translucid.see.walk.data import Cell, Stage, Walk, as_json, nth, quoted
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import as_page
 from translucid.see.walk.text import as_text
@@ -336,6 +338,53 @@ def test_unknown_words_are_marked() -> None:
     assert "zebra 3 (unknown)" in as_text(walked("transformer"))
 
 
+@pytest.mark.parametrize("name", ["transformer", "language", "tagger"])
+def test_ranks_count_the_likelier_ones(name: str) -> None:
+    reading, _ = made(name)
+    *_, stage = (stage for stage in walk(reading, top=1).stages if len(stage.rows) > 1)
+    probabilities = reading[stage.address][0].double().softmax(-1).numpy()
+    for row, every in zip(stage.rows, probabilities, strict=False):  # a text's last has no next
+        for cell in row.cells:
+            assert cell.rank == 1 + sum(every > cell.value * (1 + 1e-5))
+    assert max(cell.rank for row in stage.rows for cell in row.cells) > 2  # beyond the top
+    heat = figures(reading, walk(reading, top=1))[walk(reading, top=1).stages.index(stage)][0]
+    assert isinstance(heat, Heat)
+    for (line, column), cell in zip(heat.frames, chosen(stage), strict=True):
+        assert heat.values[line, column] == cell.value
+        if cell.rank > 1:
+            assert heat.columns.labels[column] == ("further down", "in the text")[stage.came]
+            assert heat.texts[line][column].startswith(f"{nth(cell.rank)}: {cell.label} ")
+        else:
+            assert heat.columns.labels[column] == "1."
+
+
+def test_ordinals() -> None:
+    assert [nth(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 64, 102, 111)] == [
+        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "64th", "102nd", "111th",
+    ]  # fmt: skip
+
+
+def _ending_in(token: str) -> Walk:
+    """A translator that wants to write this token above all, wherever it stands."""
+    reading, text = made("transformer")
+    network = deepcopy(reading.network)
+    with torch.no_grad():
+        for module in network.modules():
+            if isinstance(module, torch.nn.Linear) and module.out_features == len(WORDS):
+                module.bias = torch.nn.Parameter(torch.zeros(len(WORDS)))
+                module.bias[WORDS.encode(token)[0] if token != "</s>" else WORDS.eos_id] = 50.0
+    return walk(read(network, reading.task, text, "Katze Katze"))
+
+
+def test_an_end_that_was_cut_is_not_called_the_models() -> None:
+    cut, ended = _ending_in("Katze"), _ending_in("</s>")
+    assert "the translation ends here" in cut.stages[-1].happened
+    assert "would have gone on with 'Katze' (100.0%)" in cut.stages[-1].happened
+    assert "least sure of '</s>'" not in cut.stages[-1].happened
+    assert any("gone on" in note for note in cut.notes)
+    assert "gone on" not in as_text(ended)
+
+
 # --- closer
 
 
@@ -357,6 +406,8 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
     seen = {point.address: point.shape for stage in found.stages for point in stage.points}
     assert seen == {one: tuple(reading[one].shape) for one in reading.names("*.layers.1.*")}
     one = walk(reading, head=1)
+    for stage in one.stages:
+        assert not stage.happened.startswith("sharpest: head 0")
     assert {row.head for stage in one.stages if stage.kind == "links" for row in stage.rows} == {1}
 
 
@@ -400,7 +451,41 @@ def test_a_long_text_says_what_is_left_out() -> None:
     assert "… and 17 more; --json has them all" in as_text(found)
     assert "… and 33 more" in as_text(found)  # vectors
     again = walk(read(reading.network, reading.task, text * 2))
-    assert "The first 64 of 81; --json has all." in as_page(again, {})
+    page = as_page(again, {})
+    assert "The first 64 of 81 are shown." in page
+    assert "57 more" in page  # tokens in a row, folded
+    assert "--json" not in page
+    heading = re.search(r"<h1>(.*?)</h1>", page)
+    assert heading
+    assert len(heading[1].split()) < 20
+
+
+def test_signs_are_quoted_and_words_are_not() -> None:
+    assert [quoted(one) for one in (",", "...", "+", "$", "dog", "</s>", "é", "🐶", "7")] == [
+        "','", "'...'", "'+'", "'$'", "dog", "</s>", "é", "🐶", "7",
+    ]  # fmt: skip
+
+
+def test_attention_is_the_mean_with_its_words_then_each_head() -> None:
+    reading, _ = made("language")
+    other = read(reading.network, reading.task, "the dog sees a cat " * 8)
+    found = walk(other)
+    drawn = figures(other, found)
+    for place, stage in enumerate(found.stages):
+        if stage.kind == "links":
+            mean, heads, *_ = drawn[place]
+            assert isinstance(mean, Heat)
+            assert isinstance(heads, Grid)
+            pattern = other[stage.address][0].double().numpy()[:, :32, :32]
+            assert mean.values == pytest.approx(pattern.mean(axis=0), abs=1e-6)
+            assert mean.rows.labels == tuple(other.words.target[:32])
+            assert [heat.values.tolist() for heat in heads.heats] == pattern.tolist()
+            assert heads.columns == 1  # side by side they would have no words
+            assert (
+                mean.note
+                == heads.note
+                == "rows: the first 32 of 41 tokens; " + ("columns: the first 32 of 41 tokens")
+            )
 
 
 def test_nothing_in_a_text_steers_the_terminal() -> None:
@@ -435,7 +520,7 @@ def test_the_page_escapes_every_word() -> None:
     other = read(reading.network, reading.task, text)
     found = walk(other, layer=0)
     page = as_page(found, figures(other, found))
-    assert page.count("<figure>") == 4
+    assert page.count("<figure>") == 5
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "-->" not in page
@@ -448,18 +533,24 @@ def pictures(name: str) -> Callable[[str], list[Any]]:
 
 
 def test_pictures_hold_the_numbers_of_the_walk() -> None:
-    lines = pictures("seq2seq")("Lines")
-    gates = [stage for _, stage in stages("seq2seq", "gates")]
-    for line, stage in zip(lines, gates, strict=True):
+    gates = [heat for heat in pictures("seq2seq")("Heat") if "gates" in heat.title]
+    for heat, (_, stage) in zip(gates, stages("seq2seq", "gates"), strict=True):
         values = [[cell.value for cell in row.cells] for row in stage.rows]
-        assert np.array(list(line.series.values())).T.tolist() == values
+        assert heat.values.T.tolist() == values
+        assert heat.scale == "unit"
     *_, stream, choices = pictures("transformer")("Heat")
     added = [s.added for s in walked("transformer").stages if s.added and "decoder" in s.address]
     assert stream.values.T.tolist() == [[cell.value for cell in cells] for cells in added]
     rows = walked("transformer").stages[-1].rows
     assert [choices.texts[r][c] for r, c in choices.frames] == [
-        f"{cell.label} {cell.value:.2f}" for row in rows for cell in row.cells if cell.chosen
+        f"{nth(cell.rank) + ': ' if cell.rank > 5 else ''}{cell.label} {cell.value:.1%}"
+        for row in rows
+        for cell in row.cells
+        if cell.chosen
     ]
+    (bars,) = pictures("gru")("Bars")
+    *_, label = walked("gru").stages
+    assert bars.values == pytest.approx([100 * c.value for c in label.rows[0].cells], abs=0.05)
 
 
 @every_model

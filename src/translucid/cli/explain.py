@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from translucid.training.model import Model
 
 NARROWEST, WIDEST = 60, 100  # columns
+LONG = 120  # letters of a text that is not said again
 
 
 def explain(
@@ -32,12 +33,10 @@ def explain(
         int | None, typer.Option(help="Look closer at one layer; the first is 0.")
     ] = None,
     head: Annotated[
-        int | None, typer.Option(help="Show one attention head instead of their mean.")
+        str | None, typer.Option(help="Show one attention head instead of their mean.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many likely answers to show.")] = 5,
-    width: Annotated[
-        int | None, typer.Option(min=NARROWEST, help="Columns; by default the terminal's.")
-    ] = None,
+    top: Annotated[int, typer.Option(help="How many likely answers to show.")] = 5,
+    width: Annotated[int | None, typer.Option(help="Columns; by default the terminal's.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with pictures here instead.")
     ] = None,
@@ -55,11 +54,14 @@ def explain(
 
     if not text.strip():
         raise InputError("the text is empty; give a sentence in quotes")
+    if width is not None and width < NARROWEST:
+        raise InputError(f"--width {width}: at least {NARROWEST} columns")
+    one = _one_head(head)
     if html is not None:
         _check_page(html)
     held = load(model)
     reading = _read(held, text, target)
-    walked = walk(reading, layer=layer, head=head, top=top)
+    walked = walk(reading, layer=layer, head=one, top=top)
     if html is not None:
         _write_page(html, reading, walked)
     if as_json:
@@ -71,6 +73,16 @@ def explain(
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
+
+
+def _one_head(head: str | None) -> int | None:
+    """The mean is what is shown by itself."""
+    if head is None or head == "mean":
+        return None
+    try:
+        return int(head)
+    except ValueError as error:
+        raise InputError(f"--head {head}: give the number of a head, such as 0, or mean") from error
 
 
 def _columns() -> int:
@@ -118,6 +130,8 @@ def _write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
 def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
     """What to try after this."""
     start = f"translucid explain {shlex.quote(str(folder))}"
+    if len(text) > LONG:
+        return f"{_next(walked, folder, '...', layer=layer, html=html)}  (... is the same text)"
     said = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
     said = f"-- {said}" if text.startswith("-") else said
     if html is None and layer is None:

@@ -1,6 +1,7 @@
 """The last stages of a walk: what the output head makes of the vectors, task by task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,7 +9,7 @@ from torch import Tensor
 from translucid.data.spans import split_words
 from translucid.data.tokenizers import Tokenizer
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Cell, Row, Stage, along, at, floats
+from translucid.see.walk.data import Cell, Row, Stage, along, at, floats, nth
 from translucid.see.words import readable
 from translucid.tasks.base import IGNORE
 from translucid.tasks.classify import Classify
@@ -52,10 +53,34 @@ def _translated(reading: Reading, task: Translate, top: int) -> tuple[list[Stage
     read = reading.example.batch.inputs["target"][0].tolist()
     written = reading.example.batch.targets[0].tolist()
     rows = _written(reading[name][0], task.target, read, written, reading.words.follows, top)
+    happened, goes_on = _doubts(rows), _goes_on(reading[name][0, -1], task.target, read[-1])
+    if goes_on:  # an end that others set is no doubt of the model's
+        happened = "; ".join(filter(None, [_doubts(rows[:-1]), goes_on]))
+        rows = (*rows[:-1], replace(rows[-1], remark=CUT))
     sentence = WRITES + " One token at a time, each with those before it in view."
     stage = Stage("choices", CHAPTER, "the next token, step by step", sentence,
-                  **at(reading, name), rows=rows, happened=_doubts(rows))  # fmt: skip
+                  **at(reading, name), rows=rows, came=True, happened=happened)  # fmt: skip
     return [stage], task.target.decode(written[:-1])
+
+
+CUT = "the model would have gone on"
+
+
+def _goes_on(logits: Tensor, tokenizer: Tokenizer, before: int) -> str:
+    """What a model would write where a translation ends, if that is not the end: the text was cut
+    off at a limit, it was given so, or a search preferred it. logits: (vocab,)"""
+    probabilities = logits.float().softmax(dim=-1)
+    written = probabilities.clone()
+    written[[tokenizer.pad_id, tokenizer.bos_id]] = 0  # no search ever writes these
+    best = int(written.argmax())
+    if best == tokenizer.eos_id:
+        return ""
+    label = readable(tokenizer, [before, best])[1]
+    return (
+        f"the translation ends here (probability of the end: "
+        f"{float(probabilities[tokenizer.eos_id]):.1%}); by itself the model would have gone on "
+        f"with {label!r} ({float(probabilities[best]):.1%})"
+    )
 
 
 def _written(
@@ -73,11 +98,13 @@ def _written(
     for step, (before, after) in enumerate(zip(read, written, strict=True)):
         values, tokens = floats(found.values[step]), found.indices[step].tolist()
         cells = [
-            Cell(readable(tokenizer, [before, token])[1], value, chosen=token == after)
-            for value, token in zip(values, tokens, strict=True)
+            Cell(readable(tokenizer, [before, token])[1], value, chosen=token == after, rank=rank)
+            for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)
         ]
         if after != IGNORE and after not in tokens:
-            cells.append(Cell(follows[step], float(probabilities[step, after]), chosen=True))
+            value = float(probabilities[step, after])
+            rank = 1 + int((probabilities[step] > probabilities[step, after]).sum())
+            cells.append(Cell(follows[step], value, chosen=True, rank=rank))
         rows.append(Row(readable(tokenizer, [before])[0], tuple(cells)))
     return tuple(rows)
 
@@ -89,8 +116,11 @@ def _doubts(rows: Sequence[Row], where: str = "after") -> str:
         return ""
     value, row, cell = min(sure, key=lambda one: one[0])
     best = row.cells[0]
-    instead = "" if best is cell else f", where {best.label!r} was likelier ({best.value:.1%})"
-    return f"least sure of {cell.label!r} {where} {row.label!r}: {value:.1%}{instead}"
+    instead = f", the {nth(cell.rank)} likeliest; {best.label!r} was likelier ({best.value:.1%})"
+    return (
+        f"least sure of {cell.label!r} {where} {row.label!r}: {value:.1%}"
+        f"{instead if cell.rank > 1 else ''}"
+    )
 
 
 def _continued(reading: Reading, task: Language, top: int) -> tuple[list[Stage], str]:
@@ -110,6 +140,7 @@ def _continued(reading: Reading, task: Language, top: int) -> tuple[list[Stage],
                 sentence,
                 **found,
                 rows=rows[:-1],
+                came=True,
                 happened=_doubts(rows[:-1]),
             )
         )
@@ -145,13 +176,15 @@ def _likeliest(
     probabilities: Tensor, labels: Sequence[str], top: int, chosen: int, wanted: int
 ) -> tuple[Cell, ...]:
     """The likeliest labels, with the one that was chosen and the one that was wanted."""
-    places = probabilities.topk(min(top, len(labels))).indices.tolist()
+    order = probabilities.argsort(descending=True).tolist()
+    places = order[:top]
     places += [place for place in dict.fromkeys((chosen, wanted)) if place not in (*places, IGNORE)]
     values = floats(probabilities)
     return tuple(
-        Cell(labels[place], values[place], chosen=place == chosen, wanted=place == wanted)
+        Cell(labels[place], values[place], chosen=place == chosen, wanted=place == wanted,
+             rank=order.index(place) + 1)
         for place in places
-    )
+    )  # fmt: skip
 
 
 def _pools(reading: Reading, name: str) -> bool:

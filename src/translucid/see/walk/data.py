@@ -3,6 +3,7 @@
 The text in the terminal, the page and the JSON are all written from these.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -20,6 +21,16 @@ from translucid.see.reading import Reading
 Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
 
 
+NOTHING = "(nothing: it ends at once)"  # an answer without words
+
+# Kinds of letters that are no letters: punctuation, and signs such as + and $.
+SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
+
+# What a size along an axis is called.
+AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
+        "vocab": "scores", "outputs": "scores"}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number and what it belongs to."""
@@ -28,6 +39,7 @@ class Cell:
     value: float
     chosen: bool = False  # by the model, or what it was given to read
     wanted: bool = False  # what it should have said, where that was given
+    rank: int = 0  # of a probability among all, from 1; 0: there is none
 
 
 @dataclass(frozen=True)
@@ -63,10 +75,11 @@ class Stage:
     meaning: str = ""  # as the catalogue has it
     rows: tuple[Row, ...] = ()
     happened: str = ""  # the most remarkable of the numbers, in words
-    added: tuple[Cell, ...] = ()  # of each token: what is added, as a share of what it is added to
+    added: tuple[Cell, ...] = ()  # of each token: how many times as long as it what is added is
     layer: int | None = None
     heads: int = 0  # of attention
     points: tuple[Seen, ...] = ()  # all there is in this part, where one layer was asked for
+    came: bool = False  # of choices: what is marked came next in a text, it was not chosen here
 
 
 @dataclass(frozen=True)
@@ -101,6 +114,31 @@ def at(reading: Reading, address: str) -> dict[str, Any]:
 def along(reading: Reading, address: str, axis: str = "length") -> tuple[str, ...]:
     """The tokens that stand along a point."""
     return reading.words.along(address, axis)
+
+
+def quoted(label: str) -> str:
+    """A token as it stands; punctuation in quotes, or it would be lost between signs of ours."""
+    signs = all(unicodedata.category(letter) in SIGNS for letter in label)
+    return repr(label) if signs else label
+
+
+def nth(rank: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st"""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{rank}{'th' if rank % 100 in (11, 12, 13) else ends.get(rank % 10, 'th')}"
+
+
+def shortened(text: str, words: int = 15, letters: int = 120) -> str:
+    """The first words of a long text."""
+    first = " ".join(text.split()[:words])[:letters].rstrip()
+    return text.strip() if first == " ".join(text.split()) else f"{first} …"
+
+
+def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
+    """(1, 4, 7, 7) -> 4 heads × 7 tokens × 7 tokens"""
+    named = [(size, axis) for size, axis in zip(shape, axes, strict=True) if axis != "batch"]
+    said = [(size, AXES.get(axis, "numbers")) for size, axis in named]
+    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in said)
 
 
 def floats(value: Tensor) -> list[Any]:

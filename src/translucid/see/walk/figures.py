@@ -5,12 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from translucid.see.of_points import MOST, numbers
-from translucid.see.pictures import Axis, Bars, Heat, Lines, Picture
+from translucid.see.of_points import numbers
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Picture
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Stage, Walk
+from translucid.see.walk.data import Cell, Stage, Walk, nth
 
 FIRST = 32  # numbers of a vector
+MOST = 32  # tokens on a side: so many labels can still be read on a page
+BESIDE = 16  # tokens of which two tables stand side by side
+TOGETHER = 12  # tables of one drawing
+MEANS = "means over all units"
+LEAST = 0.001  # a probability below is not written
 
 
 def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Picture, ...]]:
@@ -30,12 +35,7 @@ def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Picture, ...]]:
 def _of(reading: Reading, stage: Stage) -> list[Picture]:
     match stage.kind:
         case "links":
-            heads = {row.head for row in stage.rows}
-            head = heads.pop() if len(heads) == 1 else None
-            title = "How much each token (row) takes from each token (column)"
-            title += "" if stage.heads < 2 else ", each head" if head is None else f", head {head}"
-            picture = reading.figure(stage.address, head=head)
-            return [replace(picture, title=title)]
+            return _links(reading, stage)
         case "gates":
             return [_gates(stage)]
         case "choices":
@@ -46,8 +46,33 @@ def _of(reading: Reading, stage: Stage) -> list[Picture]:
             return []
 
 
-def _cut(count: int) -> str:
-    return f"the first {MOST} of {count} tokens" if count > MOST else ""
+def _cut(count: int, where: str = "") -> str:
+    return f"{where}the first {MOST} of {count} tokens" if count > MOST else ""
+
+
+def _links(reading: Reading, stage: Stage) -> list[Picture]:
+    """One table: of the head that was asked for, or of their mean; then the heads."""
+    title = "How much each token (row) takes from each token (column)"
+    if "self_attention" not in stage.address:
+        title = "How much each step (row: read → about to be written) takes from the source"
+    queries, keys = stage.shape[-2:]
+    note = "; ".join(filter(None, [_cut(queries, "rows: "), _cut(keys, "columns: ")]))
+    asked = {row.head for row in stage.rows}
+    head = asked.pop() if len(asked) == 1 else None
+    said = "mean of all heads" if head is None else f"head {head}"
+    whole = reading.figure(stage.address, head="mean" if head is None else head, tokens=(0, MOST))
+    assert isinstance(whole, Heat)
+    found: list[Picture] = [
+        replace(whole, title=title if stage.heads < 2 else f"{title}, {said}", note=note)
+    ]
+    if head is None and stage.heads > 1:
+        each = reading.figure(stage.address, tokens=(0, MOST))
+        assert isinstance(each, Grid)
+        columns = 2 if max(queries, keys) <= BESIDE else 1
+        for first in range(0, len(each.heats), TOGETHER):
+            heats = each.heats[first : first + TOGETHER]
+            found.append(Grid(f"{title}, each head", heats, columns, note))
+    return found
 
 
 def _vectors(reading: Reading, stage: Stage) -> Heat:
@@ -60,14 +85,14 @@ def _vectors(reading: Reading, stage: Stage) -> Heat:
                 note="; ".join(filter(None, notes)), address=stage.address)  # fmt: skip
 
 
-def _gates(stage: Stage) -> Lines:
+def _gates(stage: Stage) -> Heat:
     rows = stage.rows[:MOST]
-    series = {
-        cell.label: np.array([row.cells[place].value for row in rows])
-        for place, cell in enumerate(rows[0].cells)
-    }
-    return Lines("How open the gates are at each token", Axis("", tuple(r.label for r in rows)),
-                 "mean over all units", series, note=_cut(len(stage.rows)))  # fmt: skip
+    values = np.array([[cell.value for cell in row.cells] for row in rows]).T
+    return Heat("How open the gates are at each token: 0 is closed, 1 is open", values,
+                Axis("", tuple(cell.label for cell in rows[0].cells)),
+                Axis("", tuple(row.label for row in rows)), "unit",
+                texts=tuple(tuple(f"{value:.2f}" for value in line) for line in values),
+                note="; ".join(filter(None, [MEANS, _cut(len(stage.rows))])))  # fmt: skip
 
 
 def _choices(stage: Stage) -> Heat | Bars:
@@ -76,23 +101,48 @@ def _choices(stage: Stage) -> Heat | Bars:
     if len(rows) == 1:
         cells = rows[0].cells
         marked = tuple(place for place, cell in enumerate(cells) if cell.chosen)
-        return Bars("The likeliest answers", "probability", tuple(c.label for c in cells),
-                    np.array([c.value for c in cells]), marked=marked)  # fmt: skip
-    most = max(len(row.cells) for row in rows)
-    values = np.full((len(rows), most), np.nan)
-    texts = [["" for _ in range(most)] for _ in rows]
-    for line, row in enumerate(rows):
-        for column, cell in enumerate(row.cells):
-            values[line, column] = cell.value
-            texts[line][column] = f"{cell.label} {cell.value:.2f}"
-    chosen = tuple((line, column) for line, row in enumerate(rows)
-                   for column, cell in enumerate(row.cells) if cell.chosen)  # fmt: skip
+        shares = np.round([100 * cell.value for cell in cells], 1)
+        return Bars("The likeliest answers", "probability in %", tuple(c.label for c in cells),
+                    shares, marked=marked)  # fmt: skip
+    shown = [sorted(filter(_counts, row.cells), key=lambda cell: cell.rank) for row in rows]
+    ranked = max(c.rank for line in shown for c in line if c.rank == 1 or not _marked(c))
+    further = max(sum(cell.rank > ranked for cell in line) for line in shown)
+    values = np.full((len(rows), ranked + further), np.nan)
+    texts = [["" for _ in range(ranked + further)] for _ in rows]
+    frames = []
+    for number, line in enumerate(shown):
+        late = ranked
+        for cell in line:
+            column = cell.rank - 1
+            if cell.rank > ranked:
+                column, late = late, late + 1
+            values[number, column] = cell.value
+            texts[number][column] = _choice(cell, ranked)
+            if cell.chosen:
+                frames.append((number, column))
+    where = "in the text" if stage.came else "further down"
+    what = "what came next" if stage.came else "what was chosen"
     return Heat(
-        "At each step the likeliest, best first; what was chosen is framed", values,
-        Axis("after", tuple(row.label for row in rows)),
-        Axis("", tuple(f"{n + 1}." for n in range(most))), "unit", frames=chosen,
-        texts=tuple(map(tuple, texts)), note=_cut(len(stage.rows)), address=stage.address,
+        f"At each step the likeliest, best first; {what} is framed", values,
+        Axis("after" if stage.came else "at", tuple(row.label for row in rows)),
+        Axis("", (*(f"{rank}." for rank in range(1, ranked + 1)), *[where] * further)), "unit",
+        frames=tuple(frames), texts=tuple(map(tuple, texts)), note=_cut(len(stage.rows)),
+        address=stage.address,
     )  # fmt: skip
+
+
+def _counts(cell: Cell) -> bool:
+    return cell.rank == 1 or _marked(cell) or cell.value >= LEAST
+
+
+def _marked(cell: Cell) -> bool:
+    return cell.chosen or cell.wanted
+
+
+def _choice(cell: Cell, ranked: int) -> str:
+    """Beyond the columns of the ranks, a cell tells its own."""
+    said = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
+    return said if cell.rank <= ranked else f"{nth(cell.rank)}: {said}"
 
 
 def _stream(stages: Sequence[Stage]) -> Heat:
@@ -100,6 +150,7 @@ def _stream(stages: Sequence[Stage]) -> Heat:
     labels = tuple(cell.label for cell in stages[0].added[:MOST])
     values = np.array([[cell.value for cell in stage.added[:MOST]] for stage in stages]).T
     parts = tuple(stage.title.partition(" ")[2] for stage in stages)
-    return Heat("How much each part adds to each token, as a share of its vector", values,
+    title = "How long what each part adds to each token is; 1 is as long as its own vector"
+    return Heat(title, values,
                 Axis("", labels), Axis("", parts), "positive",
                 note=_cut(len(stages[0].added)))  # fmt: skip

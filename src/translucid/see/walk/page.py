@@ -5,15 +5,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from translucid.see.pictures import Picture
-from translucid.see.walk.data import Cell, Row, Stage, Walk
+from translucid.see.pictures import Grid, Picture
+from translucid.see.walk.data import NOTHING, Cell, Row, Stage, Walk, nth, shortened, sized
 
 MOST = 64  # rows of a table
+CHIPS = 24  # tokens in a row, before they are folded
+ADDED = "How long what is added is; 1 is as long as the token's own vector:"
 
 
 def as_page(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
     """The whole page. figures: what is drawn at which stage, counted from 0."""
-    title = f"{walk.text} → {walk.answer}"
+    answer = walk.answer or NOTHING
+    title = f"{shortened(walk.text)} → {shortened(answer)}"
+    whole = f"{walk.text.strip()} → {answer}"
     numbered = list(enumerate(walk.stages))
     chapters = [(name, list(part)) for name, part in groupby(numbered, lambda n: n[1].chapter)]
     contents = "".join(_contents(name, part) for name, part in chapters)
@@ -26,7 +30,9 @@ def as_page(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
     notes = "".join(f"<p class=note>{_escape(note)}</p>" for note in walk.notes)
     return (
         _HEAD.replace("TITLE", _escape(title))
-        + f"<h1>{_escape(title)}</h1><p>{_escape(walk.introduction)} {_escape(READ)}</p>{notes}"
+        + f"<h1>{_escape(title)}</h1>"
+        + _folded("The whole text", f"<p>{_escape(whole)}</p>" * (whole != title))
+        + f"<p>{_escape(walk.introduction)} {_escape(READ)}</p>{notes}"
         + f"<nav aria-label='Contents'>{contents}</nav><main>\n{body}\n</main></body></html>\n"
     )
 
@@ -48,7 +54,7 @@ def _contents(chapter: str, part: Sequence[tuple[int, Stage]]) -> str:
 
 def _stage(place: int, stage: Stage, figures: Sequence[Picture], told: set[str]) -> str:
     """One stop; what a part is, is `told` once."""
-    shape = " × ".join(map(str, stage.shape))
+    shape = sized(stage.shape, stage.axes)
     where = f"<code>{_escape(stage.address)}</code> ({shape})" if stage.address else ""
     chips = _chips(stage)
     parts = [
@@ -58,7 +64,19 @@ def _stage(place: int, stage: Stage, figures: Sequence[Picture], told: set[str])
         _once(stage.meaning, "<p class=note>Here: {}.</p>", told),
         chips,
         f"<p class=found>{_escape(stage.happened)}</p>" if stage.happened else "",
-        *(_drawn(f"f{place}-{n}-", figure) for n, figure in enumerate(figures)),
+        *(
+            _drawn(f"f{place}-{n}-", figure)
+            for n, figure in enumerate(figures)
+            if not isinstance(figure, Grid)
+        ),
+        _folded(
+            "Each head by itself",
+            "".join(
+                _drawn(f"f{place}-{n}-", figure)
+                for n, figure in enumerate(figures)
+                if isinstance(figure, Grid)
+            ),
+        ),
         "" if chips else _folded("The numbers", "".join(_table(stage))),
         _folded("Everything in this part", _points(stage)),
         "</article>",
@@ -85,8 +103,11 @@ def _chips(stage: Stage) -> str:
         + "</span>"
         for row in rows[:MOST]
     ]
-    above = "" if stage.rows else "<p class=note>Added, as a share of the token's vector:</p>"
-    return f"{above}<p class=chips>{' '.join(chips)}</p>{_left_out(len(rows))}"
+    above = "" if stage.rows else f"<p class=note>{ADDED}</p>"
+    first, others = chips[:CHIPS], chips[CHIPS:]
+    folded = f"<p class=chips>{' '.join(others)}</p>{_left_out(len(rows))}" if others else ""
+    more = _folded(f"{len(rows) - CHIPS} more", folded)
+    return f"{above}<p class=chips>{' '.join(first)}</p>{more}"
 
 
 def _chip_number(cell: Cell, kind: str) -> str:
@@ -120,14 +141,16 @@ def _table(stage: Stage) -> Iterator[str]:
         yield f"<table>{lines}</table>"
         yield _left_out(len(stage.rows))
     if stage.added:
-        yield "<p>Added, as a share of the token's vector:</p>"
-        lines = "".join(_line(Row(cell.label, (cell,))) for cell in stage.added[:MOST])
+        yield f"<p>{ADDED}</p>"
+        lines = "".join(
+            _line(Row(cell.label, (Cell("", cell.value),))) for cell in stage.added[:MOST]
+        )
         yield f"<table>{lines}</table>"
         yield _left_out(len(stage.added))
 
 
 def _left_out(count: int) -> str:
-    return f"<p class=note>The first {MOST} of {count}; --json has all.</p>" * (count > MOST)
+    return f"<p class=note>The first {MOST} of {count} are shown.</p>" * (count > MOST)
 
 
 def _line(row: Row) -> str:
@@ -135,11 +158,20 @@ def _line(row: Row) -> str:
     remark = f" <small>{_escape(row.remark)}</small>" if row.remark else ""
     cells = "".join(
         f"<td{' class=chosen' if cell.chosen else ''}>"
-        f"{_escape(cell.label) if cell.label != row.label else ''} {cell.value:.4g}"
+        f"{_ranked(cell, place)}{_escape(cell.label)} {_in_table(cell)}"
         f"{' <small>wanted</small>' if cell.wanted else ''}</td>"
-        for cell in row.cells
+        for place, cell in enumerate(row.cells, start=1)
     )
     return f"<tr><th scope=row>{_escape(row.label)}{head}{remark}</th>{cells}</tr>"
+
+
+def _ranked(cell: Cell, place: int) -> str:
+    """The rank of an answer that does not stand in its place."""
+    return f"<small>{nth(cell.rank)}:</small> " if cell.rank > place else ""
+
+
+def _in_table(cell: Cell) -> str:
+    return f"{cell.value:.1%}" if cell.rank else f"{cell.value:.4g}"
 
 
 def _points(stage: Stage) -> str:
@@ -160,17 +192,19 @@ _HEAD = """<!doctype html>
   --glass: #016f5f; --soft: #eef4f2; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4ece9; --pale: #9db0aa; --edge: #32413c;
   --page: #121a18; --glass: #63c7b3; --soft: #1b2724; } }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem;
   color: var(--ink); background: var(--page); overflow-wrap: anywhere; }
 h1, h2, h3 { font-weight: 600; line-height: 1.25; }
 h2 { margin-top: 2.6rem; padding-bottom: .3rem; border-bottom: 2px solid var(--glass); }
 h3 { margin: 2rem 0 .2rem; }
-p { margin: .4rem 0; }
+p { margin: .4rem 0; max-width: 56rem; }
 a { color: var(--glass); }
-nav { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .4rem 1.5rem;
-  background: var(--soft); border-radius: .5rem; padding: 1rem 1.2rem; margin: 1.4rem 0; }
-nav ol { margin: .2rem 0; padding-left: 1.8rem; }
-figure { margin: 1rem 0; overflow-x: auto; background: #fff; border: 1px solid var(--edge);
+nav { columns: 15rem; column-gap: 1.5rem; background: var(--soft); border-radius: .5rem;
+  padding: 1rem 1.2rem; margin: 1.4rem 0; }
+nav b { display: block; break-after: avoid; } nav li { break-inside: avoid; }
+nav ol { margin: .2rem 0 .6rem; padding-left: 1.8rem; }
+figure { margin: 1rem 0; width: fit-content; max-width: 100%; box-sizing: border-box;
+  overflow-x: auto; background: #fff; border: 1px solid var(--edge);
   border-radius: .5rem; padding: .6rem; }
 svg { display: block; max-width: 100%; height: auto; }
 details { margin: .5rem 0; overflow-x: auto; } summary { cursor: pointer; color: var(--glass); }

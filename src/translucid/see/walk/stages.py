@@ -9,7 +9,18 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Cell, Row, Seen, Stage, along, at, floats, ratio, strongest
+from translucid.see.walk.data import (
+    Cell,
+    Row,
+    Seen,
+    Stage,
+    along,
+    at,
+    floats,
+    quoted,
+    ratio,
+    strongest,
+)
 
 FIRST = 4  # numbers of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer
@@ -23,12 +34,13 @@ ATTENTION = {
     "cross_attention": (
         "cross-attention",
         "Before a token is written, the decoder looks at the source for it, and takes from the "
-        "tokens that it needs.",
+        "tokens that it needs. Each row: the token about to be written ← those of the source.",
     ),
     "alignment": (
         "attention to the source",
         "Before a token is written, the decoder's state is compared with every token of the "
-        "source, and takes from those that fit.",
+        "source, and takes from those that fit. Each row: the token about to be written ← those "
+        "of the source.",
     ),
 }
 FEEDFORWARD = (
@@ -61,7 +73,7 @@ POSITIONS = {
     "encoding": "A layer that sees all tokens at once does not know their order. So each position "
     "has a vector of its own, which is added to the token's.",
     "angles": "A layer that sees all tokens at once does not know their order. So queries and keys "
-    "are turned, the farther the later they stand. The numbers: the angle of the fastest pair.",
+    "are turned, pair of numbers by pair of numbers, the farther the later they stand.",
     "bias": "A layer that sees all tokens at once does not know their order. So the farther away a "
     "token is, the more its score is lowered. The numbers: what head 0 takes off for the first "
     "token.",
@@ -190,19 +202,28 @@ def _sizes(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
 def _positions(reading: Reading, name: str) -> Stage:
     point = name.rpartition(".")[2]
     value = reading[name][0]
+    rows: tuple[Row, ...] = ()
+    sentence, happened = POSITIONS[point], ""
     match point:
         case "encoding":  # (length, d_model)
-            shown = torch.linalg.vector_norm(value.float(), dim=-1)
+            sentence += " The numbers: how long it is."
+            rows = _sizes(torch.linalg.vector_norm(value.float(), dim=-1), along(reading, name))
         case "angles":  # (length, pairs)
-            shown = value[:, 0]
+            happened = _turned(value)
         case _:  # (heads, queries, keys)
-            shown = value[0, :, 0]
-    labels = along(reading, name)
-    sentence = POSITIONS[point]
-    if point == "encoding":
-        sentence += " The numbers: how long it is."
+            rows = _sizes(value[0, :, 0], along(reading, name))
     return Stage("sizes", chapter_of(reading, name), _titled(name, "positions"), sentence,
-                 **at(reading, name), rows=_sizes(shown, labels))  # fmt: skip
+                 **at(reading, name), rows=rows, happened=happened)  # fmt: skip
+
+
+def _turned(angles: Tensor) -> str:
+    """Every position turns a pair by the same angle more, so one line says all. (length, pairs)"""
+    if len(angles) == 1:
+        return "position 0: not turned"
+    fastest, *_, slowest = [f"{step:.3g}" for step in floats(angles[1] - angles[0])] * 2
+    fastest, slowest = ("" if step == "1" else f"{step} " for step in (fastest, slowest))
+    more = f", the slowest by {slowest}p" if fastest != slowest else ""
+    return f"position p: the fastest pair is turned by {fastest}p radians{more}"
 
 
 def _attention(reading: Reading, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
@@ -226,7 +247,7 @@ def _attention(reading: Reading, name: str, names: Sequence[str], chosen: Chosen
     ]  # fmt: skip
     return Stage(
         "links", chapter_of(reading, name), _titled(name, what), sentence, **at(reading, name),
-        rows=tuple(rows), happened=_sharpest(pattern, queries, keys) if heads > 1 else "",
+        rows=tuple(rows), happened=_sharpest(pattern, queries, keys, chosen) if heads > 1 else "",
         added=_added(reading, scope, queries), layer=layer_of(name), heads=heads,
         points=_points(reading, scope, names, chosen),
     )  # fmt: skip
@@ -245,15 +266,18 @@ def _heads(count: int, chosen: Chosen) -> list[int | None]:
     return [None] if chosen.layer is None or count == 1 else list(range(count))
 
 
-def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str]) -> str:
-    """The strongest link of all heads, but not of a token that has no choice."""
+def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], chosen: Chosen) -> str:
+    """The strongest link of the heads that are shown, but not of a token that has no choice."""
     free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
     values = pattern.float() * free
+    if chosen.head is not None:
+        values[: chosen.head] = values[chosen.head + 1 :] = 0
     head, query, key = torch.unravel_index(values.argmax(), values.shape)
     value = float(values[head, query, key])
     if not value:
         return ""
-    return f"sharpest: head {int(head)}, {queries[int(query)]} → {keys[int(key)]} {value:.2f}"
+    link = f"{quoted(queries[int(query)])} ← {quoted(keys[int(key)])} {value:.2f}"
+    return f"sharpest: head {int(head)}, {link}"
 
 
 def _added(reading: Reading, scope: str, labels: Sequence[str]) -> tuple[Cell, ...]:
@@ -371,6 +395,8 @@ def _final_norm(reading: Reading, name: str) -> Stage:
     sentence = "After all layers, every vector is brought to the same scale."
     lengths = floats(torch.linalg.vector_norm(reading[name][0].float(), dim=-1))
     happened = f"all vectors are now {min(lengths):.2f} to {max(lengths):.2f} long"
+    if len(lengths) == 1:
+        happened = f"the vector is now {lengths[0]:.2f} long"
     return Stage("sizes", chapter_of(reading, name), _titled(name, "final norm"), sentence,
                  **at(reading, name), happened=happened)  # fmt: skip
 

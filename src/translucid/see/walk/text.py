@@ -5,7 +5,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from translucid.see.walk.data import Cell, Row, Stage, Walk
+from translucid.catalogue import describe
+from translucid.see.walk.data import NOTHING, Cell, Row, Seen, Stage, Walk, quoted, sized
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 MOST, VECTORS = 24, 8  # tokens of a stage
@@ -14,6 +15,7 @@ BAR = 24  # blocks of the longest bar
 BLOCKS = " ▏▎▍▌▋▊▉█"
 STEPS = "▁▂▃▄▅▆▇█"
 GAP = "   "
+LEAST = 0.001  # a probability below is not shown
 
 
 def as_text(walk: Walk, width: int = 96, *, colour: bool = False) -> str:
@@ -27,7 +29,8 @@ class _Writer:
         self.told: set[str] = set()  # what a part is, is said once
 
     def lines(self, walk: Walk) -> Iterator[str]:
-        yield from self._wrapped(f"“{walk.text.strip()}” → {walk.answer}", "", BOLD)
+        answer = walk.answer or NOTHING
+        yield from self._wrapped(f"“{walk.text.strip()}” → {answer}", "", BOLD)
         yield from self._wrapped(walk.introduction, "")
         for note in walk.notes:
             yield from self._wrapped(f"({note})", "")
@@ -43,7 +46,7 @@ class _Writer:
     def _stage(self, number: int, stage: Stage) -> Iterator[str]:
         yield from self._title(number, stage)
         again = stage.sentence in self.told
-        remarks = [_added(stage.added), stage.happened]
+        remarks = [_added(stage), stage.happened]
         if not stage.rows and not stage.added:  # in one go with what it is
             yield from self._wrapped(" ".join([self._said(stage), *remarks]).strip(), GAP)
         else:
@@ -67,16 +70,22 @@ class _Writer:
         layer = re.sub(r"(layers\.\d+\.).*", r"\1", stage.points[0].address)
         yield self._styled(f"{GAP}all of it, under {layer}", DIM)
         names = [point.address.removeprefix(layer) for point in stage.points]
-        shapes = [" × ".join(map(str, point.shape)) or "1" for point in stage.points]
+        shapes = [_shape(point) for point in stage.points]
         wide, deep = max(map(len, names)) + 2, max(map(len, shapes)) + 2
+        before = len(GAP) + wide + deep
+        beside = before if self.width - before >= 24 else 2 * len(GAP)  # else on lines of its own
         for name, shape, point in zip(names, shapes, stage.points, strict=True):
-            line = f"{GAP}{name:<{wide}}{shape:<{deep}}{point.meaning}"
-            yield self._styled(_cut(line, self.width), DIM)
+            meaning = wrap(point.meaning, self.width - beside)
+            line = f"{GAP}{name:<{wide}}{shape:<{deep}}"
+            if beside == before and meaning:
+                line += meaning.pop(0)
+            for part in (line, *(" " * beside + more for more in meaning)):
+                yield self._styled(_cut(part, self.width), DIM)
 
     def _title(self, number: int, stage: Stage) -> Iterator[str]:
         """The title, and where the numbers are: beside it, or below."""
         left = f"{number:>2} {stage.title}"
-        full = f"{stage.address}  {_sized(stage)}" if stage.address else ""
+        full = f"{stage.address}  {sized(stage.shape, stage.axes)}" if stage.address else ""
         room = self.width - len(left) - 2
         for where in (full, stage.address):
             if len(where) <= room:
@@ -89,7 +98,8 @@ class _Writer:
         rows = stage.rows
         if again and stage.kind == "vectors":  # the first time shows what they look like
             lengths = [row.cells[-1].value for row in rows]
-            yield f"{GAP}vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
+            several = f"vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
+            yield GAP + (several if len(rows) > 1 else f"a vector, {lengths[0]:.2f} long")
             return
         shown = rows[: VECTORS if stage.kind == "vectors" else MOST]
         if stage.points and stage.kind == "links":  # so many for each head
@@ -108,7 +118,7 @@ class _Writer:
             case "links":
                 yield from self._links(shown)
             case "choices":
-                yield from self._choices(shown)
+                yield from self._choices(shown, came=stage.came)
         if len(rows) > len(shown):
             yield from self._wrapped(
                 f"… and {len(rows) - len(shown)} more; --json has them all", GAP
@@ -131,13 +141,13 @@ class _Writer:
                 shown = "".join(_padded(f"{_step(v)} {_number(v)}", wide) for v in values)
                 yield f"{GAP}{gate.label:<8}{shown}"
 
-    def _choices(self, rows: Sequence[Row]) -> Iterator[str]:
+    def _choices(self, rows: Sequence[Row], *, came: bool) -> Iterator[str]:
         """One step: a bar for each answer. Several: a line for each step."""
         if len(rows) == 1:
             wide = max(_wide(_short(cell.label)) for cell in rows[0].cells)
             for cell in rows[0].cells:
                 bar = self._styled(_bar(cell.value, BAR), GREEN)
-                mark = "  ← chosen" if cell.chosen else ""
+                mark = ("  (came next)" if came else "  (chosen)") if cell.chosen else ""
                 label = _padded(_short(cell.label), wide)
                 yield f"{GAP}{label} {bar} {_share(cell.value):>6}{mark}{_wanted(cell)}"
             return
@@ -186,23 +196,31 @@ def _legends(stages: Sequence[Stage]) -> Iterator[str]:
     """What the signs mean that stand in these stages."""
     linked = [stage for stage in stages if stage.kind == "links"]
     if linked:
-        mean = any(stage.heads > 1 and stage.rows[0].head is None for stage in linked)
-        over = ", on average over its heads" if mean else ""
-        yield f"sees → dog 0.62  “sees” takes 62% of what it hears from “dog”{over}."
+        row = _telling(linked[0])
+        taken, head = row.cells[0], "" if row.head is None else f" in head {row.head}"
+        over = ", on average over its heads" if linked[0].heads > 1 and row.head is None else head
+        link = f"{_short(row.label)} ← {_short(taken.label)} {_number(taken.value)}"
+        yield (
+            f"{link}  “{row.label}” takes {taken.value:.0%} of what it hears from "
+            f"“{taken.label}”{over}."
+        )
     if any(stage.added for stage in stages):
-        yield "adds ▂▅█         how much a part adds to each token, as a share of its vector."
+        yield (
+            "adds ▂▅█  how long the vector is that a part adds to each token; 0.50× is half as "
+            "long as the token's own."
+        )
 
 
-# What a size along an axis is called.
-AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
-        "vocab": "scores", "outputs": "scores"}  # fmt: skip
+def _telling(stage: Stage) -> Row:
+    """A row to explain the signs by: the strongest link to another token."""
+    rows = [row for row in stage.rows if row.cells and row.cells[0].label != row.label]
+    return max(rows or stage.rows, key=lambda row: row.cells[0].value)
 
 
-def _sized(stage: Stage) -> str:
-    """(1, 4, 7, 7) -> 4 heads × 7 queries × 7 keys"""
-    named = list(zip(stage.shape, stage.axes, strict=True))[1:]  # without the batch
-    said = [(size, AXES.get(axis, "numbers")) for size, axis in named]
-    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in said)
+def _shape(point: Seen) -> str:
+    """Without the batch: there is one text."""
+    batch = int(describe(point.address).axes[:1] == ("batch",))
+    return " × ".join(map(str, point.shape[batch:])) or "1"
 
 
 def _token(row: Row) -> str:
@@ -232,29 +250,31 @@ def _vectors(rows: Sequence[Row]) -> list[str]:
     return texts
 
 
-def _added(cells: Sequence[Cell]) -> str:
+def _added(stage: Stage) -> str:
     """A block for each token, and the largest and the smallest in words."""
+    cells = stage.added
     if not cells:
         return ""
     full = max(1.0, *(cell.value for cell in cells))
     blocks = "".join(_step(cell.value / full) for cell in cells[: 2 * MOST])
     more = "…" if len(cells) > 2 * MOST else ""
     most, least = max(cells, key=lambda c: c.value), min(cells, key=lambda c: c.value)
-    ends = [f"most to {_short(most.label)} {_number(most.value)}"]
+    ends = f"to {_short(most.label)} {_number(most.value)}×"
     if least is not most:
-        ends.append(f"least to {_short(least.label)} {_number(least.value)}")
-    return f"adds {blocks}{more} {', '.join(ends)}"
+        ends = f"most {ends}, least to {_short(least.label)} {_number(least.value)}×"
+    apart = stage.heads > 1 and stage.rows[0].head is not None
+    return f"{'all heads together add' if apart else 'adds'} {blocks}{more} {ends}"
 
 
 def _link(row: Row) -> str:
     shown = [cell for place, cell in enumerate(row.cells) if place == 0 or cell.value >= 0.005]
     links = ", ".join(f"{_short(cell.label)} {_number(cell.value)}" for cell in shown)
-    return f"{_short(row.label)} → {links or 'nothing'}"
+    return f"{_short(row.label)} ← {links or 'nothing'}"
 
 
 def _others(row: Row) -> str:
     """What else was likely."""
-    others = [c for c in row.cells if not c.chosen and (c.value >= 0.001 or c.wanted)]
+    others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
     said = ", ".join(f"{_short(c.label)} {_share(c.value)}{_wanted(c)}" for c in others)
     return f"{said or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
 
@@ -284,7 +304,7 @@ def _number(value: float) -> str:
 
 
 def _short(label: str) -> str:
-    return _cut(_printable(label), LABEL)
+    return _cut(quoted(_printable(label)), LABEL)
 
 
 def _printable(text: str) -> str:

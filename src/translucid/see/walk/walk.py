@@ -15,7 +15,7 @@ from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.reading import Reading
-from translucid.see.walk.answer import answers
+from translucid.see.walk.answer import CUT, answers
 from translucid.see.walk.data import Cell, Row, Stage, Walk
 from translucid.see.walk.stages import Chosen, layer_of, stages_of
 from translucid.tasks.classify import Classify
@@ -24,6 +24,7 @@ from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
 UNKNOWN = "unknown"
+STARTS = "start: the end mark of the text before"
 GOES_IN = "What goes in"
 SO_FAR = (
     "The decoder reads what was written so far, from the start mark on, and from each token it "
@@ -47,6 +48,8 @@ def walk(
         stages = [stage for stage in stages if stage.layer == layer]
         notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
     last, answer = answers(reading, text, names, top)
+    if last[-1].rows[-1].remark == CUT:
+        notes.append("by itself the model would have gone on after the translation's last token")
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
         (*_with_inputs(reading, stages), *last), tuple(notes),
@@ -99,7 +102,12 @@ def _with_inputs(reading: Reading, stages: Sequence[Stage]) -> Iterator[Stage]:
                 title="decoder: what was written so far", sentence=SO_FAR,
             )  # fmt: skip
             yield from writing
-        case Language() | Classify() | Tag() as task:
+        case Language() as task:
+            tokens = _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
+            first, *others = tokens.rows
+            yield replace(tokens, rows=(replace(first, remark=STARTS), *others))
+            yield from stages
+        case Classify() | Tag() as task:
             yield _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
             yield from stages
         case _:
