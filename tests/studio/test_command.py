@@ -18,6 +18,8 @@ from tests.studio.serving import model
 from translucid.cli import explore as command
 from translucid.errors import InputError, TranslucidError
 
+pytestmark = pytest.mark.slow
+
 
 def addresses_of(port: int) -> set[str]:
     """Where this machine listens on a port."""

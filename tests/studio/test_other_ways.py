@@ -14,6 +14,8 @@ from translucid.studio.runs import Library, Run
 from translucid.training.bundle import Bundle
 from translucid.training.model import Model
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the dog sees a cat ."
 TASKS = ["translate", "language", "tag", "classify", "regress"]
 

@@ -19,6 +19,8 @@ from translucid.models import TransformerConfig, build
 from translucid.training.bundle import Bundle
 from translucid.training.model import Model
 
+pytestmark = pytest.mark.slow
+
 STATIC = Path(__file__).parents[2] / "src" / "translucid" / "studio" / "static"
 VIEWS = re.findall(r"^  (\w+): \{", (STATIC / "js/views/index.js").read_text("utf-8"), re.M)
 EVIL = ["<img src=x onerror=window.hacked=1>", '"><script>window.hacked=1</script>',
