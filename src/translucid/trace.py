@@ -251,8 +251,10 @@ def _ends(names: set[str]) -> list[str]:
 def _suggest(given: str, names: set[str]) -> str:
     """The nearest names; a pattern such as `*.patern` is compared with the last words alone."""
     if "*" in given:
-        ends = _ends(names)
-        close = [f"*.{end}" for end in nearest(given.rpartition(".")[2], ends)]
-        return f"Did you mean {', '.join(close)}?" if close else f"Points end in {', '.join(ends)}."
+        met, word = sorted({name.rpartition(".")[2] for name in names}), given.rpartition(".")[2]
+        close = [f"*.{end}" for end in nearest(word, met) or nearest(word, _ends(names))]
+        if close:
+            return f"Did you mean {', '.join(close)}?"
+        return f"Points end in {', '.join(_ends(names))}."
     close = nearest(given, sorted(names))
     return f"Did you mean {', '.join(close)}?" if close else "trace.names() lists all names."
