@@ -8,6 +8,7 @@ function fill(el, attrs, kids) {
     if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
     else if (key === 'style') el.style.cssText = value;
     else if (key === 'text') el.textContent = value;
+    else if (key === 'width' || key === 'height') el.setAttribute(key, value < 0 ? 0 : value);   // no room is no error
     else if (key !== 'link') el.setAttribute(key, value === true ? '' : value);
   }
   el.append(...kids.flat(4).filter(kid => kid !== null && kid !== undefined && kid !== false));

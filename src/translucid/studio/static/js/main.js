@@ -85,6 +85,12 @@ export async function context() {
   const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
   return { all, model, run, catalogue, params };
 }
+// A link may pin what this sentence does not have.
+function isThere(key, { tokens }) {
+  const [side, place] = key.split(':');
+  const words = { src: tokens.source.length ? tokens.source : tokens.features, tgt: tokens.target }[side];
+  return words !== undefined && Number(place) < words.length;
+}
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address();
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
@@ -94,6 +100,7 @@ async function draw() {
     const found = await context();
     if (turn !== drawing) return;
     const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
+    link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
     bar(view, found.model, found.all);
     leave(); leave = () => {};
     link.forget(stage);
