@@ -1,6 +1,7 @@
 """Nobody but the studio's own page gets an answer, whatever the route."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -275,8 +276,11 @@ def test_only_json_is_read(studio: Served, kind: Any) -> None:
 
 
 def test_large_requests_are_not_read(studio: Served) -> None:
-    answer = studio.ask("POST", "/api/runs", body=b" " * (guard.LARGEST + 1))
-    assert (answer.status, answer.json) == (413, {"error": "a request may have 1,000,000 bytes"})
+    head = "".join(f"{name}: {value}\r\n" for name, value in studio.honest.items())
+    size = guard.LARGEST + 1  # only announced: whoever sends it may find the door shut
+    said = raw(studio, f"POST /api/runs HTTP/1.1\r\n{head}content-length: {size}\r\n\r\n".encode())
+    assert said.startswith(b"HTTP/1.1 413 ")
+    assert b'{"error":"a request may have 1,000,000 bytes"}' in said.replace(b'": "', b'":"')
     answer = studio.ask("GET", "/api/models", {"content-length": "9" * 9})
     assert answer.status == 413
 
@@ -287,8 +291,9 @@ def test_large_requests_without_a_length_are_not_read(studio: Served) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", studio.port), timeout=30) as link:
         link.sendall(begin)
-        for _ in range(guard.LARGEST // 0x10000 + 1):
-            link.sendall(chunk)
+        with contextlib.suppress(BrokenPipeError):  # the answer may come before the last chunk
+            for _ in range(guard.LARGEST // 0x10000 + 1):
+                link.sendall(chunk)
         assert link.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 

@@ -57,7 +57,9 @@ def _encode_in_processes(
                 told(done.value)
             shards.append(future.result())
             told(done.value)
-    except BrokenProcessPool:
+    except (BrokenProcessPool, OSError) as error:
+        if isinstance(error, OSError) and str(error) != "handle is closed":
+            raise  # else: a job was handed over at the very moment in which the pool broke
         raise TranslucidError(
             "a process that encodes text died: was it killed, or out of memory? Take fewer "
             "processes. A script that builds a store needs `if __name__ == '__main__':` around it"
