@@ -2,7 +2,7 @@
 likeliest words of a step, the tree of a search, two runs compared."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 from translucid.trace import Trace
 
-Kind = Literal["encoder", "decoder", "cross"]
 LONGEST = 2048  # tokens of a beginning
 
 

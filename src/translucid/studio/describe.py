@@ -1,10 +1,9 @@
 """What the page is told about a model: its sizes, what its points mean, what can be switched."""
 
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from translucid.catalogue import CATALOGUE, describe, entry, formula
+from translucid.catalogue import CATALOGUE, formula
 from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
@@ -66,7 +65,3 @@ def catalogue() -> dict[str, dict[str, Any]]:
         }
         for key, point in CATALOGUE.items()
     }
-
-
-def describe_point(name: str) -> dict[str, Any]:
-    return {"at": name, "entry": entry(name), **asdict(describe(name))}

@@ -111,7 +111,7 @@ class Run:
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
         self._short_enough("text", make_example(opened.model.task, text, None))
-        self.target = self._written(target)
+        self.target = opened.model.target_for(text, target)
         self.example: Example = make_example(opened.model.task, text, self.target)
         self._short_enough("target", self.example)
         self.kept: Reading | None = None
@@ -158,13 +158,6 @@ class Run:
         with torch.no_grad():
             model.network(**self.example.inputs_for(model.network), trace=reading)
         return reading
-
-    def _written(self, target: str | None) -> str | None:
-        """What a translator reads of its own: what was given, or what it writes itself."""
-        model = self.opened.model
-        if target is None and isinstance(model.task, Translate):
-            return model.translate([self.text])[0]
-        return target
 
     def _short_enough(self, name: str, example: Example) -> None:
         if isinstance(self.opened.model.task, Regress):

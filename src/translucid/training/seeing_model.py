@@ -41,7 +41,7 @@ class SeeingModel(WritingModel):
     ) -> Reading:
         """Every intermediate of reading a text: by name, and as pictures."""
         return read(
-            self.network, self.task, text, self._target(text, target),
+            self.network, self.task, text, self.target_for(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
         )  # fmt: skip
 
@@ -142,9 +142,10 @@ class SeeingModel(WritingModel):
         return config.longest if isinstance(config, SequenceConfig) else None
 
     def _example(self, text: str, target: str | None) -> Example:
-        return make_example(self.task, text, self._target(text, target))
+        return make_example(self.task, text, self.target_for(text, target))
 
-    def _target(self, text: str, target: str | None) -> str | None:
+    def target_for(self, text: str, target: str | None) -> str | None:
+        """What was given, or what a translator writes itself."""
         if target is None and isinstance(self.task, Translate):
             return self.translate([text])[0]
         return target
