@@ -10,7 +10,7 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.errors import InputError
-from translucid.see.of_points import MOST, numbers
+from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.reading import Reading
 from translucid.trace import Trace
@@ -133,17 +133,12 @@ class Difference:
 
     def _heat(self, names: list[str], tokens: tuple[int, int] | None) -> Heat:
         size = self._side(names[0])[1]
-        start, stop = tokens or (0, min(size, MOST))
-        stop = min(stop, size, start + MOST)
-        if not 0 <= start < stop:
-            raise InputError(
-                f"tokens = {tokens}: give the first token and the one after the last of {size}"
-            )
+        notes = ["‖a - b‖ / ‖a‖ of each word's vector"]
+        start, stop = window(size, tokens, notes)
         rows = torch.stack(
             [_moved(self.a[name], self.b[name], name, start, stop) for name in names]
         )
         side = names[0].partition(".")[0]
-        notes = [f"tokens {start} to {stop - 1} of {size}"] if stop - start < size else []
         if self.a[names[0]].shape[0] > 1:
             notes.append("of the batch the first text is shown")
         return Heat(
@@ -152,7 +147,7 @@ class Difference:
             Axis("depth", tuple(_depth(name) for name in names)),
             Axis("words", self._words(names[0], size)[start:stop]),
             "positive",
-            note="; ".join(["‖a - b‖ / ‖a‖ of each word's vector", *notes]),
+            note="; ".join(notes),
             address=side,
         )
 

@@ -15,8 +15,8 @@ from translucid.models.committee import Committee, mean_log_probs
 from translucid.models.heads import Classifier, Tagger
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
-from translucid.see.likely import check_count, labels, said, wanted, window
-from translucid.see.of_points import numbers
+from translucid.see.likely import check_count, labels, said, wanted
+from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Heat
 from translucid.see.reading import Reading
 from translucid.tasks.classify import Classify
@@ -36,7 +36,7 @@ def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None)
     if isinstance(reading.task, Classify):
         return _of_classes(reading, speakers)
     notes = ["the darker, the likelier; framed where it is right"]
-    first, last = window(reading, len(labels(reading)), tokens, notes)
+    first, last = window(len(labels(reading)), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):
         each = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]

@@ -9,7 +9,7 @@ from translucid.errors import InputError
 from translucid.models.base import EncoderModel, Network
 from translucid.models.committee import Committee
 from translucid.parts.activations import as_log_probs
-from translucid.see.of_points import MOST, Chosen, numbers
+from translucid.see.of_points import MOST, numbers, window
 from translucid.see.pictures import Axis, Bars, Heat
 from translucid.see.reading import Reading
 from translucid.see.words import readable
@@ -41,7 +41,7 @@ def _ranked(reading: Reading, k: int, tokens: tuple[int, int] | None) -> Heat:
     name = logits_point(reading.network, reading.task)
     logits = reading[name][0]  # (length, vocab)
     notes: list[str] = []
-    first, last = window(reading, logits.shape[0], tokens, notes)
+    first, last = window(logits.shape[0], tokens, notes)
     probabilities = as_log_probs(logits[first:last]).exp()
     best = probabilities.topk(min(k, logits.shape[-1]))  # (positions, k)
     values, ids = numbers(best.values), best.indices.tolist()
@@ -118,18 +118,6 @@ def logits_point(network: Network, task: Task[Any, Any]) -> str:
     if isinstance(network, EncoderModel) and network.votes is not None:
         return "votes.sum"
     return f"head.{point}"
-
-
-def window(
-    reading: Reading, size: int, tokens: tuple[int, int] | None, notes: list[str]
-) -> tuple[int, int]:
-    """Which positions a picture shows; a note says which were left out."""
-    if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
-        raise InputError(
-            f"tokens = {tokens}: give the first token and the one after the last of {size}, "
-            "numbered from 0"
-        )
-    return Chosen(reading.words, tokens=tokens).window(size, notes)
 
 
 def labels(reading: Reading) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from translucid.models.base import EncoderModel, Network
 from translucid.models.committee import Committee
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
-from translucid.see.likely import window
-from translucid.see.of_points import numbers
+from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
 from translucid.see.reading import Reading
 
@@ -37,7 +36,7 @@ def before_and_after(
         )
     words = over.pop()
     notes: list[str] = []
-    first, last = window(reading, len(words), tokens, notes)
+    first, last = window(len(words), tokens, notes)
     found = [_statistics(reading, name, first, last) for name in names]
     x = Axis("word", words[first:last])
     if len(names) == 1:

@@ -210,6 +210,16 @@ class Chosen:
         return first, last
 
 
+def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple[int, int]:
+    """Which of so many positions a picture shows; a note says which were left out."""
+    if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
+        raise InputError(
+            f"tokens = {tokens}: give the first token and the one after the last of {size}, "
+            "numbered from 0"
+        )
+    return Chosen(Words(), tokens=tokens).window(size, notes)
+
+
 def numbers(value: Tensor) -> Numbers:
     """On the CPU, in double precision; what is infinite is not shown."""
     found: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
