@@ -12,7 +12,7 @@ const SMALL = 26;                                // so many words on a side get 
 export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
   const u = unit(), inner = width - 2 * 18 * u - 2;
   return [
-    h('header', { class: told.lead && told.leads <= 4 ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index + 1}` : told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
+    h('header', { class: told.lead && told.leads <= 4 ? 'row' : null }, h('div', null, h('div', { class: 'kicker' }, told.lead && told.leadAxis.endsWith('heads') ? `${told.place}, head ${told.lead.index}` : told.place), h('h2', null, told.name)), told.lead ? leads(told, onlead) : null),
     h('div', { class: 'chooser' },
       h('select', { 'aria-label': 'Tensor', onchange: event => onpoint(event.target.value) }, told.points.map(point => h('option', { value: point.at, selected: point.at === told.at }, point.far ? point.far : pointOf(point.at)))),
       h('span', { class: 'small quiet' }, told.shape.length ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b', { class: 'n' }, String(size))]) : 'one number')),
@@ -29,9 +29,9 @@ export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
 function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
   const name = { heads: 'head', kv_heads: 'head' }[leadAxis] ?? leadAxis;
   if (leadNames || count > 8) return h('label', { class: 'pick' }, h('span', { class: 'label' }, name), h('select', { 'aria-label': name, onchange: event => onlead(Number(event.target.value)) },
-    Array.from({ length: count }, (_, i) => h('option', { value: i, selected: i === lead.index }, leadNames?.[i] ?? String(i + 1)))));
+    Array.from({ length: count }, (_, i) => h('option', { value: i, selected: i === lead.index }, leadNames?.[i] ?? String(i)))));
   return h('div', { class: 'pick', role: 'group', 'aria-label': name },
-    Array.from({ length: count }, (_, i) => h('button', { 'aria-pressed': String(i === lead.index), 'aria-label': `${name} ${i + 1}`, onclick: () => onlead(i) }, String(i + 1))));
+    Array.from({ length: count }, (_, i) => h('button', { 'aria-pressed': String(i === lead.index), 'aria-label': `${name} ${i}`, onclick: () => onlead(i) }, String(i))));
 }
 function picture(told, inner, onpick) {
   const u = unit(), n = told.values.length, columns = told.values[0].length;

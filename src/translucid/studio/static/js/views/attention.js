@@ -37,7 +37,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
-    settle({ kind: at.kind, layer: at.layer + 1, head: at.head === null ? 'mean' : at.head + 1, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
+    settle({ kind: at.kind, layer: at.layer, head: at.head === null ? 'mean' : at.head, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
     return draw(focus);
   };
 
@@ -61,7 +61,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       h('button', { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') }, KINDS[kind].name, h('span', null, KINDS[kind].note ?? '')))));
     if (!one) left.append(h('h3', { class: 'gridname' }, 'Layers by heads'), h('div', { class: 'headgrids' }, headgrid(thumbs, {
       chosen: { layer, head }, means: thumbs.shape[1] > 1, onpick: (l, n) => change({ layer: l, head: n }, 'head'),
-      onlook: (l, n) => readout({ at: n === null ? `Layer ${l + 1}, mean of all heads` : `Layer ${l + 1}, head ${n + 1}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
+      onlook: (l, n) => readout({ at: n === null ? `Layer ${l}, mean of all heads` : `Layer ${l}, head ${n}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
     })));
     left.append(h('div', { class: 'facts' }, ledger([
       ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
@@ -105,7 +105,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const kind = KINDS[at.kind], box = h('div');
     const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`, told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
-    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer + 1}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head + 1}` : 'Alignment')),
+    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment')),
       box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
     await work(looked(link));
     const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
@@ -177,7 +177,7 @@ function kindsOf(points) {
 function startAt(params, kinds) {
   const named = Object.entries(kinds).flatMap(([kind, names]) => names.map((name, layer) => ({ kind, layer, name }))).find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
   const kind = kinds[params.get('kind')] ? params.get('kind') : named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]);
-  const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Math.max(0, Number(params.get(key)) - 1) : or);
+  const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Number(params.get(key)) : or);
   return {
     kind, layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : named?.layer ?? kinds[kind].length - 1), head: params.get('head') === 'mean' ? null : whole('head', 0),
     moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights', numbers: params.get('numbers') !== 'off',
@@ -199,7 +199,7 @@ async function fetchHead(run, points, at) {
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
   const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
   return {
-    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer + 1}, ${head === null ? 'mean of all heads' : `head ${head + 1}`}` : 'alignment',
+    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
     each: head === null ? frames[0] : null, unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
     pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
@@ -218,7 +218,7 @@ const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.ma
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum({ each, rows, cols, weights }, i, j) {
-  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n + 1}`, num(each.number((n * q + i) * k + j), 4), '']);
+  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n}`, num(each.number((n * q + i) * k + j), 4), '']);
   return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' looks at ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
 }
 // Digits and size of the numbers that fit into cells; none where nothing readable fits.

@@ -14,9 +14,9 @@ const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member') ?? 1) - 1);
+  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
   const state = {
-    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
+    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head')) || 0),
     i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member,
   };
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
@@ -34,7 +34,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
     if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
     if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
-    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head ? state.head + 1 : null }); drawPanel(view); }
+    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head || null }); drawPanel(view); }
   };
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
@@ -78,8 +78,8 @@ function members(view, count) {                  // a committee: one of its netw
   return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
     'aria-pressed': String(i === view.state.member), onclick: () => {
       const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
-      view.state.member = i; settle({ member: i ? i + 1 : null }); pick(view, at); view.focus = null;
-    } }, String(i + 1))));
+      view.state.member = i; settle({ member: i || null }); pick(view, at); view.focus = null;
+    } }, String(i))));
 }
 const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
 async function batches(run, names, options) {    // 64 points at most are asked for at once
@@ -168,7 +168,7 @@ function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
 }
 function pick(view, at) {
   view.state.at = at; view.state.i = null; view.focus = at;
-  settle({ at, i: null, head: view.state.head ? view.state.head + 1 : null });
+  settle({ at, i: null, head: view.state.head || null });
   drawScene(view); drawPanel(view);
 }
 function openLayer(view, plate) {
@@ -237,7 +237,7 @@ async function drawPanel(view) {
   }, {
     width: panel.clientWidth,
     onpoint: name_ => pick(view, name_),
-    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
+    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i || null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
     onpick: async (i, j) => {
       if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
       state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
@@ -269,7 +269,7 @@ async function more(run, points, at, index) {
   return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
 }
 function onward(at, state) {
-  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head ? state.head + 1 : null }), text: 'All heads, step by step: Attention' };
+  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
   if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
   return null;
 }

@@ -156,7 +156,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
 // ---- what there is
 function scopesOf(points) {
   return [...points.keys()].filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name)).map(name => {
-    const scope = name.slice(0, -'.hidden'.length), parts = scope.split('.'), cell = parts.at(-1), side = parts.includes('decoder') ? 'decoder' : 'encoder', number = Number(parts[parts.lastIndexOf('layers') + 1]) + 1;
+    const scope = name.slice(0, -'.hidden'.length), parts = scope.split('.'), cell = parts.at(-1), side = parts.includes('decoder') ? 'decoder' : 'encoder', number = Number(parts[parts.lastIndexOf('layers') + 1]);
     const backward = parts.includes('backward'), both = backward || parts.includes('forward');
     return { scope, cell, side, backward, layer: scope.replace(/\.(forward|backward)\./, '.'), name: `${side === 'decoder' ? 'Decoder' : 'Encoder'} ${number}`, note: both ? (backward ? '← backward' : 'forward →') : '', full: `${side === 'decoder' ? 'Decoder' : 'Encoder'} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}` };
   });
