@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers
+from translucid.studio import answers, lessons
 from translucid.studio.describe import catalogue, describe_model
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.guard import Guard, Refused, cookie_name
@@ -89,7 +89,8 @@ class Studio:
             ("/api/runs/{run}/tensors", self.tensors), ("/api/runs/{run}/heads", self.heads),
             ("/api/runs/{run}/cell", self.cell), ("/api/runs/{run}/step", self.step),
             ("/api/runs/{run}/decode", self.decode), ("/api/runs/{run}/effect", self.effect),
-            ("/api/diff", self.diff),
+            ("/api/diff", self.diff), ("/api/lessons", self.lessons),
+            ("/api/lessons/{id}", self.lesson), ("/api/runs/{run}/lesson/{id}", self.lesson_on),
         ]  # fmt: skip
         return [
             Route("/", self.page),
@@ -234,6 +235,18 @@ class Studio:
         given = request.query_params
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return Told(answers.compare(a, b), headers=FOREVER)
+
+    # ---- lessons ----
+
+    def lessons(self, request: Request) -> Response:
+        return Told(lessons.listed())
+
+    def lesson(self, request: Request) -> Response:
+        return Told(lessons.lesson(request.path_params["id"]))
+
+    def lesson_on(self, request: Request) -> Response:
+        found = lessons.told(self._run(request), request.path_params["id"])
+        return Told(found, headers=FOREVER)
 
     def _run(self, request: Request) -> Any:
         return self.library.found(request.path_params["run"])

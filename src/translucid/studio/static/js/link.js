@@ -3,8 +3,8 @@
 // Marks are found through a map from key to elements; the page is never searched.
 const marks = new Map();                       // key -> Set of { el, keys }
 const listeners = new Set();
-export const state = { hover: [], pins: [] };
-let lit = new Set();
+export const state = { hover: [], pins: [], meant: [] };   // meant: what a lesson speaks of
+let lit = new Set(), meant = new Set();
 
 export function mark(el, ...keys) {            // el carries these keys from now on
   const entry = { el, keys };
@@ -30,6 +30,10 @@ export function paint() {
     entry.el.classList.toggle('pinned', entry.keys.length === 1 && state.pins.includes(entry.keys[0]));
   }
   lit = now;
+  const sought = new Set(state.meant.flatMap(key => [...(marks.get(key) ?? [])]));
+  for (const entry of meant) if (!sought.has(entry)) entry.el.classList.remove('meant');
+  for (const entry of sought) entry.el.classList.add('meant');
+  meant = sought;
 }
 export function hover(keys = []) { state.hover = keys; paint(); for (const f of listeners) f('hover'); }
 export function pin(keys) {

@@ -6,6 +6,7 @@ import * as link from './link.js';
 import { rest, current } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
+import { guide, guided } from './guide.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
@@ -102,6 +103,8 @@ async function draw() {
     const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
     link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
     bar(view, found.model, found.all);
+    await guide(view, found);
+    if (turn !== drawing) return;
     leave(); leave = () => {};
     link.forget(stage);
     rest(null);
@@ -123,6 +126,7 @@ async function draw() {
 }
 link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
 addEventListener('hashchange', draw);
+addEventListener('keydown', guided, true);
 let size = '';
 addEventListener('resize', () => { const now = `${innerWidth}x${innerHeight}`; if (now !== size) { size = now; draw(); } });
 addEventListener('keydown', event => {

@@ -1,6 +1,7 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
 import { s, special, widest } from '../dom.js';
 import { css, num } from '../ink.js';
+import * as link from '../link.js';
 import { yRow, markRow, clip, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
 
@@ -48,7 +49,7 @@ export function ends(pen, band) {
     }
     if (every > 1) pen.columns.push({ every, texts });
   }
-  front.append(g);
+  front.append(link.mark(g, `part:${data.end.at}`));
   pen.hits.push({ part: g, pane, band });
 }
 function barAt(x, y, width, height, p) {

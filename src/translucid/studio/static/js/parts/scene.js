@@ -124,7 +124,8 @@ function glass(pen, band, pane) {
   for (const edge of [x + 0.75, x + w - 0.75]) back.append(s('line', { class: plate ? 'plate-edge' : 'edgeline', x1: edge, x2: edge, y1: top + 5 * u, y2: top + tall - 5 * u }));
   const part = s('g', { class: `part${pane.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}` },
     s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }));
-  front.append(part);
+  front.append(link.mark(part, `part:${pane.at}`));
+  for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
   pen.hits.push({ part, pane, band });
 }
 function fill(pen, band, pane, frames) {

@@ -24,7 +24,7 @@ export function strips(groups, o) {
   for (const line of lines) beads(ctx, line, o, { u, lw });
   const words = labels(svg, o, { u, lw, lh });
   groups.forEach((group, g) => svg.append(heading(group, g, o, u)));
-  for (const { row, y: at } of lines) svg.append(s('text', { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, `${row.name} `, s('tspan', { class: 'letter' }, row.letter)));
+  for (const { row, y: at } of lines) svg.append(link.mark(s('text', { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, `${row.name} `, s('tspan', { class: 'letter' }, row.letter)), `gate:${row.point}`));
   const box = h('div', { class: 'heat strips', style: `width:${W}px;height:${H}px` }, el, svg);
   pointed(box, svg, words, lines, o, { u, lw, lh, n, H });
   return box;

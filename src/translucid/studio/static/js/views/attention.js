@@ -94,7 +94,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       const none = (id === 'masked' && !now.hasMask) || (id === 'scaled' && model.config.scaled === false) || (id !== 'weights' && now.head === null);
       const name = id === 'masked' && !now.hasMask ? 'no mask' : id === 'scaled' && model.config.scaled === false ? 'not scaled' : id;
       const why = now.head === null ? 'Only weights are averaged over heads' : id === 'masked' ? 'No mask here: every word may be looked at' : 'This model does not scale';
-      return h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name);
+      return link.mark(h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name), `moment:${id}`);
     }));
   }
   const path = (i, j) => (now.head === null ? `${now.scope}.pattern[:, ${i}, ${j}].mean()` : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`);

@@ -63,7 +63,7 @@ async function drawScene(view) {
   const [found, weights, said_] = await Promise.all([batches(run, tiles, pooled ? { pool: ROWS } : {}), patterns(view, woven, longest), answers(view, body)]);
   if (!box.isConnected || turn !== view.turn) return;
   const data = {
-    ...body, weights, said: said_, selected: state.at, pooled, width: box.clientWidth, height: box.clientHeight,
+    ...body, weights, said: said_, selected: (all.find(pane => pane.at === state.at) ?? all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at)))?.at ?? state.at, pooled, width: box.clientWidth, height: box.clientHeight,
     tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
   };
   const { root, hits, columns } = scene(data);

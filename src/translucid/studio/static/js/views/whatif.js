@@ -30,10 +30,12 @@ export async function whatif(stage, { model, run, catalogue, params }) {
 
   // ---- the switches
   function drawList() {
+    link.forget(list);
     const at = list.scrollTop, groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
     if (state.sorted) list.replaceChildren(...[...model.switches].sort((a, b) => (delta(b) ?? -1) - (delta(a) ?? -1)).map(each => knob(each, options(each))));
     else list.replaceChildren(...groups.flatMap(kind => [h('h3', null, KINDS[kind]), ...(kind === 'heads' ? headParts() : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each))))]));
     list.scrollTop = at;
+    link.paint();
     const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
       h('button', { class: 'edit', onclick: measureAll, disabled: !state.measuring && done === model.switches.length }, state.measuring ? `Stop (${done} of ${model.switches.length})` : done === model.switches.length ? 'All measured' : 'Measure all'),
