@@ -170,26 +170,29 @@ def test_the_step_on_position_says_what_the_model_has(family: str, kind: str, wo
     assert words in said(step)
 
 
-@pytest.mark.parametrize("kv_heads", [None, 1])
-def test_the_sums_of_the_first_head_come_out(kv_heads: int | None) -> None:
+def test_the_sums_of_one_head_come_out() -> None:
     """Scores, scale and softmax as the text has them, from queries and keys."""
-    run = Library({"small": model("translate-transformer", kv_heads=kv_heads)}).run("a", TEXT)
-    told = {step["title"]: step for step in lessons.told(run, "attn")["steps"]}
-
-    def numbers(title: str) -> list[tuple[float, str, list[int]]]:
-        pieces = [piece for piece in told[title]["say"] if "value" in piece]
-        return [(piece["value"], piece["at"], piece["index"]) for piece in pieces]
-
-    score = numbers("Score")
-    (_, query, (h, q, _)), (_, key, (g, k, _)) = score[:2]
-    dot = float(run[query][0, h, q] @ run[key][0, g, k])
-    assert score[-1][0] == pytest.approx(dot, abs=1e-5)
-    scale = numbers("Scale")
-    assert scale[0][0] * scale[1][0] == pytest.approx(scale[2][0], abs=1e-5)
-    best, other, largest, counts, total, _, _, share = (value for value, *_ in numbers("Softmax"))
-    assert best == pytest.approx(1.0)
-    assert torch.tensor(other - largest).exp().item() == pytest.approx(counts, abs=1e-5)
-    assert counts / total == pytest.approx(share, abs=1e-5)
+    library = Library({"small": model("translate-transformer", heads=4, kv_heads=2)})
+    heads = set()
+    for text in (TEXT, "a cat and the bird sleep .", "the old bird sings .", "the the dog sees"):
+        run = library.run("a", text)
+        told = {step["title"]: step for step in lessons.told(run, "attn")["steps"]}
+        of = {title: [(piece["value"], piece["at"], piece["index"]) for piece in step["say"]
+                      if "value" in piece] for title, step in told.items() if "say" in step}  # fmt: skip
+        (_, query, (h, q, _)), (_, key, (_, k, _)) = of["Score"][:2]
+        heads.add(h)
+        every = run[key].repeat_interleave(2, dim=1)  # two heads ask one head of keys
+        dot = float(run[query][0, h, q] @ every[0, h, k])
+        assert of["Score"][-1][0] == pytest.approx(dot, abs=1e-5)
+        first = of["Score"][0][0] * of["Score"][1][0] + of["Score"][2][0] * of["Score"][3][0]
+        assert first == pytest.approx(float(run[query][0, h, q, :2] @ every[0, h, k, :2]), abs=1e-5)
+        scale = [value for value, *_ in of["Scale"]]
+        assert scale[0] * scale[1] == pytest.approx(scale[2], abs=1e-5)
+        best, other, largest, counts, total, _, _, share = (value for value, *_ in of["Softmax"])
+        assert best == pytest.approx(1.0)
+        assert torch.tensor(other - largest).exp().item() == pytest.approx(counts, abs=1e-5)
+        assert counts / total == pytest.approx(share, abs=1e-5)
+    assert max(heads) > 1, "a head whose keys have another number"
 
 
 def test_the_sum_of_one_step_comes_out(library: Library) -> None:
