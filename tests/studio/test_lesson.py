@@ -176,9 +176,11 @@ def test_the_sums_of_one_head_come_out() -> None:
     heads = set()
     for text in (TEXT, "a cat and the bird sleep .", "the old bird sings .", "the the dog sees"):
         run = library.run("a", text)
-        told = {step["title"]: step for step in lessons.told(run, "attn")["steps"]}
-        of = {title: [(piece["value"], piece["at"], piece["index"]) for piece in step["say"]
-                      if "value" in piece] for title, step in told.items() if "say" in step}  # fmt: skip
+        of = {
+            step["title"]: [(each["value"], each["at"], each["index"])
+                            for each in step.get("say", []) if "value" in each]
+            for step in lessons.told(run, "attn")["steps"]
+        }  # fmt: skip
         (_, query, (h, q, _)), (_, key, (_, k, _)) = of["Score"][:2]
         heads.add(h)
         every = run[key].repeat_interleave(2, dim=1)  # two heads ask one head of keys
