@@ -1,7 +1,7 @@
 // The lesson's strip: a few sentences above the read-out, over any view. Its numbers are those of the run at hand,
 // its nouns light what they name, and each stop is an address. One may wander off; Space comes back, then goes on.
 import { h, icon, special } from './dom.js';
-import { address, go, settle, written } from './route.js';
+import { address, go, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
@@ -56,7 +56,7 @@ function drawn(step) {
       there(step) ? [h('p', { class: 'says' }, pieces(step.say)), h('p', { class: 'task' }, h('b', null, 'Do: '), pieces(step.do), skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '')]
         : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`)),
     h('button', { class: 'onward', title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on }, off ? 'Come back' : last ? 'Finish' : 'Next', icon('next')),
-    h('button', { class: 'shut', 'aria-label': 'Leave the lesson', title: 'Leave the lesson', onclick: () => { settle({ lesson: null }); dispatchEvent(new Event('hashchange')); } }, '×'),
+    h('button', { class: 'shut', 'aria-label': 'Leave the lesson', title: 'Leave the lesson', onclick: () => go(address().view, { lesson: null }) }, '×'),
   ];
 }
 const missed = steps => [...new Set(steps.map(step => step.lacks))].map(why => `${steps.filter(step => step.lacks === why).map(step => step.title.toLowerCase()).join(', ')}: ${why}`).join('; ');
