@@ -7,6 +7,7 @@ import { rest, current } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
 import { guide, guided } from './guide.js';
+import { held } from './parts/walk.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
@@ -27,6 +28,7 @@ const sizes = ({ config, parameters }) => [
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
+    h('h1', { class: 'unseen' }, `${VIEWS[view].name}: ${model.name}`),
     h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name, lacks }]) => {
       const why = lacks?.(model, all);
       return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
@@ -61,8 +63,7 @@ async function sentence(run, model) {
   if (target.length && !source.length) parts.push(h('div', { class: 'tokens' }, await words(target, 'decoder', 'tgt', 0)));
   if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
   if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
-  parts.push(h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
-  bar.replaceChildren(...parts);
+  bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
 }
 function answer(run) {
   if (Array.isArray(run.answer)) return run.answer.join(' ');
@@ -93,7 +94,7 @@ function isThere(key, { tokens }) {
   return words !== undefined && Number(place) < words.length;
 }
 async function draw() {
-  const turn = ++drawing, { view: wanted, params } = address();
+  const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
   const stage = byId('stage');
@@ -105,6 +106,7 @@ async function draw() {
     bar(view, found.model, found.all);
     await guide(view, found);
     if (turn !== drawing) return;
+    document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     leave(); leave = () => {};
     link.forget(stage);
     rest(null);
@@ -116,6 +118,7 @@ async function draw() {
     leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
     box.remove();
     link.paint();
+    back();
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
     stage.replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),

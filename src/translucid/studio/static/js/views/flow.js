@@ -9,6 +9,7 @@ import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } fr
 import { scene, makeRoom } from '../parts/scene.js';
 import { under } from '../parts/tile.js';
 import { inspector } from '../parts/inspector.js';
+import { held } from '../parts/walk.js';
 
 const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
 
@@ -236,7 +237,7 @@ async function drawPanel(view) {
     go: onward(at, state),
   }, {
     width: panel.clientWidth,
-    onpoint: name_ => pick(view, name_),
+    onpoint: name_ => { pick(view, name_); view.focus = null; },      // the focus stays with the list
     onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i || null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
     onpick: async (i, j) => {
       if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
@@ -244,7 +245,9 @@ async function drawPanel(view) {
     },
   });
   link.forget(panel);
+  const refocus = held(panel);
   panel.replaceChildren(...made);
+  refocus();
   link.paint();
   rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
 }
