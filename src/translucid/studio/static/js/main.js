@@ -91,9 +91,12 @@ function isThere(key, { tokens }) {
   const words = { src: tokens.source.length ? tokens.source : tokens.features, tgt: tokens.target }[side];
   return words !== undefined && Number(place) < words.length;
 }
+// What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
+const hidden = params => [...(params.get('embed') ? ['bar', 'sentence'] : []), ...(params.get('hide')?.split(',') ?? [])];
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address();
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
+  root.dataset.hide = hidden(params).join(' ');
   link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
   const stage = byId('stage');
   try {
@@ -124,7 +127,7 @@ async function draw() {
 link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
 addEventListener('hashchange', draw);
 let size = '';
-addEventListener('resize', () => { const now = `${innerWidth}x${innerHeight}`; if (now !== size) { size = now; draw(); } });
+addEventListener('resize', () => { const now = `${root.clientWidth}x${root.clientHeight}`; if (now !== size) { size = now; draw(); } });
 addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
   const { view } = address(), views = Object.keys(VIEWS);
