@@ -14,8 +14,7 @@ from translucid.errors import TraceBudgetError
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.see.words import readable
-from translucid.studio import app as studio_app
-from translucid.studio import runs
+from translucid.studio import desk, runs
 from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
 
 GERMAN = "der hund sieht eine katze ."
@@ -219,12 +218,12 @@ def test_how_much_is_sent_is_known_before(index: Any, pool: int | None) -> None:
 
 def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> None:
     run, _ = both(studio, "translate-transformer")
-    monkeypatch.setattr(studio_app, "EXACT", 16)
+    monkeypatch.setattr(desk, "EXACT", 16)
     path = f"/api/runs/{run['run']}/tensors?at=head.logits"
     answer = studio.get(f"{path}&as=f32")
     assert (answer.status, answer.json["error"][:24]) == (422, "as=f32 sends 16 numbers ")
     assert studio.get(f"{path}&as=f32&pool=4").status == 200
-    monkeypatch.setattr(studio_app, "MOST", 16)
+    monkeypatch.setattr(desk, "MOST", 16)
     assert "are sent at once" in studio.get(path).json["error"]
 
 
@@ -336,7 +335,7 @@ def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, bes
 def as_json(value: Any) -> Any:
     import json
 
-    return json.loads(studio_app.Told(value).body) if value is not None else json.loads("null")
+    return json.loads(desk.as_json(value)) if value is not None else json.loads("null")
 
 
 def test_a_search_with_words_that_must_be(studio: Served) -> None:

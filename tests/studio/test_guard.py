@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from tests.studio.serving import TEXT, TOKEN, Served, model, serving
 
 from translucid.studio import app as studio_app
-from translucid.studio import guard, runs
+from translucid.studio import desk, guard, runs
 from translucid.studio.app import make_app
 from translucid.studio.runs import Library
 
@@ -401,7 +401,7 @@ def test_a_mistake_of_ours_tells_nothing(studio: Served, monkeypatch: Any) -> No
     def broken(*given: Any) -> Any:
         raise RuntimeError("/home/somebody/secret")
 
-    monkeypatch.setattr(studio_app, "describe_model", broken)
+    monkeypatch.setattr(desk, "describe_model", broken)
     answer = studio.get("/api/model/a")
     assert answer.status == 500
     assert "secret" not in answer.body.decode()
@@ -460,7 +460,7 @@ def test_the_models_do_one_thing_at_a_time(studio: Served, monkeypatch: Any) -> 
         at_work.pop()
         return {}
 
-    monkeypatch.setattr(studio_app, "describe_model", slow)
+    monkeypatch.setattr(desk, "describe_model", slow)
     with ThreadPoolExecutor(8) as several:
         found = list(several.map(studio.get, ["/api/model/a"] * 8))
     assert [each.status for each in found] == [200] * 8
@@ -477,7 +477,7 @@ def test_the_page_comes_while_a_model_is_busy(studio: Served, monkeypatch: Any) 
         go_on.wait(20)
         return {}
 
-    monkeypatch.setattr(studio_app, "describe_model", slow)
+    monkeypatch.setattr(desk, "describe_model", slow)
     monkeypatch.setattr(studio_app, "WAITING", 2)
     asking = [threading.Thread(target=studio.get, args=("/api/model/a",)) for _ in range(2)]
     for each in asking:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.models.mlp import MLP
 from translucid.see.display import model_html
 from translucid.tasks.base import Score, Task, check_length
@@ -118,6 +119,23 @@ class Model(SeeingModel):
 
     def summary(self, length: int = 128) -> str:
         return self.network.summary(length)
+
+    def studio(
+        self, text: str | None = None, *, view: str = "flow", height: int = 640,
+        beside: Sequence["Model"] = (), **address: str,
+    ) -> Any:  # fmt: skip
+        """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif, or
+        compare with the models `beside`. `address`: further keys of the page's address, such as
+        at, head, pin, theme. Needs the extra [notebook]."""
+        try:
+            # The widget is built on this class; the name is looked up when somebody wants one.
+            home = import_module("translucid.studio.widget")
+        except ImportError as error:
+            raise ConfigError(
+                f"model.studio needs the package {error.name}; install it with: "
+                "pip install 'translucid[notebook]'"
+            ) from error
+        return home.widget(self, text, view=view, height=height, beside=beside, **address)
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder."""

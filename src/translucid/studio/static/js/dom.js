@@ -6,7 +6,7 @@ function fill(el, attrs, kids) {
   for (const [key, value] of Object.entries(attrs ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
-    else if (key === 'style') el.style.cssText = value;
+    else if (key === 'style') el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');   // in a box of a notebook sizes count from the box
     else if (key === 'text') el.textContent = value;
     else if (key === 'width' || key === 'height') el.setAttribute(key, value < 0 ? 0 : value);   // no room is no error
     else if (key !== 'link') el.setAttribute(key, value === true ? '' : value);

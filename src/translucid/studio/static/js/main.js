@@ -93,9 +93,12 @@ function isThere(key, { tokens }) {
   const words = { src: tokens.source.length ? tokens.source : tokens.features, tgt: tokens.target }[side];
   return words !== undefined && Number(place) < words.length;
 }
+// What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
+const hidden = params => [...(params.get('embed') ? ['bar', 'sentence'] : []), ...(params.get('hide')?.split(',') ?? [])];
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
+  root.dataset.hide = hidden(params).join(' ');
   link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
   const stage = byId('stage');
   try {
@@ -131,7 +134,7 @@ link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join('
 addEventListener('hashchange', draw);
 addEventListener('keydown', guided, true);
 let size = '';
-addEventListener('resize', () => { const now = `${innerWidth}x${innerHeight}`; if (now !== size) { size = now; draw(); } });
+addEventListener('resize', () => { const now = `${root.clientWidth}x${root.clientHeight}`; if (now !== size) { size = now; draw(); } });
 addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
   const { view } = address(), views = Object.keys(VIEWS);

@@ -1,0 +1,135 @@
+"""The page's modules in one text, for where there is no server to load them from: a notebook's
+widget, a session in one file.
+
+The page itself loads plain modules. Here each of them becomes a function inside `graph(place)`,
+which hides the browser's document, location and fetch behind those of a place; every call of it is
+a studio of its own, with its own state. See static/js/place.js.
+"""
+
+import json
+import posixpath
+import re
+from functools import cache
+from pathlib import Path
+
+from translucid.errors import TranslucidError
+
+STATIC = Path(__file__).parent / "static"
+PAGE = "main.js"  # what index.html loads
+# What a place stands in for; everything else is the browser's.
+HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
+          "fetch")  # fmt: skip
+IMPORT = re.compile(r"^import\s+(\*\s+as\s+\w+|\{[^}]*\})\s+from\s+'([^']+)';?[^\S\n]*", re.M)
+EXPORT = re.compile(r"^export\s+((?:async\s+)?(?:function\*?|class|const)\s+(\w+))", re.M)
+LISTED = re.compile(r"^export\s+\{([^}]*)\};?[^\S\n]*$", re.M)
+LEFT = re.compile(r"^(import|export)\b.*|\bimport\s*\(.*", re.M)
+
+
+class BundleError(TranslucidError):
+    """The page's modules are written in a way that the bundle does not know."""
+
+
+def modules(entry: str = PAGE, folder: Path = STATIC / "js") -> dict[str, str]:
+    """Every module that this one needs, the needed before those that need them."""
+    found: dict[str, str] = {}
+    _walk(entry, folder, found, ())
+    return found
+
+
+def _walk(name: str, folder: Path, found: dict[str, str], above: tuple[str, ...]) -> None:
+    if name in above:
+        circle = " -> ".join([*above[above.index(name) :], name])
+        raise BundleError(f"modules import each other in a circle: {circle}; part them")
+    if name in found:
+        return
+    path = folder / name
+    if not path.is_file():
+        raise BundleError(f"{above[-1] if above else 'the bundle'} imports {name}: no such file")
+    text = path.read_text("utf-8")
+    for _, source in IMPORT.findall(text):
+        _walk(_target(name, source), folder, found, (*above, name))
+    found[name] = text
+
+
+def _target(name: str, source: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), source))
+
+
+def exported(text: str) -> list[str]:
+    names = [name for _, name in EXPORT.findall(text)]
+    for listed in LISTED.findall(text):
+        names += [each.strip() for each in listed.split(",") if each.strip()]
+    return names
+
+
+def as_function(name: str, sources: dict[str, str]) -> str:
+    """A module as a function that returns what it exports; its imports are look-ups."""
+    text = sources[name]
+
+    def look_up(match: re.Match[str]) -> str:
+        wanted, source = match.groups()
+        target = _target(name, source)
+        if wanted.startswith("*"):
+            return f"const {wanted.split()[-1]} = take('{target}');"
+        for each in wanted.strip("{} \n").split(","):
+            given = each.split(" as ")[0].strip()
+            if given and given not in exported(sources[target]):
+                raise BundleError(f"{name} imports {given} from {target}, which does not export it")
+        return f"const {wanted.replace(' as ', ': ')} = take('{target}');"
+
+    names = exported(text)
+    body = LISTED.sub("", EXPORT.sub(r"\1", IMPORT.sub(look_up, text)))
+    if left := LEFT.search(body):
+        raise BundleError(
+            f"{name}: {left.group().strip()[:80]!r} is not known to the bundle; write "
+            "`import {{ a }} from '...'`, `export const a`, `export function a` or `export {{ a }}`"
+        )
+    body = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("// "))
+    return f"'{name}': () => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}},"
+
+
+def graph(*entries: str) -> str:
+    """`graph(place)` returns `take(name)`, which gives what a module exports."""
+    sources: dict[str, str] = {}
+    for entry in entries:
+        sources |= modules(entry)
+    functions = "\n".join(as_function(name, sources) for name in sources)
+    return (
+        f"function graph(place) {{\nconst {{ {', '.join(HIDDEN)} }} = place, made = {{}};\n"
+        "const take = name => (made[name] ??= modules[name]());\n"
+        f"const modules = {{\n{functions}\n}};\nreturn take;\n}}\n"
+    )
+
+
+def style() -> str:
+    """The page's styles for a box among others: sizes count from the box, not from the window."""
+    index = (STATIC / "index.html").read_text("utf-8")
+    sheets = re.findall(r'<link rel="stylesheet" href="/static/([^"]+)">', index)
+    text = "\n".join((STATIC / sheet).read_text("utf-8") for sheet in sheets)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # place.js has them
+    text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
+    text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
+    text = re.sub(r"@media\s*(\((?:min|max)-(?:width|height))", r"@container studio \1", text)
+    text = re.sub(r"(?<![\w.])(-?[\d.]+)v([hw])\b", r"\1cq\2", text)
+    text = re.sub(r"(?<![\w.])(-?[\d.]+)rem\b", r"calc(\1 * var(--rem, 1rem))", text)
+    return re.sub(r"\n\s*\n+", "\n", text)
+
+
+def markup() -> str:
+    """What stands in the page before it is drawn."""
+    index = (STATIC / "index.html").read_text("utf-8")
+    found = re.search(r"<body>(.*)</body>", index, re.S)
+    assert found is not None
+    return re.sub(r"<noscript>.*?</noscript>", "", found.group(1), flags=re.S).strip()
+
+
+@cache
+def bundle(entry: str) -> str:
+    """The page and `entry` beside it in one text, which defines `entry`'s exports as `studio`."""
+    text = (
+        f"const STYLE = {json.dumps(style())};\nconst MARKUP = {json.dumps(markup())};\n"
+        f"{graph(PAGE, entry)}const studio = graph(globalThis)('{entry}');\n"
+    )
+    # so that it may stand inside an element of HTML
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,0 +1,280 @@
+"""Answers to what a page asks, whichever way the question came: over HTTP, or over the channel of a
+notebook's widget. A question is a method, a path with its query, and a body."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import torch
+
+from translucid.catalogue import describe
+from translucid.errors import InputError, TranslucidError
+from translucid.studio import answers, lessons
+from translucid.studio.describe import catalogue, describe_model
+from translucid.studio.frames import Cut, cut_shape, frame
+from translucid.studio.runs import Library, Run, clipped
+
+EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
+MOST = 2**25  # numbers that are sent at once
+JSON, BINARY = "application/json", "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Reply:
+    body: bytes
+    kind: str = JSON
+    status: int = 200
+    forever: bool = False  # a run never changes
+
+
+class Given(dict[str, list[str]]):
+    """A query: names may stand several times; the last one counts where one is wanted."""
+
+    def one(self, name: str, otherwise: str | None = None) -> str | None:
+        return self[name][-1] if name in self else otherwise
+
+    def text(self, name: str, otherwise: str) -> str:
+        return self[name][-1] if name in self else otherwise
+
+    def all(self, name: str) -> list[str]:
+        return self.get(name, [])
+
+
+@dataclass(frozen=True)
+class Asked:
+    place: dict[str, str]  # what the path names: a model, a run
+    given: Given
+    body: bytes = b""
+
+
+def as_json(content: Any) -> bytes:
+    """JSON, as browsers read it: what is no number is null, and half a character is a question
+    mark."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(
+            _finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+    return text.encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case _:
+            return value
+
+
+def told(content: Any, status: int = 200, *, forever: bool = False) -> Reply:
+    return Reply(as_json(content), JSON, status, forever)
+
+
+Act = Callable[[Asked], Reply]
+
+
+class Desk:
+    """What is asked about opened models, and the answers."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.acts: dict[tuple[str, str], Act] = {
+            ("GET", "/api/models"): self.models, ("GET", "/api/model/{m}"): self.model,
+            ("GET", "/api/catalogue"): self.catalogue, ("POST", "/api/runs"): self.new_run,
+            ("GET", "/api/runs/{run}"): self.run, ("GET", "/api/runs/{run}/tensors"): self.tensors,
+            ("GET", "/api/runs/{run}/heads"): self.heads,
+            ("GET", "/api/runs/{run}/cell"): self.cell, ("GET", "/api/runs/{run}/step"): self.step,
+            ("GET", "/api/runs/{run}/decode"): self.decode,
+            ("GET", "/api/runs/{run}/effect"): self.effect, ("GET", "/api/diff"): self.diff,
+            ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
+            ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
+        }  # fmt: skip
+
+    def answer(self, act: Act, asked: Asked) -> Reply:
+        """Mistakes are told in JSON, with what is allowed."""
+        try:
+            return act(asked)
+        except (TranslucidError, ValueError) as error:
+            return told({"error": str(error)}, 422)
+        except LookupError:
+            return told({"error": "there is no number in this place"}, 422)
+        except (MemoryError, torch.OutOfMemoryError):
+            return told({"error": "the memory of this machine is too small for this"}, 422)
+
+    def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
+        """`address`: a path with its query, as a page writes it."""
+        path, _, query = address.partition("?")
+        for (verb, pattern), act in self.acts.items():
+            found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
+            if found and verb == method:
+                place = {name: unquote(value) for name, value in found.groupdict().items()}
+                return self.answer(act, Asked(place, read_query(query), body))
+        return told({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
+
+    def models(self, asked: Asked) -> Reply:
+        return told([{"m": key, "name": each.name} for key, each in self.library.opened.items()])
+
+    def model(self, asked: Asked) -> Reply:
+        return told(describe_model(self.library.model(asked.place["m"])))
+
+    def catalogue(self, asked: Asked) -> Reply:
+        return told(catalogue())
+
+    def new_run(self, asked: Asked) -> Reply:
+        m, text, target, off = _asked(_parsed(asked.body))
+        return told(self.library.run(m, text, target, off).as_dict())
+
+    def run(self, asked: Asked) -> Reply:
+        return told(self._run(asked).as_dict(), forever=True)
+
+    def tensors(self, asked: Asked) -> Reply:
+        given = asked.given
+        names = given.all("at")
+        if not 1 <= len(names) <= 64:
+            raise InputError(f"at: name 1 to 64 points, not {len(names)}")
+        form = given.text("as", "u8")
+        if form not in ("u8", "f16", "f32"):
+            raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
+        pool = _whole(given.one("pool"), "pool", 1, 1024) if "pool" in given else None
+        cut = Cut(_index(given.text("index", "")), form, pool)  # type: ignore[arg-type]
+        run = self._run(asked)
+        run.check(names)
+        count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
+        if form == "f32" and count > EXACT * len(names):
+            raise InputError(
+                f"as=f32 sends {EXACT:,} numbers of a point at most; cut with index or pool"
+            )
+        if count > MOST:
+            raise InputError(
+                f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
+            )
+        reading = run.reading(names)
+        body = b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
+        return Reply(body, BINARY, forever=True)
+
+    def heads(self, asked: Asked) -> Reply:
+        given = asked.given
+        pool = _whole(given.text("pool", "48"), "pool", 4, 512)
+        body = answers.heads(self._run(asked), given.text("kind", "encoder"), pool)
+        return Reply(body, BINARY, forever=True)
+
+    def cell(self, asked: Asked) -> Reply:
+        given = asked.given
+        index = _index(given.text("index", ""))
+        if None in index:
+            raise InputError("index: one number has a place along every axis; leave * out")
+        places = tuple(place for place in index if place is not None)
+        return told(answers.cell(self._run(asked), _named(given, "at"), places), forever=True)
+
+    def step(self, asked: Asked) -> Reply:
+        given = asked.given
+        n, k = (
+            _whole(given.text("n", "0"), "n", 0, 10**6),
+            _whole(given.text("k", "10"), "k", 1, 200),
+        )
+        if "after" in given:  # any beginning, by its tokens
+            found = answers.step_after(
+                self._run(asked), _tokens(given.text("after", ""), "after"), k
+            )
+            return told(found, forever=True)
+        return told(answers.step(self._run(asked), n, k), forever=True)
+
+    def decode(self, asked: Asked) -> Reply:
+        given = asked.given
+        beams, best = _whole(given.text("beams", "4"), "beams", 1, 32), given.one("best")
+        force: dict[int, str | int] = {
+            _whole(place, "force", 0, 10**6): word
+            for place, _, word in (each.partition(":") for each in given.all("force"))
+        }
+        force |= dict(enumerate(_tokens(given.text("begin", ""), "begin")))
+        wanted = _whole(best, "best", 1, 32) if best else min(beams, 4)
+        found = answers.decode(self._run(asked), beams, wanted, force)
+        return told(found, forever=True)
+
+    def effect(self, asked: Asked) -> Reply:
+        off = asked.given.all("off")
+        return told(answers.effect(self._run(asked), off), forever=True)
+
+    def diff(self, asked: Asked) -> Reply:
+        given = asked.given
+        a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
+        return told(answers.compare(a, b), forever=True)
+
+    # ---- lessons ----
+
+    def lessons(self, asked: Asked) -> Reply:
+        return told(lessons.listed())
+
+    def lesson(self, asked: Asked) -> Reply:
+        return told(lessons.lesson(asked.place["id"]))
+
+    def lesson_on(self, asked: Asked) -> Reply:
+        return told(lessons.told(self._run(asked), asked.place["id"]), forever=True)
+
+    def _run(self, asked: Asked) -> Run:
+        return self.library.found(asked.place["run"])
+
+
+def read_query(text: str) -> Given:
+    return Given(parse_qs(text, keep_blank_values=True))
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON, or too deep") from error
+
+
+def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
+    """What POST /api/runs is told, checked key by key."""
+    if not isinstance(asked, dict):
+        raise InputError("the request must be an object with m and text")
+    for key in asked:
+        if key not in ("m", "text", "target", "off"):
+            raise InputError(f"{clipped(key)}: no such key; there are m, text, target and off")
+    m, text, target, off = (asked.get(key) for key in ("m", "text", "target", "off"))
+    if not isinstance(m, str) or not isinstance(text, str):
+        raise InputError("m and text must be given, as texts")
+    if target is not None and not isinstance(target, str):
+        raise InputError("target: a text, or leave it out")
+    off = [] if off is None else off
+    if not isinstance(off, list) or not all(isinstance(key, str) for key in off):
+        raise InputError("off: a list of the keys of switches")
+    return m, text, target, off
+
+
+def _named(given: Given, name: str) -> str:
+    if name not in given:
+        raise InputError(f"{name}: it must be given")
+    return given.text(name, "")
+
+
+def _whole(text: str | None, name: str, least: int, most: int) -> int:
+    if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def _tokens(text: str, name: str) -> list[int]:
+    """7.43.269: the ids of tokens."""
+    return [_whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
+
+
+def _index(text: str) -> tuple[int | None, ...]:
+    """2,5 or 2,*,3; * takes all."""
+    if not text:
+        return ()
+    return tuple(None if part == "*" else _whole(part, "index", 0, 10**6)
+                 for part in text.split(","))  # fmt: skip

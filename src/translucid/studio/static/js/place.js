@@ -1,0 +1,95 @@
+// A place for one studio among others: a box of a notebook, or a file without a server.
+// The page's modules use document, location, history, fetch and addEventListener; in a bundle
+// (studio/bundle.py) these names mean what is made here, so that each box has its own state,
+// keys and address, and styles that stay inside.
+const WIDE = 1100, LARGE = 1600;                 // px: where the page is laid out in full; where it grows
+const OURS = new Set(['hashchange', 'resize']);  // told by the place itself; all else happens in the box
+
+export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
+  const page = el.ownerDocument, events = new EventTarget();
+  const host = page.createElement('div'), shadow = host.attachShadow({ mode: 'open' });
+  host.setAttribute('data-lm-suppress-shortcuts', 'true');          // JupyterLab: letters typed here are not its commands
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`${style}\n${BOX}`);
+  shadow.adoptedStyleSheets = [sheet];
+  const room = box('studio-room'), root = box('studio'), body = box('studio-body');
+  function box(name) { const made = page.createElement('div'); made.className = name; return made; }
+  room.style.height = height;
+  root.tabIndex = -1;
+  root.dataset.theme = 'light';
+  body.append(...new DOMParser().parseFromString(markup, 'text/html').body.childNodes);   // our own index.html
+  root.append(body); room.append(root); shadow.append(room); el.append(host);
+
+  let hash = address;
+  const told = () => onaddress(hash);
+  const location = {
+    get hash() { return hash; },
+    set hash(to) { if (to === hash) return; hash = to; told(); queueMicrotask(() => events.dispatchEvent(new Event('hashchange'))); },
+    get href() { return hash; },
+    toString: () => hash,
+  };
+  const history = { replaceState: (state, title, to) => { hash = to; told(); }, pushState: (state, title, to) => { hash = to; told(); } };
+  const target = kind => (OURS.has(kind) ? events : root);
+  const addEventListener = (kind, ...more) => target(kind).addEventListener(kind, ...more);
+  const removeEventListener = (kind, ...more) => target(kind).removeEventListener(kind, ...more);
+  const document = {
+    documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
+    get activeElement() { return shadow.activeElement; },
+    get fonts() { return page.fonts; },
+    get hidden() { return page.hidden; },
+    getElementById: id => shadow.getElementById(id),
+    querySelector: selector => root.querySelector(selector), querySelectorAll: selector => root.querySelectorAll(selector),
+    createElement: tag => page.createElement(tag), createElementNS: (space, tag) => page.createElementNS(space, tag),
+    createTextNode: text => page.createTextNode(text), createDocumentFragment: () => page.createDocumentFragment(),
+    importNode: (node, deep) => page.importNode(node, deep),
+  };
+  const window = {
+    document, location, history, addEventListener, removeEventListener,
+    get devicePixelRatio() { return globalThis.devicePixelRatio; },
+    get innerWidth() { return root.clientWidth; }, get innerHeight() { return root.clientHeight; },
+    dispatchEvent: event => target(event.type).dispatchEvent(event),
+  };
+  const fetch = async (path, { method = 'GET', body = '' } = {}) => {
+    const { status, kind, bytes } = await ask(method, String(path), body);
+    return new Response(bytes, { status, headers: { 'content-type': kind } });
+  };
+
+  // Links lead on within the box.
+  root.addEventListener('click', event => {
+    const to = event.target.closest?.('a[href^="#/"]');
+    if (!to || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    location.hash = to.getAttribute('href');
+  });
+  for (const kind of ['keydown', 'keyup', 'keypress']) {
+    root.addEventListener(kind, event => { if (!event.ctrlKey && !event.metaKey && !event.altKey && !(event.shiftKey && event.key === 'Enter')) event.stopPropagation(); });
+  }
+  // A narrow box is laid out as a page of full width, and drawn smaller.
+  function fit() {
+    const width = room.clientWidth;
+    root.style.setProperty('--size', `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`);
+  }
+  fit();
+  let size = `${room.clientWidth}x${room.clientHeight}`, waiting = 0;
+  const watch = new ResizeObserver(() => {
+    const now = `${room.clientWidth}x${room.clientHeight}`;
+    if (now === size || !room.clientWidth) return;
+    size = now;
+    fit();
+    clearTimeout(waiting);
+    waiting = setTimeout(() => events.dispatchEvent(new Event('resize')), 60);
+  });
+  watch.observe(room);
+  const leave = () => { watch.disconnect(); clearTimeout(waiting); host.remove(); };
+  return { document, window, location, history, addEventListener, removeEventListener, fetch, root, leave };
+}
+
+// The box itself. Its children are laid out by the page's styles, whose sizes count from --rem.
+const BOX = `
+:host { display: block; }
+.studio-room { container: studio / size; overflow: hidden; border-radius: 8px; }
+.studio { --rem: var(--size, 16px); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
+.studio[data-theme="dark"] { color-scheme: dark; }
+.studio.projector { --rem: calc(var(--size, 16px) * 1.1); }
+.studio-body { position: relative; text-align: left; }
+`;

@@ -1,0 +1,76 @@
+"""Views of the studio as widgets of a notebook: `model.studio("text", view="attention")`.
+
+A widget asks no server: its questions come over the notebook's own channel and are answered by the
+same functions as those of the page.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+from weakref import WeakValueDictionary
+
+import anywidget
+import traitlets
+
+from translucid.errors import InputError
+from translucid.studio.bundle import bundle
+from translucid.studio.desk import Desk, told
+from translucid.studio.runs import Library
+from translucid.training.model import Model
+
+VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare")
+HEIGHTS = (300, 4000)  # px
+# By the ids of their models, which live as long as the desk does.
+_desks: WeakValueDictionary[tuple[int, ...], Desk] = WeakValueDictionary()
+
+
+class StudioWidget(anywidget.AnyWidget):
+    """One view. `widget.address` is what the page has in its address bar; set it to go there."""
+
+    _esm = bundle("widget.js") + "export default { render: studio.render };\n"
+    address = traitlets.Unicode("#/flow").tag(sync=True)
+    height = traitlets.Int(640).tag(sync=True)
+
+    def __init__(self, desk: Desk, **keys: Any) -> None:
+        super().__init__(**keys)
+        self.desk = desk
+        self.on_msg(self._hear)
+
+    def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
+        match message:
+            case {"of": of, "id": number, "method": str(method), "path": str(path)}:
+                asked = str(message.get("body") or "").encode("utf-8", "replace")
+            case _:
+                return
+        try:
+            reply = self.desk.ask(method, path, asked)
+        except Exception as error:  # the page would wait for ever
+            said = f"the studio has made a mistake: {type(error).__name__}: {error}"
+            reply = told({"error": said}, 500)
+        head = {"of": of, "id": number, "status": reply.status, "kind": reply.kind}
+        self.send(head, [reply.body])
+
+
+def widget(
+    model: Model, text: str | None, *, view: str, height: int, beside: Sequence[Model], **keys: str
+) -> StudioWidget:
+    """`keys`: further parts of the page's address, such as at, head, pin, theme."""
+    if view not in VIEWS:
+        raise InputError(f"view {view!r}: choose one of {', '.join(VIEWS)}")
+    if not HEIGHTS[0] <= height <= HEIGHTS[1]:
+        raise InputError(f"height {height}: {HEIGHTS[0]} to {HEIGHTS[1]} pixels")
+    if view == "compare" and not beside:
+        raise InputError("view 'compare' needs a second model: beside=[other]")
+    given = {"hide": "bar", **({} if text is None else {"text": text}), **keys}
+    return StudioWidget(_desk(model, beside), address=f"#/{view}?{urlencode(given)}", height=height)
+
+
+def _desk(model: Model, beside: Sequence[Model]) -> Desk:
+    """The widgets of one model share its runs."""
+    models = [model, *beside]
+    key = tuple(id(each) for each in models)
+    desk = _desks.get(key)
+    if desk is None:
+        names = ["model", *(f"model {number}" for number in range(2, 1 + len(models)))]
+        desk = _desks[key] = Desk(Library(dict(zip(names, models, strict=True))))
+    return desk
