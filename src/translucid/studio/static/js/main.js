@@ -3,16 +3,19 @@ import { h, s, icon, unit } from './dom.js';
 import { address, go, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
-import { rest, current } from './readout.js';
+import { rest, current, notice } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
 import { guide, guided } from './guide.js';
+import { tables } from './twin.js';
+import { copy } from './clipboard.js';
+import { keysTable, pythonLine, exactValue } from './keys.js';
 import { held } from './parts/walk.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0;
+let leave = () => {}, drawing = 0, now = null;   // now: the model and the run that are shown
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -39,8 +42,33 @@ function bar(view, model, all) {
     h('div', { class: 'tools' },
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
       h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
-      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => navigator.clipboard?.writeText(location.href) }, icon('link'))),
+      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => copy(location.href, 'the link') }, icon('link')),
+      h('button', { title: 'The numbers of a picture as a table (t)', 'aria-label': 'Tables', onclick: tables }, icon('table')),
+      h('button', { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector }, icon('panel')),
+      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', onclick: () => keysTable() }, '?')),
   );
+}
+// The inspector stands beside the view; in a small window it is a drawer over it.
+function inspector() {
+  root.classList.toggle('folded');
+  if (root.clientWidth > 1180 * unit()) draw();   // the view has other room now
+}
+const WORDS = ['flow', 'attention', 'whatif', 'compare'];    // in the others these keys go from step to step
+function walkWords(by) {
+  if (!now) return;
+  const { source, target, features } = now.run.tokens, of = side => (side === 'tgt' ? target : source.length ? source : features).length;
+  const last = link.state.pins.at(-1), [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
+  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by)), key = `${side}:${to}`;
+  if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
+}
+async function copyValue() {
+  const told = current();
+  if (told?.value === undefined || !now) return;
+  copy(await exactValue(told, now.run));
+}
+function copyPython() {
+  const line = now && pythonLine(current(), now.run, now.params.get('target'));
+  line ? copy(line) : notice('what is shown here is no single number of the trace');
 }
 function projector() { root.classList.toggle('projector'); draw(); }
 
@@ -106,6 +134,7 @@ async function draw() {
     if (turn !== drawing) return;
     const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
     link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
+    now = found;
     bar(view, found.model, found.all);
     await guide(view, found);
     if (turn !== drawing) return;
@@ -142,8 +171,13 @@ addEventListener('keydown', event => {
   else if (event.key === '/') { event.preventDefault(); document.querySelector('.sentence .edit')?.click(); }
   else if (event.key === 'd') go(view, { theme: other() });
   else if (event.key === 'p') projector();
-  else if (event.key === 'l') navigator.clipboard?.writeText(location.href);
-  else if (event.key === 'c' && current()) navigator.clipboard?.writeText(String(current().value));
+  else if (event.key === 'l') copy(location.href, 'the link');
+  else if (event.key === 'c') copyValue();
+  else if (event.key === 'C') copyPython();
+  else if (event.key === 't') tables();
+  else if (event.key === '?') keysTable();
+  else if (event.key === 'i') inspector();
+  else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented) walkWords(event.key === 'ArrowLeft' ? -1 : 1);
   else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
 });
 draw();

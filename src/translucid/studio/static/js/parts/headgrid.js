@@ -2,6 +2,7 @@
 import { h } from '../dom.js';
 import { rgb, num } from '../ink.js';
 import * as link from '../link.js';
+import { twin } from '../twin.js';
 
 const ONE = { kind: 'seq', max: 1 };
 
@@ -13,7 +14,7 @@ export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false
     h('span'), names.map(([, name]) => h('span', { class: 'ax' }, name)));
   for (let l = 0; l < layers; l++) grid.append(h('span', { class: 'ax' }, String(l)), ...names.map(([n]) => tile(frame, l, n, { chosen, onpick, onlook, onleave })));
   grid.addEventListener('keydown', event => walk(event, grid, names.length));
-  return grid;
+  return twin(grid, 'All heads', () => ({ corner: 'head', columns: ['largest weight', 'mean entropy, bits'], rows: range(layers).flatMap(l => range(heads).map(n => [`layer ${l}, head ${n}`, frame.most[l][n], frame.entropy[l][n]])) }));
 }
 function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
   const on = l === chosen.layer && n === chosen.head, name = n === null ? `layer ${l}, mean of all heads` : `layer ${l}, head ${n}`;

@@ -4,6 +4,8 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, rgb, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
+import { grid } from './table.js';
+import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, shown } from './aim.js';
 
 const LEAN = 42, TIGHT = 7;                       // degrees; below so many px a cell has no gap and no number
@@ -28,7 +30,7 @@ export function heatmap(o) {
   if (o.mark !== undefined) svg.append(s('path', { d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`, stroke: 'var(--pos)', 'stroke-width': 2.5 * u, 'stroke-linecap': 'round' }));
   const box = h('div', { class: 'heat', style: `width:${g.W}px;height:${g.H}px` }, el, svg);
   pointed(box, svg, light, o, g);
-  return box;
+  return o.table === null ? box : twin(box, o.title, o.table ?? (() => grid(o.rows, o.cols, o.values.map((row, i) => row.map((v, j) => (o.hatched?.(i, j) ? NaN : v))))));
 }
 
 // ---- cells

@@ -38,11 +38,11 @@ function picture(told, inner, onpick) {
   if (told.cols && n <= SMALL && columns <= SMALL) {
     const lw = 72, cw = (inner - lw * u) / columns, short = word => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
     return heatmap({
-      title: `${told.at}: rows are queries, columns are keys`, values: told.values, rows: told.rows.map(short), cols: told.cols.map(short), rowKey: told.rowKey, colKey: told.colKey, labelWidth: lw,
+      title: `${told.at}: rows are queries, columns are keys`, values: told.values, rows: told.rows.map(short), cols: told.cols.map(short), rowKey: told.rowKey, colKey: told.colKey, labelWidth: lw, table: told.table,
       ...headRoom(told.cols.map(short), cw, 0.9375), cellWidth: cw, cellHeight: Math.min(22 * u, Math.max(9 * u, 158 * u / n)), scale: told.scale, wordSize: '.9375rem', read: told.read, onpick,
     });
   }
-  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, each: told.each, read: told.read, onpick });
+  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, each: told.each, read: told.read, onpick, table: told.table });
 }
 function lines({ worked, exact, index, at }) {
   const cell = index.length ? `[${index.join(', ')}]` : '';

@@ -5,6 +5,8 @@ import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { tile, under, cellsIn, block, loudest } from './tile.js';
 import { walks } from './walk.js';
+import { grid } from './table.js';
+import { twin } from '../twin.js';
 
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
 export function map(o) {
@@ -43,7 +45,7 @@ export function map(o) {
   });
   svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
   const most = Math.ceil(columns / cells) * (o.each ?? 1);
-  return h('div', null, h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
+  return h('div', null, twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, o.table ?? (() => grid(o.rows, null, o.values))), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
 }
 const clip = word => (word.length > 11 ? `${word.slice(0, 10)}…` : word);
 function cellOf(j, columns, cells) {             // which cell a number is part of; blocks are not all of one size

@@ -3,6 +3,7 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word } from '../readout.js';
+import { twin } from '../twin.js';
 import { walks } from './walk.js';
 
 const SHORT = { 'after self-attention': 'self', 'after cross-attention': 'cross', 'after feed-forward': 'ff', embedding: 'words', 'with positions': 'place', 'with letters': 'letters', 'last norm': 'norm', 'after alignment': 'align' };
@@ -54,6 +55,6 @@ export function ripple(table, { width, height, scale, keyOf }) {
   svg.addEventListener('mouseleave', leave);
   walks(svg, { name: title, look, leave, start: () => [0, Math.max(0, start)], step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)], take: ([r]) => link.pin([keyOf(r)]) });
   svg.addEventListener('click', event => { const at = cell(event); if (at) link.pin([keyOf(at[0])]); });
-  return h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg);
+  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({ corner: 'word', columns: table.depths, rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]), note: 'How far each vector has moved, as a share of its length.' }));
 }
 export const reading = (table, r, c, scale) => ({ at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`], path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`, value: table.values[c][r] ?? NaN, scale });

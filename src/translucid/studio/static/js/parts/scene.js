@@ -7,6 +7,7 @@ import { weave, let_down, strongest } from './weave.js';
 import { place, labels, yRow, yWord, markRow, clip, PAD } from './layout.js';
 import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
+import { twin } from '../twin.js';
 
 const CURVES = 390;                              // lines of attention on screen, all panes together
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -36,6 +37,7 @@ export function scene(data) {
   ends(pen, data.bands.at(-1));
   const told = notes(pen, data);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
+  twin(root, 'The parts, in the order of the data', () => ({ corner: 'part', columns: ['name in the trace', 'size'], rows: pen.hits.map(({ pane }) => [pane.say, pane.at, (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × ')]), note: 'Each part has a table of its own: choose the part, and its picture at the right.' }));
   return { root, hits: pen.hits, columns: pen.columns };
 }
 // A lit word that is not written otherwise takes the room of its neighbours.

@@ -5,6 +5,7 @@ import * as link from '../link.js';
 import { readout, word as said } from '../readout.js';
 import { ONE, share } from './choices.js';
 import { walks } from './walk.js';
+import { twin } from '../twin.js';
 
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];              // a branch below is counted, not drawn; the first that leaves room is taken
 const FATES = { followed: 'followed for a while', ended: 'ended', pruned: 'pruned', forbidden: 'not allowed', cut: 'cut off', stopped: 'stopped' };
@@ -72,7 +73,9 @@ export function tree(data, o) {                  // o: { width, height, step, ch
     svg.append(marks.get(node));
   }
   walked(svg, `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, { ...o, kids, lane });
-  return { el: h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), limit, hidden, step: [X(o.step - 1), X(o.step)] };
+  const rows = shown.slice(1).sort((a, b) => a.step - b.step || b.score - a.score).map(node => [node.label, String(node.step), node.up.up ? node.up.label : first, node.p, node.gain, node.score, node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate]);
+  const told = () => ({ corner: 'word', columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'], rows, note: hidden ? `${hidden} more branches are counted, not shown.` : '' });
+  return { el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told), limit, hidden, step: [X(o.step - 1), X(o.step)] };
 }
 
 // Left and right along a strand, up and down to the branches of the same step.

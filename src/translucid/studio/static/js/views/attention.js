@@ -3,7 +3,8 @@ import { h, m, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
-import { settle } from '../route.js';
+import { go, settle } from '../route.js';
+import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
 import { aim, looked, range, short } from '../parts/aim.js';
 import { equation, exact } from '../parts/equation.js';
@@ -11,6 +12,7 @@ import { headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { ribbons } from '../parts/ribbons.js';
+import { grid } from '../parts/table.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const KINDS = {
@@ -83,11 +85,16 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
     const map = heatmap({
       title: `${kind.name} attention, ${now.name}, ${moment}`, values, rows: told, cols, rowKey: i => rowKeys[i], colKey: j => colKeys[j],
-      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
+      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined, table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
     mid.append(h('div', { class: 'matrix' }, map));
     if (now.pooled) mid.append(h('p', { class: 'kicker' }, now.pooled));
+  }
+  async function exactTable() {                      // the picture has rounded numbers where they are many; the table asks for them again
+    const state = now, shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2)), lead = state.indexed ? [state.head] : [], kind = KINDS[at.kind];
+    const rows = await Promise.all(range(shown).map(i => api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' })));
+    return { ...grid(run.tokens[kind.rows], run.tokens[kind.cols], rows.map(frame => frame.row().map(v => (Number.isFinite(v) ? v : NaN)))), note: `The first ${shown} rows.` };
   }
   function steps() {
     return h('div', { class: 'steps', role: 'group', 'aria-label': 'Moment' }, MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
@@ -139,7 +146,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const from = (place, n) => Math.max(0, Math.min(n - 5, place - 2)), i0 = from(i, now.rows.length), j0 = from(j, now.cols.length), u = unit();
     const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
     now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
-      title: 'Numbers around the cell that is looked at', values, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
+      title: 'Numbers around the cell that is looked at', values, table: null, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
       ring: [i - i0, j - j0], hatched: (r, c) => now.unseen?.(i0 + r, j0 + c), rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
     }));
   }
@@ -160,6 +167,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') { event.preventDefault(); change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) }); }
     else if (event.key === 'm' && at.head !== null) change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
     else if (event.key === 'n') change({ numbers: !at.numbers });
+    else if (event.key === 'o') turnOff(model, `${now.scope}.pattern`, now.indexed ? now.head : null);
+    else if (event.key === 'Backspace') { event.preventDefault(); go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null }); }
   };
   document.addEventListener('keydown', keys);
   return () => { stop(); clearTimeout(waiting); document.removeEventListener('keydown', keys); };

@@ -7,6 +7,7 @@ import { go, settle } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
+import { grid } from '../parts/table.js';
 import { held } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -110,7 +111,7 @@ function drawn(table, holder, count, name) {
   const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h('div', { class: 'cmpscroll' }, heatmap({
-    ...table, cols, ...head, title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
+    ...table, cols, ...head, table: () => ({ ...grid(table.rows, table.cols, table.values), note: `${table.note}. Numbers of this picture are sent in 255 steps.` }), title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
     read: (r, c) => ({ at: [`${name}: `, ...(table.told?.(r, c) ?? [])], path: table.path, value: table.values[r][c], scale: table.scale }),
   }));
 }

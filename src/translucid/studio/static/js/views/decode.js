@@ -55,11 +55,13 @@ export async function decode(stage, { model, run, params }) {
     if (step !== state.step) return;
     state.row ??= list.ids.findIndex(id => id !== node.token);
     const seen = list.looks ? looks(list.looks) : null, k = list.ids.indexOf(node.token), off = state.node !== null;
-    rest({ at: [`step ${step}: `, word(node.label)], path: `softmax of ${list.at}[${list.n}]`, value: Math.exp(node.gain), scale: ONE, digits: 4 });
+    // the row of the run that reads this beginning, where there is one
+    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length, inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
+    rest({ at: [`step ${step}: `, word(node.label)], path: `softmax ${list.at}[${row}, ${node.token}]`, python: inRun ? undefined : null, value: Math.exp(node.gain), scale: ONE, digits: 4 });
     link.forget(panel);
     panel.replaceChildren(
       h('header', null, h('div', { class: 'kicker' }, `Step ${step}${off ? ', beside the winner' : ''}, after`), h('h2', { class: 'word after' }, so.length ? sentence(so.slice(-7).map(each => each.label), so.length > 7) : h('span', { class: 'special' }, run.tokens.target.at(model.task === 'translate' ? 0 : -1)))),
-      choices(list, { on: state.row, taken: node.token, onforce: force, onpick: row => { state.row = row; drawStep(); }, told: { at: [` at step ${step}`] } }),
+      choices(list, { on: state.row, taken: node.token, onforce: force, onpick: row => { state.row = row; drawStep(); }, told: { at: [` at step ${step}`], row, inRun } }),
       ...(seen ? [h('hr', { class: 'rule' }), h('h3', null, 'Looks at', h('span', { class: 'of' }, ` mean of ${list.looks.at.length} layers, all heads`)), seen.el, seen.note ? h('p', { class: 'tail' }, seen.note) : ''] : []),
       h('hr', { class: 'rule optional' }),
       optional(ledger([[['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'], ['all logits', num(list.log_sum), 'log Σ exp z'], ['probability', share(Math.exp(node.gain)), 'exp(z − log Σ)', true]])),

@@ -9,6 +9,8 @@ import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } fr
 import { scene, makeRoom } from '../parts/scene.js';
 import { under } from '../parts/tile.js';
 import { inspector } from '../parts/inspector.js';
+import { grid } from '../parts/table.js';
+import { turnOff } from '../offs.js';
 import { held } from '../parts/walk.js';
 
 const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
@@ -23,8 +25,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
-  const split = h('div', { class: 'split' }, box, panel);
-  stage.append(split);
+  stage.append(h('div', { class: 'split' }, box, panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
@@ -34,9 +35,13 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const keys = event => {
     if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
-    if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
+    const aside = event.target.closest?.('.part,.heat,a,button,dialog');
+    if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
+    else if (event.key === 'Enter' && !aside) goIn(state);
+    else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented) nextLayer(view, event.key === 'ArrowUp' ? -1 : 1);
     else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head || null }); drawPanel(view); }
   };
+  box.addEventListener('dblclick', event => { if (event.target.closest?.('.part')) goIn(state); });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
   return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
@@ -105,7 +110,7 @@ async function answers({ run, model }, { end, bands }) {
   if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const rows = n <= WOVEN ? await Promise.all(Array.from({ length: n }, (_, i) => api.step(run.run, i, 10))) : [];
-  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]) };
+  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]), ids: rows.map(row => row.ids[0]) };
 }
 async function shares(run, model, n) {           // how much each word has of the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
@@ -123,7 +128,7 @@ function enliven(view, hits, data) {
     part.addEventListener('click', choose);
     part.addEventListener('keydown', event => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(); }
+      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); pane.at === state.at && event.key === 'Enter' ? goIn(state) : choose(); }
       else if (step) { event.preventDefault(); hits[(k + step + hits.length) % hits.length].part.focus(); }
       else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); across(hits, hit)?.part.focus(); }
     });
@@ -149,7 +154,7 @@ function pointed(view, data, pane, band, event) {
   if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
   if (woven) return readout(most(view, data, pane, band, woven, row));
-  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
   const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
   const index = band.columns ? [found.row] : shape.length === 1 ? [pane.kind === 'vector' ? found.column : found.row] : [found.row, found.column];
@@ -165,7 +170,7 @@ function pointed(view, data, pane, band, event) {
 function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
   const i = Math.min(rows.length - 1, Math.floor(row * band.step / stepRows)), j = loud(rows[i]), keys = pane.kind === 'cross' ? data.bands[0] : band, many = points.get(pane.at).axes.length === 3;
   const place = `${i * stepRows}, ${j * step}`;
-  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}]` : `${pane.at}[${place}]`, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
+  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}].mean()` : `${pane.at}[${place}]`, python: step * stepRows > 1 ? null : undefined, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
 }
 function pick(view, at) {
   view.state.at = at; view.state.i = null; view.focus = at;
@@ -232,7 +237,7 @@ async function drawPanel(view) {
     at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
     values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
     rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
-    each: step * colStep,
+    each: step * colStep, table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
     likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
     go: onward(at, state),
   }, {
@@ -250,6 +255,12 @@ async function drawPanel(view) {
   refocus();
   link.paint();
   rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
+}
+// The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
+async function exactTable(run, at, before, inner, words) {
+  const count = inner.length > 1 ? inner.at(-2) : 1, shown = Math.min(count, 24), as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
+  const rows = await Promise.all(Array.from({ length: shown }, (_, i) => api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as })));
+  return { ...grid(words, null, rows.map(frame => frame.row())), note: [count > shown ? `The first ${shown} of ${count} rows.` : '', as === 'f16' ? 'Rounded to about three digits.' : ''].filter(Boolean).join(' ') };
 }
 const loud = (row, from = 0, to = row.length) => { let best = from; for (let j = from; j < to; j++) if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j; return best; };
 const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
@@ -270,6 +281,17 @@ async function more(run, points, at, index) {
     return api.cell(run.run, name, index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)));
   }));
   return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
+}
+function goIn(state) { const next = onward(state.at, state); if (next) location.hash = next.href; }
+function nextLayer(view, by) {
+  const { state, points } = view, at = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  if (at === null || !side) return;
+  const to = at + by, name = state.at.replace(/layers\.\d+/, `layers.${to}`);
+  if (!points.has(name)) return;
+  state.opened = { ...state.opened, [side]: to };
+  settle({ layer: writeLayers(state.opened) });
+  pick(view, name);
+  view.focus = null;
 }
 function onward(at, state) {
   if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };

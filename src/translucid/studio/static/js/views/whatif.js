@@ -174,7 +174,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     });
   }
   function keys(event) {
-    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey || event.key !== 'Backspace') return;
+    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === 'o') { document.activeElement?.closest('[role="switch"]')?.click(); return; }
+    if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
   }
