@@ -35,6 +35,8 @@ export function paint() {
   for (const entry of sought) entry.el.classList.add('meant');
   meant = sought;
 }
+// What a lesson speaks of may lie further down a list.
+export function reveal() { for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' }); }
 export function hover(keys = []) { state.hover = keys; paint(); for (const f of listeners) f('hover'); }
 export function pin(keys) {
   const same = keys.length === state.pins.length && keys.every(key => state.pins.includes(key));

@@ -150,6 +150,7 @@ async function draw() {
     leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
     box.remove();
     link.paint();
+    link.reveal();
     back();
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
