@@ -115,7 +115,7 @@ function pointed(box, svg, light, o, g) {
   let at = null;                                            // the cell under the pointer or the focus
   const put = (el, on, x, y) => { el.style.display = on ? '' : 'none'; if (on) { if (x !== null) el.setAttribute('x', x); if (y !== null) el.setAttribute('y', y); } };
   const frame = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), met = at ?? (exact ? [row, col] : o.ring ?? null);
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), met = at ?? o.ring ?? (exact ? [row, col] : null);
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);

@@ -94,7 +94,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
   async function exactTable() {                      // the picture has rounded numbers where they are many; the table asks for them again
     const state = now, shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2)), lead = state.indexed ? [state.head] : [], kind = KINDS[at.kind];
     const rows = await Promise.all(range(shown).map(i => api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' })));
-    return { ...grid(run.tokens[kind.rows], run.tokens[kind.cols], rows.map(frame => frame.row().map(v => (Number.isFinite(v) ? v : NaN)))), note: `The first ${shown} rows.` };
+    return { ...grid(run.tokens[kind.rows], run.tokens[kind.cols], rows.map((frame, i) => frame.row().map((v, j) => (Number.isFinite(v) && !state.unseen?.(i, j) ? v : NaN)))), note: `The first ${shown} rows.` };
   }
   function steps() {
     return h('div', { class: 'steps', role: 'group', 'aria-label': 'Moment' }, MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
