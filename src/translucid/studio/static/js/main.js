@@ -95,7 +95,7 @@ function isThere(key, { tokens }) {
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
-  link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
+  link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
     const found = await context();
