@@ -10,20 +10,21 @@ from tests.studio.serving import Served
 import translucid as tl
 from translucid.training.model import Model
 
-WORDS = ["data.toyland=400", "tokenizer.kind=word"]
-TRANSFORMER = [*WORDS, "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=48"]
-RECURRENT = [*WORDS, "model.d_model=16", "model.hidden=16"]
+FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
+FEW += ["training.learning_rate=0.01", "training.warmup=10"]
+TRANSFORMER = [*FEW, "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=48"]
+RECURRENT = [*FEW, "model.d_model=24", "model.hidden=24"]
 # By the name that the page shows: the recipe, how many steps, and what is made smaller.
 RECIPES: dict[str, tuple[str, int, list[str]]] = {
-    "translate": ("toyland-translate-transformer", 60, TRANSFORMER),
-    "lstm": ("toyland-translate-lstm", 60, RECURRENT),
+    "translate": ("toyland-translate-transformer", 80, TRANSFORMER),
+    "lstm": ("toyland-translate-lstm", 80, RECURRENT),
     "tag": ("toyland-tag-lstm", 30, RECURRENT),
     "classify": ("toyland-classify-transformer", 30, TRANSFORMER),
     "language": ("toyland-language-transformer", 40, TRANSFORMER),
     "regress": ("toyland-regress-mlp", 30, []),
 }
 TEXTS = {
-    "translate": "She has not seen the small bird.",
+    "translate": "The old dog does not like the cat.",
     "lstm": "The old dog does not like the cat.",
     "tag": "Anna works for Lumina in Rome.",
     "classify": "The meal was not good.",

@@ -31,7 +31,7 @@ const sizes = ({ config, parameters }) => [
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
-    h('h1', { class: 'unseen' }, `${VIEWS[view].name}: ${model.name}`),
+    h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
     h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name, lacks }]) => {
       const why = lacks?.(model, all);
       return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
@@ -127,7 +127,7 @@ async function draw() {
   const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
-  link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
+  link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
     const found = await context();
@@ -144,7 +144,7 @@ async function draw() {
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;
-    stage.replaceChildren(box);
+    stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
     await sentence(found.run, found.model);
     if (turn !== drawing) return;
     leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});

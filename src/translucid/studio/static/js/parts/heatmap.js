@@ -18,7 +18,7 @@ export function headRoom(cols, cellWidth, rem) {
 
 export function heatmap(o) {
   const u = unit(), nR = o.values.length, nC = o.values[0].length;
-  const g = { u, nR, nC, lw: (o.labelWidth ?? 0) * u, lh: (o.labelHeight ?? 0) * u, cw: Math.max(o.cellWidth, 1), ch: Math.max(o.cellHeight, 1) };   // words of any length leave cells something
+  const g = { u, nR, nC, lw: (o.labelWidth ?? 0) * u, lh: (o.labelHeight ?? 0) * u, cw: Math.max(o.cellWidth, Math.min(2, 160 * u / nC)), ch: Math.max(o.cellHeight, Math.min(2, 120 * u / nR)) };   // words of any length leave the picture something
   g.W = g.lw + nC * g.cw; g.H = g.lh + nR * g.ch;
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);

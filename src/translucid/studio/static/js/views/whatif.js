@@ -110,7 +110,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const field = h('input', { type: 'text', value: word, 'aria-label': `instead of ${words[at][0]}`, maxlength: 60, size: Math.max(4, word.length) });
     let done = false;
     const end = (take, back = true) => { if (done) return; done = true; field.replaceWith(button); if (back) button.focus(); if (take) swap(at, field.value); };
-    field.addEventListener('keydown', event => { if (event.key === 'Enter') end(true); if (event.key === 'Escape') end(false); });
+    field.addEventListener('keydown', event => { if (event.key !== 'Enter' && event.key !== 'Escape') return; event.preventDefault(); end(event.key === 'Enter'); });
     field.addEventListener('blur', () => end(false, false));
     button.replaceWith(field);
     field.focus(); field.select();
