@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -13,14 +14,14 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers
+from translucid.studio import answers, session
 from translucid.studio.describe import catalogue, describe_model
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.runs import Library, Run, clipped
 
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
-JSON, BINARY = "application/json", "application/octet-stream"
+JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Desk:
             ("GET", "/api/runs/{run}/cell"): self.cell, ("GET", "/api/runs/{run}/step"): self.step,
             ("GET", "/api/runs/{run}/decode"): self.decode,
             ("GET", "/api/runs/{run}/effect"): self.effect, ("GET", "/api/diff"): self.diff,
+            ("POST", "/api/session"): self.save,
         }  # fmt: skip
 
     def answer(self, act: Act, asked: Asked) -> Reply:
@@ -206,6 +208,22 @@ class Desk:
         given = asked.given
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return told(answers.compare(a, b), forever=True)
+
+    def save(self, asked: Asked) -> Reply:
+        """What was looked at so far, in one file."""
+        address, questions = session.read_questions(_parsed(asked.body))
+        found = session.recording(self.library, self._recorded, questions)
+        return Reply(session.page(found, address), HTML)
+
+    def saved(self, text: str | None, address: str, budget: int = session.BUDGET) -> bytes:
+        """All views of one text in one file."""
+        ask = cache(self._recorded)
+        questions = session.everything(ask, text)
+        return session.page(session.recording(self.library, ask, questions, budget), address)
+
+    def _recorded(self, question: session.Question) -> tuple[int, str, bytes]:
+        reply = self.ask(question.method, question.path, question.body.encode())
+        return reply.status, reply.kind, reply.body
 
     def _run(self, asked: Asked) -> Run:
         return self.library.found(asked.place["run"])

@@ -6,11 +6,12 @@ import * as link from './link.js';
 import { rest, current } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
+import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0;
+let leave = () => {}, drawing = 0, shown = null;  // shown: what the view was drawn from
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -34,11 +35,13 @@ function bar(view, model, all) {
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
       : h('b', null, model.name), h('span', null, sizes(model))),
     h('div', { class: 'tools' },
+      saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
       h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
       h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => navigator.clipboard?.writeText(location.href) }, icon('link'))),
   );
 }
+const keep = what => { if (shown) save(what, shown, draw).catch(told); };
 function projector() { root.classList.toggle('projector'); draw(); }
 
 // The vectors under the words: what leaves the encoder and the decoder, or the last states.
@@ -61,6 +64,7 @@ async function sentence(run, model) {
   if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
   if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
   parts.push(h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
+  if (root.dataset.hide.split(' ').includes('bar')) parts.push(saver(keep));
   bar.replaceChildren(...parts);
 }
 function answer(run) {
@@ -93,6 +97,12 @@ function isThere(key, { tokens }) {
 }
 // What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
 const hidden = params => [...(params.get('embed') ? ['bar', 'sentence'] : []), ...(params.get('hide')?.split(',') ?? [])];
+function told(error) {
+  byId('stage').replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
+    h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
+  root.dataset.ready = `error`;
+  if (!(error instanceof api.Refused)) console.error(error);
+}
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address();
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
@@ -116,12 +126,10 @@ async function draw() {
     leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
     box.remove();
     link.paint();
+    shown = found;
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
-    stage.replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
-      h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
-    root.dataset.ready = `error`;
-    if (!(error instanceof api.Refused)) console.error(error);
+    told(error);
   }
 }
 link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
@@ -137,6 +145,7 @@ addEventListener('keydown', event => {
   else if (event.key === 'p') projector();
   else if (event.key === 'l') navigator.clipboard?.writeText(location.href);
   else if (event.key === 'c' && current()) navigator.clipboard?.writeText(String(current().value));
+  else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
   else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
 });
 draw();
