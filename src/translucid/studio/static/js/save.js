@@ -22,7 +22,7 @@ export async function save(what, found, draw) {
   const { view } = address(), name = `translucid-${view}`;
   if (what === 'svg') given(`${name}.svg`, await inLight(draw, () => asSvg(caption(found))), 'image/svg+xml');
   if (what === 'png') given(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
-  if (what === 'session') given('translucid-session.html', await api.session(location.hash), 'text/html');
+  if (what === 'session') given('translucid-session.html', await api.session(location.hash));
 }
 export const KEYS = { s: 'svg', S: 'png', x: 'session' };
 const WHAT = [['svg', 'This view as SVG', 's'], ['png', 'This view as PNG', 'Shift s'], ['session', 'This session as one HTML file', 'x']];
