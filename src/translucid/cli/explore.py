@@ -7,6 +7,7 @@ import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
@@ -24,6 +25,13 @@ def explore(
     browser: Annotated[
         bool, typer.Option(help="Open the page; otherwise its address is printed only.")
     ] = True,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Write all views of one text into this HTML file, and end."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="What the models read in that file; there is a default.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Open models in the studio: a page in your browser, served by and for this machine only.
@@ -31,7 +39,15 @@ def explore(
     Example: translucid explore runs/demo
 
     Example: translucid explore runs/lstm runs/transformer
+
+    Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
     """
+    if text is not None and save is None:
+        raise InputError("--text goes with --save; the page asks for a text itself")
+    if len(models) > 8:
+        raise InputError(f"{len(models)} models; the page shows up to 8")
+    if save is not None:
+        return _save(models, save, text, device)
     try:
         import uvicorn
 
@@ -43,8 +59,6 @@ def explore(
         ) from error
     from translucid.studio.runs import Library, open_folders
 
-    if len(models) > 8:
-        raise InputError(f"{len(models)} models; the page shows up to 8")
     library = Library(open_folders(models, check_device(device)), start=secrets.token_hex(8))
     try:
         held = socket.create_server((LOOPBACK[0], port))
@@ -69,3 +83,19 @@ def explore(
     options |= {"lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 2}
     server = uvicorn.Server(uvicorn.Config(app, server_header=False, **options))
     server.run(sockets=[held])
+
+
+def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
+    from translucid.studio.desk import Desk
+    from translucid.studio.runs import Library, open_folders
+
+    library = Library(open_folders(models, check_device(device)))
+    if text is not None:
+        library.run(next(iter(library.opened)), text)  # refused here, before anything is written
+    given = "" if text is None else "?" + urlencode({"text": text})
+    content = Desk(library).saved(text, f"#/flow{given}")
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"--save {file}: {error.strerror or error}") from error
+    typer.echo(f"saved: {file} ({len(content) / 1e6:.1f} MB)")

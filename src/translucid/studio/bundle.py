@@ -11,6 +11,7 @@ import posixpath
 import re
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 from translucid.errors import TranslucidError
 
@@ -88,11 +89,11 @@ def as_function(name: str, sources: dict[str, str]) -> str:
     return f"'{name}': () => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}},"
 
 
-def graph(*entries: str) -> str:
+def graph(*entries: str, folder: Path = STATIC / "js") -> str:
     """`graph(place)` returns `take(name)`, which gives what a module exports."""
     sources: dict[str, str] = {}
     for entry in entries:
-        sources |= modules(entry)
+        sources |= modules(entry, folder)
     functions = "\n".join(as_function(name, sources) for name in sources)
     return (
         f"function graph(place) {{\nconst {{ {', '.join(HIDDEN)} }} = place, made = {{}};\n"
@@ -117,11 +118,16 @@ def style() -> str:
 
 
 def markup() -> str:
-    """What stands in the page before it is drawn."""
+    """What stands in the page before it is drawn, as XML: the page parses nothing else."""
     index = (STATIC / "index.html").read_text("utf-8")
     found = re.search(r"<body>(.*)</body>", index, re.S)
-    assert found is not None
-    return re.sub(r"<noscript>.*?</noscript>", "", found.group(1), flags=re.S).strip()
+    inner = re.sub(r"<noscript>.*?</noscript>", "", found.group(1) if found else "", flags=re.S)
+    text = f'<body xmlns="http://www.w3.org/1999/xhtml">{inner.strip()}</body>'
+    try:
+        ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise BundleError(f"index.html: close every element of its body ({error})") from error
+    return text
 
 
 @cache

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -13,14 +14,14 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, lessons
+from translucid.studio import answers, lessons, session
 from translucid.studio.describe import catalogue, describe_model
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.runs import Library, Run, clipped
 
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
-JSON, BINARY = "application/json", "application/octet-stream"
+JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Desk:
             ("GET", "/api/runs/{run}/effect"): self.effect, ("GET", "/api/diff"): self.diff,
             ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
             ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
+            ("POST", "/api/session"): self.save,
         }  # fmt: skip
 
     def answer(self, act: Act, asked: Asked) -> Reply:
@@ -219,6 +221,22 @@ class Desk:
 
     def lesson_on(self, asked: Asked) -> Reply:
         return told(lessons.told(self._run(asked), asked.place["id"]), forever=True)
+
+    def save(self, asked: Asked) -> Reply:
+        """What was looked at so far, in one file."""
+        address, questions = session.read_questions(_parsed(asked.body))
+        found = session.recording(self.library, self._recorded, questions)
+        return Reply(session.page(found, address), HTML)
+
+    def saved(self, text: str | None, address: str, budget: int = session.BUDGET) -> bytes:
+        """All views of one text in one file."""
+        ask = cache(self._recorded)
+        questions = session.everything(ask, text)
+        return session.page(session.recording(self.library, ask, questions, budget), address)
+
+    def _recorded(self, question: session.Question) -> tuple[int, str, bytes]:
+        reply = self.ask(question.method, question.path, question.body.encode())
+        return reply.status, reply.kind, reply.body
 
     def _run(self, asked: Asked) -> Run:
         return self.library.found(asked.place["run"])

@@ -6,7 +6,12 @@ export const moved = { bytes: 0, asked: 0 };     // for the curious, and for the
 const KEPT = 200;
 
 export class Refused extends Error {}
-async function ask(address, options) {
+const asked = new Map();                         // every question of this session, for those who save it
+function ask(address, options) {
+  asked.set(`${address} ${options?.body ?? ''}`, [options?.method ?? 'GET', address, options?.body ?? '']);
+  return fetched(address, options);
+}
+async function fetched(address, options) {
   let answer;
   try { answer = await fetch(address, options); } catch { throw new Refused('the studio’s server has stopped; start it again with: translucid explore'); }
   if (!answer.ok) {
@@ -52,3 +57,11 @@ export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(op
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
+
+// All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.
+const MOST = 900_000;                            // bytes, of a million
+export async function session(address) {
+  const all = [...asked.values()];
+  while (JSON.stringify(all).length > MOST) all.splice(0, 100);
+  return (await fetched('/api/session', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ address, asked: all }) })).blob();
+}

@@ -11,11 +11,12 @@ import { tables } from './twin.js';
 import { copy } from './clipboard.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
 import { held } from './parts/walk.js';
+import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0, now = null;   // now: the model and the run that are shown
+let leave = () => {}, drawing = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -40,6 +41,7 @@ function bar(view, model, all) {
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
       : h('b', null, model.name), h('span', null, sizes(model))),
     h('div', { class: 'tools' },
+      saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
       h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
       h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => copy(location.href, 'the link') }, icon('link')),
@@ -70,6 +72,7 @@ function copyPython() {
   const line = now && pythonLine(current(), now.run, now.params.get('target'));
   line ? copy(line) : notice('what is shown here is no single number of the trace');
 }
+const keep = what => { if (shown) save(what, shown, draw).catch(told); };
 function projector() { root.classList.toggle('projector'); draw(); }
 
 // The vectors under the words: what leaves the encoder and the decoder, or the last states.
@@ -91,7 +94,8 @@ async function sentence(run, model) {
   if (target.length && !source.length) parts.push(h('div', { class: 'tokens' }, await words(target, 'decoder', 'tgt', 0)));
   if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
   if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
-  bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
+  const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
+  bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'), more);
 }
 function answer(run) {
   if (Array.isArray(run.answer)) return run.answer.join(' ');
@@ -123,6 +127,12 @@ function isThere(key, { tokens }) {
 }
 // What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
 const hidden = params => [...(params.get('embed') ? ['bar', 'sentence'] : []), ...(params.get('hide')?.split(',') ?? [])];
+function told(error) {
+  byId('stage').replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
+    h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
+  root.dataset.ready = `error`;
+  if (!(error instanceof api.Refused)) console.error(error);
+}
 async function draw() {
   const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
@@ -152,12 +162,10 @@ async function draw() {
     link.paint();
     link.reveal();
     back();
+    shown = found;
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
-    stage.replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
-      h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
-    root.dataset.ready = `error`;
-    if (!(error instanceof api.Refused)) console.error(error);
+    told(error);
   }
 }
 link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
@@ -179,6 +187,7 @@ addEventListener('keydown', event => {
   else if (event.key === '?') keysTable();
   else if (event.key === 'i') inspector();
   else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented) walkWords(event.key === 'ArrowLeft' ? -1 : 1);
+  else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
   else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
 });
 draw();

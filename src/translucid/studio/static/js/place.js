@@ -17,7 +17,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   room.style.height = height;
   root.tabIndex = -1;
   root.dataset.theme = 'light';
-  body.append(...new DOMParser().parseFromString(markup, 'text/html').body.childNodes);   // our own index.html
+  body.append(...page.importNode(new DOMParser().parseFromString(markup, 'application/xhtml+xml').documentElement, true).childNodes);   // our own index.html
   root.append(body); room.append(root); shadow.append(room); el.append(host);
 
   let hash = address;
@@ -87,7 +87,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
 // The box itself. Its children are laid out by the page's styles, whose sizes count from --rem.
 const BOX = `
 :host { display: block; }
-.studio-room { container: studio / size; overflow: hidden; border-radius: 8px; }
+.studio-room { container: studio / size; overflow: hidden; }
 .studio { --rem: var(--size, 16px); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
 .studio[data-theme="dark"] { color-scheme: dark; }
 .studio.projector { --rem: calc(var(--size, 16px) * 1.1); }

@@ -1,0 +1,123 @@
+"""The page's modules in one text: all of them, each import found, and no word lost on the way."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from translucid.studio.bundle import (
+    HIDDEN,
+    STATIC,
+    BundleError,
+    as_function,
+    bundle,
+    exported,
+    graph,
+    markup,
+    modules,
+    style,
+)
+
+JS = STATIC / "js"
+ENTRIES = ("main.js", "widget.js", "recorded.js")
+ALONE = {"open.js"}  # a page of its own
+
+
+def written(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.js").write_text(text, "utf-8")
+    return folder
+
+
+def test_every_module_is_in() -> None:
+    found = {name for entry in ENTRIES for name in modules(entry)}
+    assert found == {str(path.relative_to(JS)) for path in JS.rglob("*.js")} - ALONE
+    text = graph(*ENTRIES)
+    for name in found:
+        assert text.count(f"\n'{name}': () => {{") == 1
+
+
+def test_what_is_needed_stands_before_what_needs_it() -> None:
+    order = list(modules("main.js"))
+    assert order[-1] == "main.js"
+    assert order.index("dom.js") < order.index("readout.js") < order.index("views/flow.js")
+
+
+def test_imports_become_look_ups_and_exports_are_returned() -> None:
+    sources = modules("widget.js") | modules("main.js")
+    for name in sources:
+        text = as_function(name, sources)
+        assert not re.search(r"^(import|export)\b", text, re.M)
+        for source in re.findall(r"take\('([^']+)'\)", text):
+            assert source in sources
+        assert text.rstrip().endswith(f"return {{ {', '.join(exported(sources[name]))} }};\n}},")
+
+
+def test_every_exported_name_is_seen(tmp_path: Path) -> None:
+    text = (
+        "export const a = 1;\nexport function b() {}\nexport async function c() {}\n"
+        "export class D {}\nexport { e, f };\n"
+    )
+    assert exported(text) == ["a", "b", "c", "D", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a": "import { b } from './b.js';", "b": "import { a } from './a.js';"},
+         r"circle: a\.js -> b\.js -> a\.js"),
+        ({"a": "import { b } from './none.js';"}, r"a\.js imports none\.js: no such file"),
+        ({"a": "import { c } from './b.js';", "b": "export const b = 1;"},
+         r"a\.js imports c from b\.js, which does not export it"),
+        ({"a": "export default 1;"}, r"a\.js: 'export default 1;' is not known"),
+        ({"a": "export let n = 1;"}, r"a\.js: 'export let n = 1;' is not known"),
+        ({"a": "const late = () => import('./b.js');", "b": ""}, "is not known to the bundle"),
+    ],
+)  # fmt: skip
+def test_what_it_does_not_know_is_said(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    folder = written(tmp_path, **files)
+    with pytest.raises(BundleError, match=said):
+        graph("a.js", folder=folder)
+
+
+def test_a_place_has_all_that_the_modules_use() -> None:
+    """document.x of a module is document.x of a place: one that it lacks would fail in a notebook
+    only."""
+    place = (JS / "place.js").read_text("utf-8")
+    for hidden in ("document", "window", "location", "history"):
+        body = re.search(rf"  const {hidden} = \{{(.*?)\}};\n", place, re.S)
+        assert body is not None
+        for name in modules("main.js"):
+            for used in re.findall(rf"(?<![\w.]){hidden}\.(\w+)", (JS / name).read_text("utf-8")):
+                assert re.search(rf"\b{used}\b", body.group(1)), f"{name}: {hidden}.{used}"
+
+
+def test_modules_reach_the_browser_by_names_that_a_place_hides() -> None:
+    """Sizes of the window and further globals would be those of the whole notebook."""
+    for name in modules("main.js"):
+        text = (JS / name).read_text("utf-8")
+        found = re.findall(r"\bglobalThis\b|\bself\.|(?<![\w.])inner(?:Width|Height)\b", text)
+        assert found == [], name
+    assert {"document", "location", "history", "fetch", "addEventListener"} <= set(HIDDEN)
+
+
+def test_styles_count_from_the_box() -> None:
+    text = style()
+    assert text.count("{") == text.count("}")
+    assert not re.search(r":root|\bhtml\b|(?<![-\w])body\b|\d v[hw]\b|\dv[hw]\b", text)
+    assert not re.search(r"@media[^{]*-(?:width|height)", text)
+    assert not re.search(r"[\d.]rem(?!\)\))", text.replace(", 1rem)", "))"))
+    for sheet in re.findall(r'href="/static/(css/\w+\.css)"', (STATIC / "index.html").read_text()):
+        selector = re.findall(r"^(\.[\w-]+)", (STATIC / sheet).read_text("utf-8"), re.M)
+        assert all(each in text for each in selector), sheet
+
+
+def test_the_box_begins_like_the_page() -> None:
+    index = (STATIC / "index.html").read_text("utf-8")
+    body = index[index.index("<body>") :]
+    assert re.findall(r'id="(\w+)"', body) == re.findall(r'id="(\w+)"', markup())
+
+
+def test_it_may_stand_in_a_page() -> None:
+    for entry in ("widget.js", "recorded.js"):
+        assert not re.search(r"</script|<!--", bundle(entry), re.I)

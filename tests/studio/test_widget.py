@@ -1,0 +1,303 @@
+"""Widgets of a notebook: the same answers as the page's over a channel of their own; several on one
+page, each with its own state."""
+
+import base64
+import builtins
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.serving import TEXT, model, serving
+
+from translucid.errors import ConfigError, InputError
+from translucid.studio.desk import Desk
+from translucid.studio.frames import unpacked
+from translucid.studio.runs import Library
+from translucid.training.model import Model
+
+HOST = "http://127.0.0.1/notebook"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Model:
+    return model("translate-transformer")
+
+
+class Channel:
+    """Both ends of a widget's messages, as a notebook has them."""
+
+    def __init__(self, widget: Any) -> None:
+        self.widget, self.heard, self.bytes = widget, [], 0
+        widget.send = self._sent
+
+    def _sent(self, content: Any, buffers: Any = None) -> None:
+        assert json.loads(json.dumps(content)) == content  # as it travels
+        self.heard.append((content, [bytes(each) for each in buffers]))
+
+    def ask(self, message: Any) -> tuple[Any, bytes]:
+        """Through the door that ipywidgets opens for messages."""
+        self.widget._handle_custom_msg(message, [])
+        content, (body,) = self.heard.pop()
+        self.bytes += len(body)
+        return content, body
+
+
+# ---- without a browser ----
+
+
+def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
+    channel = Channel(translator.studio(TEXT, view="attention"))
+    with serving({"model": translator}) as served:
+        run = served.run("a", TEXT)["run"]
+        asked = json.dumps({"m": "a", "text": TEXT})
+        here, body = channel.ask(
+            {"of": "x", "id": 1, "method": "POST", "path": "/api/runs", "body": asked}
+        )
+        assert (here["of"], here["id"], here["status"]) == ("x", 1, 200)
+        assert json.loads(body)["run"] == run  # named by what was asked
+        for path in (
+            "/api/models", "/api/model/a", "/api/catalogue", "/api/model/z", "/api/model/a%20b",
+            f"/api/runs/{run}/tensors?at=head.logits&as=f32&index=1",
+            f"/api/runs/{run}/step?n=1&k=3",
+            f"/api/runs/{run}/tensors?at=none", f"/api/runs/{run}/cell?at=head.logits&index=0,0",
+            f"/api/runs/{run}/tensors?at=head.logits&at=decoder.embedding.lookup&pool=4",
+            f"/api/runs/{run}/decode?beams=2", f"/api/runs/{run}/decode?beams=99",
+            f"/api/runs/{run}/heads?kind=cross", "/api/nothing",
+        ):  # fmt: skip
+            here, body = channel.ask({"of": "x", "id": 2, "method": "GET", "path": path})
+            there = served.get(path)
+            assert here["status"] == there.status, path
+            if here["status"] != 404:  # each says so in its own words
+                assert body == there.body, path
+                assert [here["kind"]] == there.header("content-type"), path
+
+
+def test_numbers_are_those_of_the_trace(translator: Model) -> None:
+    channel = Channel(translator.studio(TEXT))
+    body = json.dumps({"m": "a", "text": TEXT})
+    _, told = channel.ask({"of": "x", "id": 1, "method": "POST", "path": "/api/runs", "body": body})
+    run, name = json.loads(told), "decoder.layers.0.cross_attention.pattern"
+    path = f"/api/runs/{run['run']}/tensors?at={name}&as=f32"
+    _, raw = channel.ask({"of": "x", "id": 2, "method": "GET", "path": path})
+    ((_, values),) = unpacked(raw)
+    assert (values == translator.trace(TEXT, run["target"])[name][0].numpy()).all()
+
+
+def test_messages_that_are_no_questions_are_let_be(translator: Model) -> None:
+    channel = Channel(translator.studio(TEXT))
+    for message in ({}, {"of": 1}, [], "x", {"of": "x", "id": 1, "method": 3, "path": "/"}):
+        channel.widget._handle_custom_msg(message, [])
+    assert channel.heard == []
+
+
+def test_a_mistake_of_ours_is_told(translator: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(translator.studio(TEXT))
+
+    def broken(*given: Any) -> Any:
+        raise RuntimeError("a wheel came off")
+
+    monkeypatch.setattr(Desk, "ask", broken)
+    head, body = channel.ask({"of": "x", "id": 1, "method": "GET", "path": "/api/models"})
+    assert head["status"] == 500
+    assert "a wheel came off" in json.loads(body)["error"]
+
+
+def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
+    one, two = translator.studio(TEXT), translator.studio("a cat .", view="decode")
+    assert one.desk is two.desk
+    assert translator.studio(TEXT, view="compare", beside=[translator]).desk is not one.desk
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"view": "flows"}, "view 'flows': choose one of flow, attention"),
+        ({"height": 10}, "height 10: 300 to 4000 pixels"),
+        ({"view": "compare"}, r"needs a second model: beside=\[other\]"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(translator: Model, keys: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        translator.studio(TEXT, **keys)
+
+
+def test_without_the_extra(translator: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = builtins.__import__
+
+    def without(name: str, *given: Any) -> Any:
+        if name == "anywidget":
+            raise ModuleNotFoundError("No module named 'anywidget'", name="anywidget")
+        return before(name, *given)
+
+    monkeypatch.delitem(sys.modules, "translucid.studio.widget", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigError, match=r"anywidget.*pip install 'translucid\[notebook\]'"):
+        translator.studio(TEXT)
+
+
+# ---- in a browser, with the Python object at the other end ----
+
+NOTEBOOK = """<!doctype html><html lang="en"><head><title>Notebook</title>
+<style>.panel, .word, button { color: rgb(255, 0, 0); } h2 { font-size: 99px; }</style></head>
+<body><h2 class="word">Theirs</h2><div id="w0"></div><div id="w1"></div>
+<script type="module">
+import widget from './widget.js';
+function standIn(number, state) {
+  const heard = {};
+  return {
+    get: key => state[key], set: (key, value) => { state[key] = value; }, save_changes() {},
+    on: (kind, f) => { (heard[kind] ??= []).push(f); }, off() {},
+    send: async message => {
+      const [head, body] = await window.asked(number, message);
+      const bytes = Uint8Array.from(atob(body), letter => letter.charCodeAt(0));
+      for (const f of heard['msg:custom']) f(head, [new DataView(bytes.buffer)]);
+    },
+    go(address) { state.address = address; for (const f of heard['change:address'] ?? []) f(); },
+  };
+}
+window.models = window.states.map((state, i) => standIn(i, state));
+window.models.forEach((model, i) => widget.render({ model, el: document.getElementById(`w${i}`) }));
+</script></body></html>"""
+
+
+class Notebook:
+    def __init__(self, page: Page, *widgets: Any) -> None:  # noqa: F811
+        self.page, self.channels = page, [Channel(widget) for widget in widgets]
+        inner = page.inner
+        inner.expose_function("asked", self._asked)
+        states = [{"address": each.address, "height": each.height} for each in widgets]
+        script = f"<script>window.states = {json.dumps(states)};</script>"
+        html = NOTEBOOK.replace("<body>", f"<body>{script}")
+        kinds = {
+            "/notebook": ("text/html", html),
+            "/widget.js": ("text/javascript", widgets[0]._esm),
+        }
+        for path, (kind, text) in kinds.items():
+            answer = {"body": text, "content_type": kind}
+            inner.route(f"http://127.0.0.1{path}", lambda each, a=answer: each.fulfill(**a))
+        inner.goto(HOST)
+        for number in range(len(widgets)):
+            self.ready(number)
+
+    def _asked(self, number: int, message: Any) -> Any:
+        head, body = self.channels[number].ask(message)
+        return [head, base64.b64encode(body).decode()]
+
+    def root(self, number: int) -> Any:
+        return self.page.inner.locator(f"#w{number} .studio")
+
+    def ready(self, number: int, view: str = "") -> str:
+        self.page.inner.wait_for_function(
+            """([number, view]) => document.querySelector(`#w${number} > div`)?.shadowRoot
+               .querySelector('.studio')?.dataset.ready?.startsWith(view)""",
+            arg=[number, view], timeout=PATIENCE,
+        )  # fmt: skip
+        return self.root(number).get_attribute("data-ready")
+
+    def readout(self, number: int) -> tuple[str, float]:
+        foot = self.root(number).locator(".readout")
+        value = foot.locator(".value").inner_text().replace("−", "-")
+        return foot.locator(".path").inner_text(), float(value)
+
+
+@pytest.fixture
+def notebook(page: Page, translator: Model) -> Notebook:  # noqa: F811
+    return Notebook(
+        page, translator.studio(TEXT, view="attention"),
+        translator.studio("a cat .", view="decode", height=500),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model) -> None:
+    inner = notebook.page.inner
+    assert notebook.ready(0).startswith("attention ")
+    assert notebook.ready(1).startswith("decode ")
+    name, value = notebook.readout(0)
+    at, index = re.fullmatch(r"([\w.]+)\[([\d, ]+)\]", name).groups()  # type: ignore[union-attr]
+    place = tuple(int(i) for i in index.split(","))
+    assert value == pytest.approx(float(translator.trace(TEXT)[at][0][place]), abs=5e-4)
+    assert inner.evaluate("location.hash") == ""  # the notebook's own address is left alone
+
+    before = notebook.root(1).inner_text()
+    notebook.root(0).locator(".sentence .token").first.click()  # pinned here
+    assert "pin=src:0" in inner.evaluate("window.models[0].get('address')")
+    assert "pin" not in inner.evaluate("window.models[1].get('address')")
+    assert notebook.root(0).locator(".token.pinned").count() == 1
+    assert notebook.root(1).locator(".token.pinned").count() == 0
+    inner.keyboard.press("d")  # dark: a key goes to the widget that has the focus
+    inner.wait_for_function("() => window.models[0].get('address').includes('theme=dark')")
+    assert notebook.root(1).get_attribute("data-theme") == "light"
+    inner.keyboard.press("1")
+    assert notebook.ready(0, "flow").startswith("flow ")
+    assert notebook.ready(1).startswith("decode ")
+    assert notebook.root(1).inner_text() == before
+    assert all(0 < channel.bytes < 1_000_000 for channel in notebook.channels)
+
+
+@pytest.mark.slow
+def test_python_leads_and_links_stay_inside(notebook: Notebook) -> None:
+    inner = notebook.page.inner
+    inner.evaluate("window.models[1].go('#/flow?hide=bar&text=a+dog+.')")
+    assert notebook.ready(1, "flow").startswith("flow ")
+    link = notebook.root(1).locator('a[href^="#/attention"]').first
+    link.click()
+    assert notebook.ready(1, "attention").startswith("attention ")
+    assert inner.evaluate("window.models[1].get('address')").startswith("#/attention")
+    assert inner.evaluate("location.hash") == ""
+    assert notebook.ready(0).startswith("attention ")
+
+
+@pytest.mark.slow
+def test_styles_stay_inside_and_outside(notebook: Notebook) -> None:
+    inner = notebook.page.inner
+    theirs = inner.eval_on_selector("body > h2", "el => getComputedStyle(el).fontSize")
+    assert theirs == "99px"
+    red = "el => getComputedStyle(el).color"
+    assert inner.eval_on_selector("body > h2", red) == "rgb(255, 0, 0)"
+    assert notebook.root(0).locator(".panel").evaluate(red) != "rgb(255, 0, 0)"
+    assert inner.evaluate("getComputedStyle(document.body).display") == "block"
+    assert notebook.root(1).evaluate("el => el.clientHeight") == 500
+
+
+@pytest.mark.slow
+def test_a_real_kernel_shows_widgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(name, str(tmp_path / name))
+    model("translate-transformer").save(tmp_path / "model")
+    book = nbformat.v4.new_notebook()
+    book.cells = [
+        nbformat.v4.new_code_cell(text)
+        for text in (
+            "import translucid as tl\nmodel = tl.load('model')",
+            f"model.studio({TEXT!r}, view='attention')",
+            f"model.studio({TEXT!r}, view='decode', height=400)",
+        )
+    ]
+    client = NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    kind = "application/vnd.jupyter.widget-view+json"
+    shown = [cell.outputs[0].data[kind]["model_id"] for cell in book.cells[1:]]
+    states = book.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    first, second = (states[each]["state"] for each in shown)
+    assert first["address"].startswith("#/attention?")
+    assert second["height"] == 400
+    assert first["_esm"] == second["_esm"]
+
+
+def test_its_code_is_small(translator: Model) -> None:
+    assert len(translator.studio(TEXT)._esm) < 500_000
+
+
+def test_a_library_of_its_own_answers_the_same(translator: Model) -> None:
+    desk = Desk(Library({"model": translator}))
+    assert desk.ask("GET", "/api/models").body == b'[{"m":"a","name":"model"}]'
+    assert desk.ask("DELETE", "/api/models").status == 404
