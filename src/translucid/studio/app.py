@@ -5,7 +5,7 @@ import json
 import math
 import mimetypes
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers
-from translucid.studio.describe import catalogue, describe_model
+from translucid.studio.describe import catalogue, describe_model, describe_run
+from translucid.studio.following import Followed
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.guard import Guard, Refused, cookie_name
+from translucid.studio.live import follow
 from translucid.studio.runs import Library, clipped
 
 STATIC = Path(__file__).parent / "static"
@@ -31,6 +34,7 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run nev
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
 WAITING = 64  # requests that may wait for the models
+LIVE = 16  # pages that may follow a training at once
 
 Act = Callable[[Request], Response]
 
@@ -78,24 +82,26 @@ class Pages(StaticFiles):
 class Studio:
     """What the routes answer with."""
 
-    def __init__(self, library: Library, token: str) -> None:
-        self.library, self.token = library, token
+    def __init__(self, library: Library, token: str, followed: Mapping[str, Followed]) -> None:
+        self.library, self.token, self.followed = library, token, followed
+        self.live = 0
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
 
-    def routes(self) -> list[Route | Mount]:
+    def routes(self) -> list[Route | Mount | WebSocketRoute]:
         get = [
             ("/api/models", self.models), ("/api/model/{m}", self.model),
             ("/api/catalogue", self.catalogue), ("/api/runs/{run}", self.run),
             ("/api/runs/{run}/tensors", self.tensors), ("/api/runs/{run}/heads", self.heads),
             ("/api/runs/{run}/cell", self.cell), ("/api/runs/{run}/step", self.step),
             ("/api/runs/{run}/decode", self.decode), ("/api/runs/{run}/effect", self.effect),
-            ("/api/diff", self.diff),
+            ("/api/diff", self.diff), ("/api/train/{m}/probes", self.probes),
         ]  # fmt: skip
         return [
             Route("/", self.page),
             Route("/open/{token}", self.open),
             *(Route(path, self._told(act)) for path, act in get),
             Route("/api/runs", self.new_run, methods=["POST"]),
+            WebSocketRoute("/api/train/{m}", self.train),
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
@@ -145,10 +151,15 @@ class Studio:
     # ---- numbers ----
 
     def models(self, request: Request) -> Response:
-        return Told([{"m": key, "name": each.name} for key, each in self.library.opened.items()])
+        names = {key: each.name for key, each in self.followed.items()}
+        names |= {key: each.name for key, each in self.library.opened.items()}
+        return Told([{"m": key, "name": names[key]} for key in sorted(names)])
 
     def model(self, request: Request) -> Response:
-        return Told(describe_model(self.library.model(request.path_params["m"])))
+        m = request.path_params["m"]
+        if m in self.followed and m not in self.library.opened:  # it has not been saved yet
+            return Told(describe_run(m, self.followed[m]))
+        return Told(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
     def catalogue(self, request: Request) -> Response:
         return Told(catalogue())
@@ -235,6 +246,31 @@ class Studio:
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return Told(answers.compare(a, b), headers=FOREVER)
 
+    # ---- training ----
+
+    async def train(self, socket: WebSocket) -> None:
+        run = self.followed.get(socket.path_params["m"])
+        if run is None or self.live >= LIVE:
+            await socket.close(1008)
+            return
+        self.live += 1
+        try:
+            await follow(socket, run)
+        finally:
+            self.live -= 1
+
+    def probes(self, request: Request) -> Response:
+        m, given = request.path_params["m"], request.query_params
+        if m not in self.followed:
+            raise InputError(f"m: there is no training {clipped(m)}")
+        steps = [_whole(each, "step", 0, 10**9 - 1) for each in given.getlist("step")]
+        if not 1 <= len(steps) <= 64:
+            raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
+        form = given.get("as", "u8")
+        if form not in ("u8", "f32"):
+            raise InputError(f"as: u8 or f32, not {clipped(form)}")
+        return Response(self.followed[m].tables(steps, form), media_type="application/octet-stream")
+
     def _run(self, request: Request) -> Any:
         return self.library.found(request.path_params["run"])
 
@@ -306,13 +342,19 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 def make_app(
-    library: Library, *, token: str | None = None, hosts: frozenset[str], once: str = ""
+    library: Library,
+    *,
+    token: str | None = None,
+    hosts: frozenset[str],
+    once: str = "",
+    followed: Mapping[str, Followed] | None = None,
 ) -> Guard:
     """The guarded application; `guard.token` stands in the address to open, or, for one time,
     `once`."""
     token = token or secrets.token_urlsafe(24)
     kinds: tuple[type[Exception], ...] = (HTTPException, Refused, ClientDisconnect, Exception)
     app = Starlette(
-        routes=Studio(library, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
+        routes=Studio(library, token, followed or {}).routes(),
+        exception_handlers=dict.fromkeys(kinds, _wrong),
     )
     return Guard(app, token=token, hosts=hosts, once=once)
