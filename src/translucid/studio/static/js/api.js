@@ -49,4 +49,7 @@ export const after = (run, tokens, k = 10) => once(`/api/runs/${run}/step?${quer
 export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
 export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
 export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
+// A training that goes on: what comes is never kept.
+export const training = m => new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`);
+export const probes = (m, steps, form) => ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: steps, as: form })}`).then(binary);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
