@@ -6,7 +6,7 @@ import { readout } from '../readout.js';
 import { amount, digitsOf } from './curve.js';
 import { short } from './aim.js';
 
-const DECADES = 4, ONE = { kind: 'seq', max: 1 }, TOP = 30, FOOT = 24, RIGHT = 10;
+const DECADES = 3, ONE = { kind: 'seq', max: 1 }, TOP = 30, FOOT = 24, RIGHT = 10;
 export const share = (value, most) => (value > 0 && most > 0 ? Math.max(0, 1 + Math.log10(value / most) / DECADES) : 0);
 
 // o: layers, width, height, oncursor(step), onpick(step)
