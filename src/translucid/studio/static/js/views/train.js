@@ -19,7 +19,7 @@ export async function train(stage, { model, params }) {
   stage.append(root);
   hold.hidden = true;
   let parts = null, paused = false, chosen = params.get('step') === null ? null : Number(params.get('step')), asked = 0, drawn = '', big = null;
-  const tables = new Map();                              // step -> a small frame, for the film
+  const tables = new Map(), exact = new Map();           // step -> a small frame, for the film; and with all its digits
   const trail = follow(model.m, changed), { data } = trail;
   const press = event => { if (event.key === ' ' && (event.target === document.body || event.target === stage)) { event.preventDefault(); pause(); } };
   document.addEventListener('keydown', press);
@@ -28,7 +28,7 @@ export async function train(stage, { model, params }) {
   function changed(what) {
     if (!root.isConnected) { trail.first?.(); leave(); return; }     // another drawing has taken its place
     if (!data.about) { if (what === 'lost') trail.first?.(); said.textContent = what === 'lost' ? 'The server does not answer' : ''; return; }
-    if (what === 'about') { parts = null; drawn = ''; tables.clear(); return; }
+    if (what === 'about') { parts = null; drawn = ''; tables.clear(); exact.clear(); return; }
     if (what === 'lost' || !paused) state();
     if (!paused && what !== 'lost') show();
     if (paused) { const more = last(data) - paused.at; hold.lastChild.textContent = more > 0 ? `Go on (${more.toLocaleString('en')} new steps)` : 'Go on'; }
@@ -101,7 +101,10 @@ export async function train(stage, { model, params }) {
     side.replaceChildren(h('header', null, h('h3', null, 'One text while the model learns'), h('p', { class: 'asked word' }, about.probe)),
       h('div', { class: 'scrub' }, slide, h('span', { class: 'n' }, `step ${step.toLocaleString('en')}`)), h('div', { class: 'said' }, spoken(answer, before)), big);
     if (focused) slide.focus();
-    api.probes(model.m, [step], 'f32').then(([frame]) => { if (turn === asked) picture(frame); }).catch(error => { big.replaceChildren(h('p', { class: 'quiet' }, error.message)); });
+    const found = exact.get(step) ?? (data.lost ? tables.get(step) : null);
+    if (found) picture(found);
+    else if (data.lost) big.replaceChildren(h('p', { class: 'quiet' }, 'This table was not fetched before the server stopped.'));
+    else api.probes(model.m, [step], 'f32').then(([frame]) => { exact.set(step, frame); if (turn === asked) picture(frame); }).catch(error => { if (turn === asked) big.replaceChildren(h('p', { class: 'quiet' }, error.message)); });
   }
   function picture(frame) {
     const u = unit(), W = side.clientWidth - 38 * u, [rows, cols] = frame.shape, labels = frame.rows.map(name => name.split(' → ').at(-1));
@@ -118,7 +121,7 @@ export async function train(stage, { model, params }) {
     const u = unit(), size = 60 * u, room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u))), n = data.probes.length;
     const wanted = new Set(n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round(k * (n - 1) / (room - 1))));
     if (n > room && !wanted.has(i)) { wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a))); wanted.add(i); }
-    const places = [...wanted].sort((a, b) => a - b), turn = asked, missing = places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
+    const places = [...wanted].sort((a, b) => a - b), turn = asked, missing = data.lost ? [] : places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
     for (let k = 0; k < missing.length; k += 64) for (const frame of await api.probes(model.m, missing.slice(k, k + 64), 'u8').catch(() => [])) tables.set(frame.step, frame);
     if (turn !== asked || !film.isConnected) return;
     const focused = film.contains(document.activeElement);
