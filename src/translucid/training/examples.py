@@ -214,7 +214,7 @@ def first_text(task: Task[Any, Any], records: Sequence[Record], items: Sequence[
     if not records:
         return ""
     if isinstance(records[0], Numbers):
-        return " ".join(map(repr, records[0].inputs))
+        return " ".join(f"{value:.6g}" for value in records[0].inputs)
     return texts_of(records[0])[0]
 
 

@@ -39,7 +39,8 @@ def _ending(held: Bundle) -> str:
 
 def chosen(reading: Reading) -> str:
     """Of several layers the last; attention across two texts rather than within one."""
-    names = [name for name in reading if "backward" not in name.split(".")] or list(reading)
+    aside = ("backward", "output")  # the second reading of a text; the answer itself
+    names = [name for name in reading if not {*name.split(".")} & {*aside}] or list(reading)
     across = [n for n in names if n.split(".")[-2] in ("cross_attention", "alignment")]
     return (across or names)[-1]
 

@@ -4,14 +4,14 @@ import { h, s, unit } from '../dom.js';
 import { canvas, num } from '../ink.js';
 import { readout } from '../readout.js';
 
-const ROOM = { left: 52, right: 10, top: 30, bottom: 24 };         // in units, around the plot
+const ROOM = { left: 54, right: 10, top: 30, bottom: 24 };         // in units, around the plot
 
 export const amount = value => {                                   // few digits for any size
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
   if (size < 0.001 || size >= 1e6) return value.toExponential(1).replace('-', '−').replace('e+', 'e');
-  return size >= 100 ? Math.round(value).toLocaleString('en').replace('-', '−') : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
+  return size >= 100 ? Math.round(value).toLocaleString('en').replace('-', '−') : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
 };
 
 // Where a line breaks: before a point that is far away, measured by the steps on both sides.
@@ -38,7 +38,7 @@ export function curve(o) {
   function draw({ points, from, to, bad = [] }) {
     const values = points.flatMap(p => (p.length > 2 ? [p[1], p[2], p[3]] : [p[1]])).filter(Number.isFinite);
     const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1, low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
-    const least = o.low ? Math.min(0, low) : low - 0.06 * (most - low || Math.abs(most) || 1);
+    const below = low - 0.06 * (most - low || Math.abs(most) || 1), least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
     paint(); written(); cursor(at === null ? null : at);
   }

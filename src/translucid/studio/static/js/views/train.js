@@ -1,6 +1,6 @@
 // Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved step.
 import { h, icon, special, unit, widest } from '../dom.js';
-import { canvas, num, rgb, scaleOf } from '../ink.js';
+import { num, rgb } from '../ink.js';
 import * as api from '../api.js';
 import { settle } from '../route.js';
 import { rest } from '../readout.js';
@@ -10,7 +10,7 @@ import { norms } from '../parts/norms.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 import { short } from '../parts/aim.js';
 
-const NAMES = { bleu: 'BLEU', chrf: 'chrF', f1: 'F1', rmse: 'RMSE', perplexity: 'perplexity' };
+const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 export async function train(stage, { model, params }) {
   const said = h('p', { class: 'say' }), aside = h('p', { class: 'kicker' }), hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
@@ -47,6 +47,7 @@ export async function train(stage, { model, params }) {
 
   // ---- the charts
   function layout() {
+    film.hidden = !data.about.recorded;
     const u = unit(), W = charts.clientWidth, H = charts.clientHeight, { about } = data, gap = 20 * u, top = Math.max(120 * u, H * (about.layers.length > 1 ? .5 : .72));
     const wide = (W - 2 * gap) * .5, rest = (W - 2 * gap) * .25, metric = NAMES[about.metric] ?? about.metric.replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
@@ -91,7 +92,7 @@ export async function train(stage, { model, params }) {
     for (const part of Object.values(parts)) part.pick(step);
     if (now === drawn) return;
     drawn = now;
-    one(i); strip(i);
+    strip(i, one(i));
   }
   function one(i) {
     const { about } = data, [step, answer] = data.probes[i], before = data.probes[i - 1]?.[1], turn = ++asked;
@@ -105,19 +106,25 @@ export async function train(stage, { model, params }) {
     if (found) picture(found);
     else if (data.lost) big.replaceChildren(h('p', { class: 'quiet' }, 'This table was not fetched before the server stopped.'));
     else api.probes(model.m, [step], 'f32').then(([frame]) => { exact.set(step, frame); if (turn === asked) picture(frame); }).catch(error => { if (turn === asked) big.replaceChildren(h('p', { class: 'quiet' }, error.message)); });
+    return () => { if (turn === asked && exact.has(step)) picture(exact.get(step)); };   // the scale may have changed
   }
   function picture(frame) {
-    const u = unit(), W = side.clientWidth - 38 * u, [rows, cols] = frame.shape, labels = frame.rows.map(name => name.split(' → ').at(-1));
+    const u = unit(), W = side.clientWidth - 58 * u, [rows, cols] = frame.shape, labels = frame.rows.map(name => name.split(' → ').at(-1));
     const lw = Math.min(W * .4, Math.max(widest(labels.map(name => short(name, 16)), .875), widest(labels.filter(special), .875, 'mono')) / u + 14), room = headRoom(frame.columns, (W - lw * u) / cols, .875);
-    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u), scale = scaleOf(frame);
+    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u), scale = common(frame);
     const cw = Math.min((W - lw * u) / cols, 34 * u), ch = Math.max(2, Math.min(H / rows, 34 * u));
     big.replaceChildren(heatmap({
       title: `${frame.at} at step ${frame.step}`, values: frame.table(), rows: labels, cols: frame.columns, labelWidth: lw, ...room, cellWidth: cw, cellHeight: ch, scale, wordSize: '.875rem',
       read: (r, c) => ({ at: `${frame.rows[r] || 'value'}, ${frame.columns[c]}: step ${frame.step.toLocaleString('en')}`, path: `${frame.at}${frame.at.endsWith('.pattern') ? '  mean of all heads' : ''}`, value: frame.number(r * cols + c), scale }),
-    }), h('p', { class: 'kicker' }, frame.at), frame.note ? h('p', { class: 'kicker' }, frame.note) : '');
+    }), h('p', { class: 'kicker' }, frame.at.split('.').flatMap((part, i) => (i ? [h('wbr'), `.${part}`] : [part]))), frame.note ? h('p', { class: 'kicker' }, frame.note) : '');
+  }
+  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or less.
+  function common(frame) {
+    const most = Math.max(...[...tables.values(), frame].map(each => { each.top ??= each.row().reduce((a, b) => Math.max(a, Math.abs(b) || 0), 0); return each.top; }));
+    return { kind: frame.scale === 'signed' ? 'div' : 'seq', max: frame.scale === 'unit' ? Math.min(1, Math.max(.2, Math.ceil(10 * most) / 10)) : most || 1 };
   }
   // ---- the film: one small table for each probe, as many as there is room for
-  async function strip(i) {
+  async function strip(i, redraw) {
     const u = unit(), size = 60 * u, room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u))), n = data.probes.length;
     const wanted = new Set(n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round(k * (n - 1) / (room - 1))));
     if (n > room && !wanted.has(i)) { wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a))); wanted.add(i); }
@@ -127,8 +134,9 @@ export async function train(stage, { model, params }) {
     const focused = film.contains(document.activeElement);
     film.replaceChildren(...places.map(k => {
       const step = data.probes[k][0];
-      return h('button', { 'aria-pressed': String(k === i), tabindex: k === i ? 0 : -1, 'aria-label': `probe at step ${step}`, onclick: () => choose(step), onkeydown: event => { const to = { ArrowLeft: k - 1, ArrowRight: k + 1 }[event.key]; if (to !== undefined && data.probes[to]) { event.preventDefault(); choose(data.probes[to][0]); } } }, thumb(tables.get(step), size), h('span', { class: 'n' }, step.toLocaleString('en')));
+      return h('button', { 'aria-pressed': String(k === i), tabindex: k === i ? 0 : -1, 'aria-label': `probe at step ${step}`, onclick: () => choose(step), onkeydown: event => { const to = { ArrowLeft: k - 1, ArrowRight: k + 1 }[event.key]; if (to !== undefined && data.probes[to]) { event.preventDefault(); choose(data.probes[to][0]); } } }, thumb(tables.get(step), common), h('span', { class: 'n' }, step.toLocaleString('en')));
     }));
+    redraw?.();
     film.title = n > places.length ? `${places.length} of ${n} probes; the slider reaches all` : '';
     if (focused) film.querySelector('[aria-pressed="true"]')?.focus();
   }
@@ -137,10 +145,10 @@ export async function train(stage, { model, params }) {
   function leave() { trail.close(); document.removeEventListener('keydown', press); }
 }
 
-function thumb(frame, size) {
-  const { el } = canvas(size, size * .8);
+function thumb(frame, scaled) {
+  const el = document.createElement('canvas');
   if (!frame) return el;
-  const [rows, cols] = frame.shape, pen = el.getContext('2d'), scale = scaleOf(frame);
+  const [rows, cols] = frame.shape, pen = el.getContext('2d'), scale = scaled(frame);
   el.width = cols; el.height = rows;
   const image = pen.createImageData(cols, rows);
   for (let k = 0; k < rows * cols; k++) { const value = frame.number(k); image.data.set([...rgb(Number.isFinite(value) ? value : 0, scale), 255], 4 * k); }
