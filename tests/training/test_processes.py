@@ -81,7 +81,7 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path) -> None:
-    """One of them writes and serves; norms are those of the whole gradient; nothing else changes."""
+    """One of them writes and serves; norms are of the whole gradient; nothing else changes."""
     several = [*PLAIN, f"--parallel={parallel}", "training.ema=0.9"]
     run(*words(tmp_path / "plain", *several), processes=2)
     out, _ = run(*words(tmp_path / "two", *several, "--studio"), processes=2)
