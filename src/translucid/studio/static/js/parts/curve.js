@@ -1,6 +1,6 @@
 // A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags where
 // a number is none. It is drawn again as points come; the pointer and the arrows read it.
-import { h, s, unit } from '../dom.js';
+import { h, s, unit, widest } from '../dom.js';
 import { canvas, num } from '../ink.js';
 import { readout } from '../readout.js';
 
@@ -24,12 +24,13 @@ export function breaks(points) {
   return found;
 }
 
-// o: title, name (of the number), path, width, height, low (the axis begins at 0), oncursor(step), onpick(step)
+// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0), oncursor(step), onpick(step)
 export function curve(o) {
   const u = unit(), W = o.width, H = o.height, box = { x: ROOM.left * u, y: ROOM.top * u, w: W - (ROOM.left + ROOM.right) * u, h: H - (ROOM.top + ROOM.bottom) * u };
-  const { el: ground, ctx } = canvas(W, H), axis = s('g'), flags = s('g'), line = s('path', { class: 'cursor' }), chosen = s('path', { class: 'chosen' }), dot = s('circle', { class: 'unitdot', r: 4 * u });
+  const long = name => widest([name], 1, 'names', 600), title = long(o.title) < W ? o.title : o.short ?? o.title;
+  const { el: ground, ctx } = canvas(W, H), axis = s('g'), flags = s('g'), line = s('path', { class: 'cursor' }), newest = s('tspan', { class: 'aside' }), chosen = s('path', { class: 'chosen' }), dot = s('circle', { class: 'unitdot', r: 4 * u });
   const svg = s('svg', { width: W, height: H, tabindex: 0, role: 'application', 'aria-roledescription': 'curve', 'aria-label': `${o.title}; left and right walk over the points` },
-    s('text', { class: 'title', x: 0, y: 16 * u }, o.title), axis, flags, chosen, line, dot);
+    s('text', { class: 'title', x: 0, y: 16 * u }, `${title} `, newest), axis, flags, chosen, line, dot);
   const el = h('div', { class: 'heat curve', style: `width:${W}px;height:${H}px` }, ground, svg);
   let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 }, at = null;
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
@@ -40,7 +41,9 @@ export function curve(o) {
     const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1, low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
     const below = low - 0.06 * (most - low || Math.abs(most) || 1), least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
-    paint(); written(); cursor(at === null ? null : at);
+    const value = points.length ? ` ${amount(points.at(-1)[1])}` : '';
+    newest.textContent = long(`${title} `) + widest([value], .875, 'mono') < W ? value : '';
+    paint(); written(); cursor(at);
   }
   function paint() {
     const style = getComputedStyle(document.documentElement), cut = breaks(shown.points), { points } = shown;

@@ -13,10 +13,11 @@ export const share = (value, most) => (value > 0 && most > 0 ? Math.max(0, 1 + M
 export function norms(o) {
   const u = unit(), W = o.width, H = o.height, layers = o.layers, lw = Math.min(W * .3, widest(layers.map(name => short(name, 24)), .875, 'names') + 14 * u);
   const box = { x: lw, y: TOP * u, w: W - lw - RIGHT * u, h: H - (TOP + FOOT) * u }, ch = box.h / layers.length, every = Math.ceil(17 * u / ch);
+  const note = o.note && widest([o.title], 1, 'names', 600) + widest([o.note], .875, 'names') + 24 * u < W ? o.note : '';
   const { el: ground, ctx } = canvas(W, H), small = document.createElement('canvas'), pen = small.getContext('2d');
   const cell = s('rect', { class: 'cell crossed', height: ch, rx: 2 }), line = s('path', { class: 'cursor' }), chosen = s('path', { class: 'chosen' }), ends = s('g');
   const svg = s('svg', { width: W, height: H, tabindex: 0, role: 'application', 'aria-roledescription': 'matrix', 'aria-label': `${o.title}; arrows walk over the cells` },
-    s('text', { class: 'title', x: 0, y: 16 * u }, o.title), s('text', { class: 'name', x: W - RIGHT * u, y: 16 * u, 'text-anchor': 'end' }, o.note ?? ''),
+    s('text', { class: 'title', x: 0, y: 16 * u }, o.title), s('text', { class: 'name', x: W - RIGHT * u, y: 16 * u, 'text-anchor': 'end' }, note),
     layers.map((name, i) => (i % every ? null : s('text', { class: 'name', x: lw - 8 * u, y: box.y + (i + .5) * ch, 'text-anchor': 'end', 'dominant-baseline': 'central' }, short(name, 24)))), ends, chosen, line, cell);
   const el = h('div', { class: 'heat norms', style: `width:${W}px;height:${H}px` }, ground, svg);
   let shown = { columns: [], from: 0, to: 1, most: 1 }, at = null;

@@ -10,15 +10,16 @@ import { norms } from '../parts/norms.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 import { short } from '../parts/aim.js';
 
+const CALM = 5000;                                         // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 export async function train(stage, { model, params }) {
-  const said = h('p', { class: 'say' }), aside = h('p', { class: 'kicker' }), hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
+  const said = h('p', { class: 'say' }), aside = h('p', { class: 'kicker', role: 'status' }), hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
   const charts = h('div', { class: 'charts' }), film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' }), side = h('aside', { class: 'panel probe', 'aria-label': 'One text while the model learns' });
-  const root = h('div', { class: 'training' }, h('div', { class: 'left' }, h('div', { class: 'status', role: 'status' }, h('div', null, said, aside), hold), charts, film), side);
+  const root = h('div', { class: 'training' }, h('div', { class: 'left' }, h('div', { class: 'status' }, h('div', null, said, aside), hold), charts, film), side);
   stage.append(root);
   hold.hidden = true;
-  let parts = null, paused = false, chosen = params.get('step') === null ? null : Number(params.get('step')), asked = 0, drawn = '', big = null;
+  let parts = null, paused = false, chosen = params.get('step') === null ? null : Number(params.get('step')), asked = 0, drawn = '', big = null, looking = false, rested = -Infinity;
   const tables = new Map(), exact = new Map();           // step -> a small frame, for the film; and with all its digits
   const trail = follow(model.m, changed), { data } = trail;
   const press = event => { if (event.key === ' ' && (event.target === document.body || event.target === stage)) { event.preventDefault(); pause(); } };
@@ -40,8 +41,10 @@ export async function train(stage, { model, params }) {
     state(); show();
   }
   function state() {
-    [said.textContent, aside.textContent] = standing(data);
-    hold.replaceChildren(icon('play'), paused ? 'Go on' : 'Pause the page');
+    const [now, more] = standing(data);
+    said.textContent = now;
+    if (aside.textContent !== more) aside.textContent = more;
+    hold.replaceChildren(icon(paused ? 'play' : 'pause'), paused ? 'Go on' : 'Pause the page');
     hold.hidden = data.state !== 'training' && !paused;
   }
 
@@ -53,8 +56,8 @@ export async function train(stage, { model, params }) {
     const at = { oncursor: cursor, onpick: near };
     parts = {
       loss: curve({ ...at, title: 'Loss', name: 'loss', path: about.recorded ? 'studio/steps.jsonl  loss, nats for each target' : 'metrics.jsonl  loss', width: wide, height: top }),
-      score: curve({ ...at, title: `Validation: ${metric}`, name: `${metric} on the validation data`, path: `metrics.jsonl  valid.${about.metric}, ${about.higher ? 'higher' : 'lower'} is better`, width: rest, height: top, low: about.higher }),
-      rate: curve({ ...at, title: 'Learning rate', name: 'learning rate', path: about.recorded ? 'studio/steps.jsonl  learning_rate' : 'metrics.jsonl  learning_rate', width: rest, height: top, low: true }),
+      score: curve({ ...at, title: `Validation: ${metric}`, short: metric[0].toUpperCase() + metric.slice(1), name: `${metric} on the validation data`, path: `metrics.jsonl  valid.${about.metric}, ${about.higher ? 'higher' : 'lower'} is better`, width: rest, height: top, low: about.higher }),
+      rate: curve({ ...at, title: 'Learning rate', short: 'Rate', name: 'learning rate', path: about.recorded ? 'studio/steps.jsonl  learning_rate' : 'metrics.jsonl  learning_rate', width: rest, height: top, low: true }),
       norms: norms({ ...at, title: about.layers.length > 1 ? 'Gradient norm by layer' : 'Gradient norm', layers: about.layers, note: about.tied, width: W, height: H - top - 8 * u }),
     };
     charts.replaceChildren(h('div', { class: 'row' }, parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);
@@ -68,9 +71,11 @@ export async function train(stage, { model, params }) {
     parts.norms.draw({ ...each, columns: data.norms });
     probes();
     const final = data.points.at(-1);
+    if (looking || performance.now() - rested < CALM) return;   // a voice that reads the foot of the page aloud is not hurried
+    rested = performance.now();
     rest(final ? { at: `loss at step ${final[0].toLocaleString('en')}`, path: data.about.recorded ? 'studio/steps.jsonl' : 'metrics.jsonl', value: final[1] } : null);
   }
-  function cursor(step) { for (const part of Object.values(parts)) part.cursor(step); }
+  function cursor(step) { looking = step !== null; for (const part of Object.values(parts)) part.cursor(step); }
 
   // ---- the probes
   function current() { return data.probes.reduce((found, each, i) => (chosen === null || each[0] <= chosen ? i : found), 0); }
@@ -114,7 +119,7 @@ export async function train(stage, { model, params }) {
     const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u), scale = common(frame);
     const cw = Math.min((W - lw * u) / cols, 34 * u), ch = Math.max(2, Math.min(H / rows, 34 * u));
     big.replaceChildren(heatmap({
-      title: `${frame.at} at step ${frame.step}`, values: frame.table(), rows: labels, cols: frame.columns, labelWidth: lw, ...room, cellWidth: cw, cellHeight: ch, scale, wordSize: '.875rem',
+      title: `${frame.at} at step ${frame.step}`, values: frame.table(), rows: labels, cols: frame.columns, labelWidth: lw, ...room, cellWidth: cw, cellHeight: ch, scale, wordSize: '.875rem', onlook: () => { looking = true; }, onleave: () => { looking = false; },
       read: (r, c) => ({ at: `${frame.rows[r] || 'value'}, ${frame.columns[c]}: step ${frame.step.toLocaleString('en')}`, path: `${frame.at}${frame.at.endsWith('.pattern') ? '  mean of all heads' : ''}`, value: frame.number(r * cols + c), scale }),
     }), h('p', { class: 'kicker' }, frame.at.split('.').flatMap((part, i) => (i ? [h('wbr'), `.${part}`] : [part]))), frame.note ? h('p', { class: 'kicker' }, frame.note) : '');
   }
