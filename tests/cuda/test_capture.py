@@ -1,5 +1,6 @@
 """Steps as CUDA graphs compute what steps kernel by kernel compute; a resumed run is the same."""
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from translucid.tasks.base import Batch
 from translucid.training.capture import Captured
 from translucid.training.items import Stream
 from translucid.training.recipe import Recipe
+from translucid.training.recorder import lines
 from translucid.training.run import train_recipe
 from translucid.training.setting import Setting, set_up
+from translucid.training.sitting import Recording
 from translucid.training.state import State
 from translucid.training.trainer import Progress, Watchers, seed_step, train
 
@@ -116,6 +119,18 @@ def bad_at(setting: Setting, line: int) -> None:
         return plain(model, batch) * torch.where(found, torch.inf, 1.0)
 
     setting.task.loss = loss  # type: ignore[method-assign]
+
+
+def test_a_record_changes_no_captured_run(tmp_path: Path) -> None:
+    """Norms are taken between two launches; a probe is read kernel by kernel."""
+    chosen = on_gpu("translate", "transformer", deterministic=True, ema=0.9)
+    train_recipe(chosen, tmp_path / "plain", quiet=True)
+    train_recipe(chosen, tmp_path / "seen", quiet=True, recording=Recording("The dog sleeps."))
+    same_runs(tmp_path / "plain", tmp_path / "seen")
+    *steps, end = lines(tmp_path / "seen/studio/steps.jsonl")
+    assert (len(steps), end["end"]) == (12, "finished")
+    for each in steps:
+        assert math.hypot(*each["grad"]) == pytest.approx(each["norm"], rel=1e-4)
 
 
 def test_a_bad_batch_is_left_out_of_captured_steps_too() -> None:

@@ -14,9 +14,11 @@ from tests.see.small import LABELS, TAGS, pair
 
 from translucid.data.tokenizers import Tokenizer
 from translucid.studio.app import make_app
+from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.guard import Guard
 from translucid.studio.runs import Library
+from translucid.studio.server import OPTIONS
 from translucid.training.bundle import Bundle
 from translucid.training.model import Model
 
@@ -126,15 +128,18 @@ class Served:
 
 
 @contextmanager
-def serving(models: Mapping[str, Model], once: str = "") -> Iterator[Served]:
+def serving(
+    models: Mapping[str, Model | None],
+    once: str = "",
+    followed: Mapping[str, Followed] | None = None,
+) -> Iterator[Served]:
     library = Library(models)
     held = socket.create_server(("127.0.0.1", 0))
     port = held.getsockname()[1]
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
-    guard = make_app(library, token=TOKEN, hosts=hosts, once=once)
-    options: dict[str, Any] = {"log_level": "critical", "http": "h11", "ws": "none"}
-    options |= {"lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 1}
-    server = uvicorn.Server(uvicorn.Config(guard, server_header=False, **options))
+    guard = make_app(library, token=TOKEN, hosts=hosts, once=once, followed=followed)
+    options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(guard, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)
     thread.start()
     try:

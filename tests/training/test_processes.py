@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from translucid.training import folders
 from translucid.training.checkpoint import Checkpoints
+from translucid.training.recorder import lines
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="gloo and torchrun on Linux and macOS")
 SMALL = [
@@ -76,6 +77,27 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
     same(alone, tmp_path / "two")
     assert out.count("next: translucid classify") == 1
     assert err.count("step 6  loss") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path) -> None:
+    """One of them writes and serves; norms are of the whole gradient; nothing else changes."""
+    several = [*PLAIN, f"--parallel={parallel}", "training.ema=0.9"]
+    run(*words(tmp_path / "plain", *several), processes=2)
+    out, _ = run(*words(tmp_path / "two", *several, "--studio"), processes=2)
+    assert out.count("studio: http://") == 1
+    assert folders.digests(tmp_path / "plain/last") == folders.digests(tmp_path / "two/last")
+    run(*words(tmp_path / "one", *several, "--studio"))
+    records = [lines(tmp_path / name / "studio/steps.jsonl") for name in ("one", "two")]
+    assert [each["step"] for each in records[0]] == [1, 2, 3, 4, 5, 6, 6]
+    for one, two in zip(*records, strict=True):
+        assert one.keys() == two.keys()
+        for key in one.keys() - {"end"}:
+            assert two[key] == pytest.approx(one[key], rel=1e-3, abs=1e-6), key
+    probes = [lines(tmp_path / name / "studio/probes.jsonl") for name in ("one", "two")]
+    assert [each["step"] for each in probes[1]] == [each["step"] for each in probes[0]]
+    assert probes[1][-1]["answer"] == pytest.approx(probes[0][-1]["answer"], abs=1e-5)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import typer
 from translucid._version import __version__
 
 EXTRAS = {
-    "web": ["starlette", "uvicorn"],
+    "web": ["starlette", "uvicorn", "wsproto"],
     "notebook": ["anywidget"],
     "bench": ["transformers", "ctranslate2"],
     "tensorboard": ["tensorboard"],

@@ -1,7 +1,6 @@
 """`translucid explore`: the studio, a page on this machine that opens your own models."""
 
 import secrets
-import socket
 import sys
 import threading
 import webbrowser
@@ -13,8 +12,6 @@ import typer
 
 from translucid.cli.writing_options import Device, check_device
 from translucid.errors import ConfigError, InputError
-
-LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def explore(
@@ -48,41 +45,22 @@ def explore(
         raise InputError(f"{len(models)} models; the page shows up to 8")
     if save is not None:
         return _save(models, save, text, device)
-    try:
-        import uvicorn
+    ready = server().ready
+    from translucid.studio.runs import Library, followed_runs, open_folders
 
-        from translucid.studio.app import make_app
-    except ImportError as error:
-        raise ConfigError(
-            f"the studio needs the package {error.name}; install it with: "
-            'pip install "translucid[web]"'
-        ) from error
-    from translucid.studio.runs import Library, open_folders
-
-    library = Library(open_folders(models, check_device(device)), start=secrets.token_hex(8))
-    try:
-        held = socket.create_server((LOOPBACK[0], port))
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"port {port} cannot be used ({why}); leave --port out for a free one"
-        ) from error
-    number = held.getsockname()[1]
-    token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
-    app = make_app(library, token=token, hosts=frozenset(hosts), once=once)
-    begin = f"http://{LOOPBACK[0]}:{number}/open/"
-    typer.echo(f"studio: {begin}{token}")
+    opened = open_folders(models, check_device(device))
+    library = Library(opened, start=secrets.token_hex(8))
+    page = ready(library, followed_runs(models, opened), port)
+    typer.echo(f"studio: {page.address}")
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
     if browser:
         # Others on this machine may see a browser's command line: what stands there works once.
         # Browsers in a terminal do not return before they are left, so nobody waits for it.
-        threading.Thread(target=webbrowser.open, args=(begin + once,), daemon=True).start()
-    options: dict[str, Any] = {"log_level": "warning", "http": "h11", "ws": "none"}
-    options |= {"lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 2}
-    server = uvicorn.Server(uvicorn.Config(app, server_header=False, **options))
-    server.run(sockets=[held])
+        threading.Thread(
+            target=webbrowser.open, args=(page.begin + page.once,), daemon=True
+        ).start()
+    page.run()
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
@@ -99,3 +77,17 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
     except OSError as error:
         raise InputError(f"--save {file}: {error.strerror or error}") from error
     typer.echo(f"saved: {file} ({len(content) / 1e6:.1f} MB)")
+
+
+def server() -> Any:
+    """The module that serves the page, whose packages may be missing."""
+    try:
+        import wsproto  # noqa: F401 (uvicorn asks for it only when it begins)
+
+        from translucid.studio import server
+    except ImportError as error:
+        raise ConfigError(
+            f"the studio needs the package {error.name}; install it with: "
+            'pip install "translucid[web]"'
+        ) from error
+    return server

@@ -3,15 +3,30 @@
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from translucid.cli.given import TASKS, DataFolder, Given, MadeUp, TestFiles, TrainFiles, ValidFiles
 from translucid.errors import InputError
+
+if TYPE_CHECKING:
+    from translucid.training.sitting import Recording
+
+
+Studio = Annotated[
+    bool,
+    typer.Option("--studio", help="Follow it on a page of this machine; record it for later."),
+]
+Probe = Annotated[
+    str | None,
+    typer.Option(help="With --studio: the text to follow; the first validation example."),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="With --studio; 0: any that is free.")]
 
 
 def train(
@@ -34,6 +49,9 @@ def train(
         int | None, typer.Option(min=0, help="Leave out this many steps with a bad gradient.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+    studio: Studio = False,
+    probe: Probe = None,
+    port: Port = 0,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
     ] = False,
@@ -57,8 +75,10 @@ def train(
     folder = out or _free_folder(Path("runs"), Path(recipe).stem)
     if out is None and "WORLD_SIZE" in os.environ:
         raise InputError("several processes need to be told the folder of the run: --out FOLDER")
-    with stopping() as interrupted:
-        done = train_recipe(chosen, folder, pick=by_task, quiet=quiet, interrupted=interrupted)
+    with stopping() as interrupted, shown(folder, studio, probe, port) as recording:
+        done = train_recipe(
+            chosen, folder, pick=by_task, quiet=quiet, interrupted=interrupted, recording=recording
+        )
     _say_done(folder, done.task)
 
 
@@ -71,6 +91,9 @@ def resume(
         bool, typer.Option("--allow-changes", help="Go on although recipe or data changed.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
+    studio: Studio = False,
+    probe: Probe = None,
+    port: Port = 0,
 ) -> None:
     """Go on with a run that was stopped, as if it had not been.
 
@@ -78,13 +101,14 @@ def resume(
     """
     from translucid.training.run import resume_run
 
-    with stopping() as interrupted:
+    with stopping() as interrupted, shown(run, studio, probe, port) as recording:
         done = resume_run(
             run,
             overrides or (),
             allow_changes=allow_changes,
             quiet=quiet,
             interrupted=interrupted,
+            recording=recording,
         )
     _say_done(run, done.task)
 
@@ -149,6 +173,34 @@ def stopping() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator["Recording | None"]:
+    """With --studio: a page beside the training, which records what the page shows."""
+    if not studio:
+        if probe is not None or port:
+            name = "--probe" if probe is not None else "--port"
+            raise InputError(
+                f"{name} says what is shown with --studio; add it, or leave {name} out"
+            )
+        yield None
+        return
+    from translucid.cli.explore import server
+    from translucid.training.sitting import Recording
+
+    if not speaks():
+        yield Recording(probe)
+        return
+    page = server().beside_training(folder, port)
+    typer.echo(f"studio: {page.address}")
+    sys.stdout.flush()
+    try:
+        with page.beside():
+            yield Recording(probe)
+    finally:
+        if folder.exists():
+            typer.echo(f"look again with: translucid explore {folder}", err=True)
 
 
 def evaluate(

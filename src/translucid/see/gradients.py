@@ -5,7 +5,7 @@ trace changes it, and all that follows is computed anew.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,12 +88,11 @@ class Gradients(Trace):
 
     def by_layer(self) -> Bars:
         """The norm of the gradient of each layer's weights, in the order they are used."""
-        places = self._places()
-        rows = _in_order([layer for layer, _ in places.values()])
-        sizes = self._sizes([[name for name in places if places[name][0] == row] for row in rows])
+        layers = layers_of(self._network, self.parameters)
         return Bars(
             f"How strongly each layer would change{self._at}",
-            "norm of the gradient of its weights", tuple(rows), sizes, self._tied(),
+            "norm of the gradient of its weights", tuple(layers),
+            self._sizes(list(layers.values())), tied_layers(self._network),
         )  # fmt: skip
 
     def by_part(self) -> Heat:
@@ -108,7 +107,8 @@ class Gradients(Trace):
         sizes[[not names for names in cells]] = np.nan
         return Heat(
             f"Norm of the gradient of the weights{self._at}", sizes.reshape(len(rows), -1),
-            Axis("layer", tuple(rows)), Axis("part", tuple(parts)), "positive", note=self._tied(),
+            Axis("layer", tuple(rows)), Axis("part", tuple(parts)), "positive",
+            note=tied_layers(self._network),
         )  # fmt: skip
 
     def by_time(self, pattern: str | None = None) -> Lines:
@@ -149,14 +149,6 @@ class Gradients(Trace):
             for names in groups
         ]
         return numbers(torch.stack([square.cpu() for square in squares]).sqrt())
-
-    def _tied(self) -> str:
-        """Which layers share their weights: their gradients are one sum."""
-        users: dict[int, list[str]] = {}
-        for name, weight in self._network.named_parameters(remove_duplicate=False):
-            users.setdefault(id(weight), []).append(_place(name, self._network)[0])
-        shared = [list(dict.fromkeys(layers)) for layers in users.values() if len(layers) > 1]
-        return "; ".join(f"{one} is also {' and '.join(more)}" for one, *more in shared if more)
 
     # ---- which points stand over words ----
 
@@ -299,6 +291,22 @@ def _at(words: Words, place: int | None) -> str:
         return ""
     said = words.follows or words.source
     return f", from the loss at {said[place]}" if place < len(said) and len(said) > 1 else ""
+
+
+def layers_of(network: Network, names: Iterable[str]) -> dict[str, list[str]]:
+    """The names of weights by the layer that they belong to, in the order layers are used."""
+    places = {name: _place(name, network)[0] for name in names}
+    rows = _in_order(list(places.values()))
+    return {row: [name for name in places if places[name] == row] for row in rows}
+
+
+def tied_layers(network: Network) -> str:
+    """Which layers share their weights: their gradients are one sum."""
+    users: dict[int, list[str]] = {}
+    for name, weight in network.named_parameters(remove_duplicate=False):
+        users.setdefault(id(weight), []).append(_place(name, network)[0])
+    shared = [list(dict.fromkeys(layers)) for layers in users.values() if len(layers) > 1]
+    return "; ".join(f"{one} is also {' and '.join(more)}" for one, *more in shared if more)
 
 
 def _place(name: str, network: Network) -> tuple[str, str]:

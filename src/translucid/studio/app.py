@@ -3,7 +3,7 @@
 import asyncio
 import mimetypes
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
 
 from translucid.studio.desk import Act, Asked, Desk, as_json, read_query
+from translucid.studio.following import Followed
 from translucid.studio.guard import Guard, Refused, cookie_name
+from translucid.studio.live import follow
 from translucid.studio.runs import Library
 
 STATIC = Path(__file__).parent / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
 WAITING = 64  # requests that may wait for the models
+LIVE = 16  # pages that may follow a training at once
 
 # What the page's policy insists on, whatever this machine's own table says.
 mimetypes.add_type("text/javascript", ".js")
@@ -46,11 +50,12 @@ class Pages(StaticFiles):
 class Studio:
     """What the routes answer with."""
 
-    def __init__(self, library: Library, token: str) -> None:
-        self.desk, self.token = Desk(library), token
+    def __init__(self, library: Library, token: str, followed: Mapping[str, Followed]) -> None:
+        self.desk, self.token = Desk(library, followed), token
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
+        self.live = 0
 
-    def routes(self) -> list[Route | Mount]:
+    def routes(self) -> list[Route | Mount | WebSocketRoute]:
         return [
             Route("/", self.page),
             Route("/open/{token}", self.open),
@@ -58,6 +63,7 @@ class Studio:
                 Route(path, self._in_turn(act), methods=[method])
                 for (method, path), act in self.desk.acts.items()
             ),
+            WebSocketRoute("/api/train/{m}", self.train),
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
@@ -97,6 +103,19 @@ class Studio:
         )  # fmt: skip
         return answer
 
+    # ---- training ----
+
+    async def train(self, socket: WebSocket) -> None:
+        run = self.desk.followed.get(socket.path_params["m"])
+        if run is None or self.live >= LIVE:
+            await socket.close(1008)
+            return
+        self.live += 1
+        try:
+            await follow(socket, run)
+        finally:
+            self.live -= 1
+
 
 async def _wrong(request: Request, error: Exception) -> Response:
     """No such address, another method, a request that was cut short, a mistake of ours."""
@@ -113,13 +132,19 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 def make_app(
-    library: Library, *, token: str | None = None, hosts: frozenset[str], once: str = ""
+    library: Library,
+    *,
+    token: str | None = None,
+    hosts: frozenset[str],
+    once: str = "",
+    followed: Mapping[str, Followed] | None = None,
 ) -> Guard:
     """The guarded application; `guard.token` stands in the address to open, or, for one time,
     `once`."""
     token = token or secrets.token_urlsafe(24)
     kinds: tuple[type[Exception], ...] = (HTTPException, Refused, ClientDisconnect, Exception)
     app = Starlette(
-        routes=Studio(library, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
+        routes=Studio(library, token, followed or {}).routes(),
+        exception_handlers=dict.fromkeys(kinds, _wrong),
     )
     return Guard(app, token=token, hosts=hosts, once=once)

@@ -8,6 +8,7 @@ from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.mathml import mathml
+from translucid.studio.following import Followed
 from translucid.studio.runs import Opened
 
 
@@ -34,6 +35,14 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         found["shape"] = config.shape
     labels = getattr(model.task, "labels", None) or getattr(model.task, "tags", None)
     return found | ({"labels": list(labels)} if labels else {})
+
+
+def describe_run(m: str, run: Followed) -> dict[str, Any]:
+    """A run that has not saved a model yet: there is only its training to look at."""
+    return {
+        "m": m, "name": run.name, "task": run.about()["task"], "trains": True, "unopened": True,
+        "family": "", "config": {}, "parameters": 0, "examples": [], "switches": [],
+    }  # fmt: skip
 
 
 def _family(config: object) -> str:

@@ -4,7 +4,7 @@ notebook's widget. A question is a method, a path with its query, and a body."""
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +15,8 @@ import torch
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers, lessons, session
-from translucid.studio.describe import catalogue, describe_model
+from translucid.studio.describe import catalogue, describe_model, describe_run
+from translucid.studio.following import Followed
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.runs import Library, Run, clipped
 
@@ -86,8 +87,8 @@ Act = Callable[[Asked], Reply]
 class Desk:
     """What is asked about opened models, and the answers."""
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
+    def __init__(self, library: Library, followed: Mapping[str, Followed] | None = None) -> None:
+        self.library, self.followed = library, followed or {}
         self.acts: dict[tuple[str, str], Act] = {
             ("GET", "/api/models"): self.models, ("GET", "/api/model/{m}"): self.model,
             ("GET", "/api/catalogue"): self.catalogue, ("POST", "/api/runs"): self.new_run,
@@ -99,6 +100,7 @@ class Desk:
             ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
             ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
             ("POST", "/api/session"): self.save,
+            ("GET", "/api/train/{m}/probes"): self.probes,
         }  # fmt: skip
 
     def answer(self, act: Act, asked: Asked) -> Reply:
@@ -123,10 +125,15 @@ class Desk:
         return told({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
 
     def models(self, asked: Asked) -> Reply:
-        return told([{"m": key, "name": each.name} for key, each in self.library.opened.items()])
+        names = {key: each.name for key, each in self.followed.items()}
+        names |= {key: each.name for key, each in self.library.opened.items()}
+        return told([{"m": key, "name": names[key]} for key in sorted(names)])
 
     def model(self, asked: Asked) -> Reply:
-        return told(describe_model(self.library.model(asked.place["m"])))
+        m = asked.place["m"]
+        if m in self.followed and m not in self.library.opened:  # it has not been saved yet
+            return told(describe_run(m, self.followed[m]))
+        return told(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
     def catalogue(self, asked: Asked) -> Reply:
         return told(catalogue())
@@ -211,6 +218,18 @@ class Desk:
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return told(answers.compare(a, b), forever=True)
 
+    def probes(self, asked: Asked) -> Reply:
+        m, given = asked.place["m"], asked.given
+        if m not in self.followed:
+            raise InputError(f"m: there is no training {clipped(m)}")
+        steps = [_whole(each, "step", 0, 10**9 - 1) for each in given.all("step")]
+        if not 1 <= len(steps) <= 64:
+            raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
+        form = given.text("as", "u8")
+        if form not in ("u8", "f32"):
+            raise InputError(f"as: u8 or f32, not {clipped(form)}")
+        return Reply(self.followed[m].tables(steps, form), BINARY)
+
     # ---- lessons ----
 
     def lessons(self, asked: Asked) -> Reply:
@@ -225,7 +244,8 @@ class Desk:
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = session.read_questions(_parsed(asked.body))
-        found = session.recording(self.library, self._recorded, questions)
+        kept = Desk(self.library)  # without trainings: a file has nothing to follow
+        found = session.recording(self.library, kept._recorded, questions)
         return Reply(session.page(found, address), HTML)
 
     def saved(self, text: str | None, address: str, budget: int = session.BUDGET) -> bytes:

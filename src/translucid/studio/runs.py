@@ -23,12 +23,14 @@ from translucid.see.examples import Example, make_example
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
+from translucid.studio.following import Followed, is_run
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 from translucid.trace import Edit, Trace
+from translucid.training.bundle import CONFIG, place
 from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters
@@ -234,13 +236,14 @@ Question = tuple[str, str, str | None, tuple[str, ...]]
 class Library:
     """The opened models, and the runs of late. One thread at a time."""
 
-    def __init__(self, models: Mapping[str, Model], start: str = "") -> None:
-        """`start` goes into the names of runs, so that what a browser has kept of an earlier start
-        is not taken for what this program computes now."""
+    def __init__(self, models: Mapping[str, Model | None], start: str = "") -> None:
+        """A run that has saved no model yet has None. `start` goes into the names of runs, so that
+        what a browser has kept of an earlier start is not taken for what this program computes."""
         letters = "abcdefghijklmnopqrstuvwxyz"
         self.opened = {
             letter: Opened(letter, name, model)
             for letter, (name, model) in zip(letters, models.items(), strict=False)
+            if model is not None
         }
         self.start = start
         self.runs: OrderedDict[str, Run] = OrderedDict()
@@ -296,14 +299,25 @@ class Library:
             self.runs.popitem(last=False)
 
 
-def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model]:
-    """The models of run folders, by name; the same name twice gets a number."""
+def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model | None]:
+    """The models of run folders, by name; the same name twice gets a number. None for a run that
+    has not saved a model yet."""
     from translucid.training.model import load
 
-    found: dict[str, Model] = {}
+    found: dict[str, Model | None] = {}
     for folder in folders:
         name, number = folder.resolve().name, 2
         while name in found:
             name, number = f"{folder.resolve().name} ({number})", number + 1
-        found[name] = load(folder, device)
+        young = is_run(folder) and not (place(folder) / CONFIG).is_file()
+        found[name] = None if young else load(folder, device)
     return found
+
+
+def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, Followed]:
+    """Those of the folders that hold a run, and not a model alone, by letter."""
+    return {
+        letter: Followed(folder, name)
+        for letter, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
+        if is_run(folder)
+    }

@@ -23,6 +23,7 @@ from translucid.tasks.tag import SpanDecoding, Tag
 from translucid.tasks.translate import Translate
 from translucid.training.recipe import DataConfig, Recipe
 
+BEGINNING = 6  # words of a text that a language model is asked to go on with
 Record = Any  # Text, Labelled, Tagged, Pair or Numbers: one kind per task
 
 
@@ -200,6 +201,21 @@ def texts_of(record: Record) -> tuple[str, ...]:
             return (record.source, record.target)
         case _:
             return ()
+
+
+def first_text(task: Task[Any, Any], records: Sequence[Record], items: Sequence[Any]) -> str:
+    """The first example as a model is asked for it; of a text that is to go on, the beginning."""
+    if isinstance(task, Language):
+        texts = (text for record in records for text in texts_of(record))
+        text = next((text for text in texts if text.strip()), "")
+        if not text and items:  # from a store: only tokens
+            text = task.tokenizer.decode(list(items[0].ids)[:BEGINNING])
+        return " ".join(text.split()[:BEGINNING])
+    if not records:
+        return ""
+    if isinstance(records[0], Numbers):
+        return " ".join(f"{value:.6g}" for value in records[0].inputs)
+    return texts_of(records[0])[0]
 
 
 def labels_of(task: TaskName, train: Sequence[Record]) -> tuple[str, ...]:

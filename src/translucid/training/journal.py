@@ -43,8 +43,7 @@ class Journal:
             with saving(folder):
                 folder.mkdir(parents=True, exist_ok=True)
         self._metrics, self._timing, self._log = (
-            _open_at_end(folder / name if folder is not None else Path(os.devnull))
-            for name in FILES
+            open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
@@ -92,7 +91,7 @@ class Journal:
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
-        _write(self._log, line)
+        write_line(self._log, line)
         if self._quiet:
             return
         if self._bar is not None:
@@ -110,14 +109,14 @@ class Journal:
             self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
         values = vars(now)
         computed = {k: v for k, v in values.items() if k not in TIMING}
-        _write(self._metrics, json.dumps(computed))
-        _write(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
+        write_line(self._metrics, json.dumps(computed))
+        write_line(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
             self._plot(f"train/{name}", values[name], now.step)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
-        _write(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
+        write_line(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
 
@@ -135,7 +134,7 @@ class Journal:
                     file.close()
 
 
-def _open_at_end(path: Path) -> TextIO:
+def open_at_end(path: Path) -> TextIO:
     """To write more lines; half a line, left by a full disk or a killed process, goes first."""
     with saving(path):
         if path.is_file():
@@ -146,7 +145,7 @@ def _open_at_end(path: Path) -> TextIO:
         return path.open("a", encoding="utf-8")
 
 
-def _write(file: TextIO, line: str) -> None:
+def write_line(file: TextIO, line: str) -> None:
     with saving(Path(file.name)):
         file.write(line + "\n")
         file.flush()

@@ -4,7 +4,7 @@ recipe.toml      the resolved recipe, every key explained
 metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
-checkpoints/, tensorboard/                       on request
+checkpoints/, tensorboard/, studio/              on request
 """
 
 import shutil
@@ -21,8 +21,9 @@ from translucid.training.folders import aside, write_text, write_whole
 from translucid.training.journal import FILES, Journal
 from translucid.training.processes import Processes, joined
 from translucid.training.recipe import Recipe
+from translucid.training.recorder import go_back
 from translucid.training.setting import pick_device, set_up
-from translucid.training.sitting import Sitting
+from translucid.training.sitting import Recording, Sitting
 
 
 def train_recipe(
@@ -32,11 +33,13 @@ def train_recipe(
     pick: bool = False,
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
+    recording: Recording | None = None,
 ) -> Bundle:
     """Train as the recipe says, into a new folder, and return the best model.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
-    `interrupted` stops is saved, and raises Interrupted.
+    `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
+    view shows, and changes nothing else.
     """
     device = pick_device(recipe.training.device)
     with joined(recipe.training.parallel, device) as processes, _explained(out, processes):
@@ -47,7 +50,7 @@ def train_recipe(
         journal = _open_journal(out, quiet=quiet, main=processes.main)
         try:
             processes.wait()
-            return _begin(recipe, out, journal, processes, interrupted, pick=pick)
+            return _begin(recipe, out, journal, processes, interrupted, recording, pick=pick)
         except BaseException:
             if processes.main and not any(_saved(out)):
                 _clear(out, new)  # leave all as it was
@@ -58,14 +61,14 @@ def train_recipe(
 
 def _begin(
     recipe: Recipe, out: Path, journal: Journal, processes: Processes,
-    interrupted: Callable[[], bool], *, pick: bool = False,
+    interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
     """From the first step on."""
     setting = set_up(recipe, journal.say, pick=pick)
     if processes.main:
         write_text(out / "recipe.toml", dump(setting.recipe))
         write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
-    return Sitting(out, setting, journal, processes, interrupted).go()
+    return Sitting(out, setting, journal, processes, interrupted, recording).go()
 
 
 def _check_new(out: Path) -> None:
@@ -141,6 +144,7 @@ def resume_run(
     allow_changes: bool = False,
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
+    recording: Recording | None = None,
 ) -> Bundle:
     """Go on with a run from its newest whole checkpoint, as if it had never stopped.
 
@@ -157,12 +161,14 @@ def resume_run(
             if not Checkpoints(out).steps():
                 journal.say(f"{out} was stopped before its first save: it begins again")
                 journal.go_back(0)
-                return _begin(chosen, out, journal, processes, interrupted)
+                if processes.main:
+                    go_back(out, 0, probes=False)
+                return _begin(chosen, out, journal, processes, interrupted, recording)
             found = Checkpoints(out).newest(journal.say)
             before = found.numbers["told"]
             reachable = _where_the_files_are(chosen, before["folder"])
             setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
-            sitting = Sitting(out, setting, journal, processes, interrupted)
+            sitting = Sitting(out, setting, journal, processes, interrupted, recording)
             changed = told.changes(before, sitting.told)
             if changed and not allow_changes:
                 raise InputError(

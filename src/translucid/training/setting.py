@@ -18,7 +18,7 @@ from translucid.tasks.language import Language
 from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
-from translucid.training.examples import Examples, load_examples, texts_of
+from translucid.training.examples import Examples, first_text, load_examples, texts_of
 from translucid.training.folders import fault
 from translucid.training.items import epoch_plan, held_out_items, training_items
 from translucid.training.prepare import prepare
@@ -40,6 +40,7 @@ class Setting:
     items: Sequence[Any]  # to train on
     valid: Sequence[Any]
     test: Sequence[Any]
+    first: str = ""  # the text of the first validation example, as a model is asked for it
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -95,7 +96,10 @@ def set_up(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
         f"seed {recipe.training.seed}"
     )
-    return Setting(recipe, known.task, network, known.tokenizers, known.labels, items, valid, test)
+    return Setting(
+        recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
+        first_text(known.task, examples.valid, valid),
+    )  # fmt: skip
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 from translucid.errors import InputError, Interrupted
 from translucid.models import Network
 from translucid.tasks.base import Score
-from translucid.training import bundle, told
+from translucid.training import bundle, recorder, told
 from translucid.training.ahead import made_ahead
 from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoint, Checkpoints
@@ -21,9 +22,17 @@ from translucid.training.items import Stream
 from translucid.training.journal import Journal
 from translucid.training.keeper import Keeper
 from translucid.training.processes import Processes
+from translucid.training.recorder import Recorder
 from translucid.training.setting import Setting
 from translucid.training.state import State
 from translucid.training.trainer import Watchers, train
+
+
+@dataclass(frozen=True)
+class Recording:
+    """That a run is recorded for the studio's Train view."""
+
+    probe: str | None = None  # the text to follow; by default the first validation example
 
 
 class Sitting:
@@ -36,6 +45,7 @@ class Sitting:
         journal: Journal,
         processes: Processes,
         interrupted: Callable[[], bool],
+        recording: Recording | None = None,
     ) -> None:
         self.out, self.setting, self.journal = out, setting, journal
         self.processes, self.interrupted = processes, interrupted
@@ -47,6 +57,7 @@ class Sitting:
             setting.network, training, processes, higher_is_better=task.higher_is_better
         )
         self.stream = Stream(task, setting.items, setting.recipe, processes=processes)
+        self.recording = recording
 
     def put_back(self, found: Checkpoint) -> None:
         """Stand where the run stood when the checkpoint was written."""
@@ -66,6 +77,8 @@ class Sitting:
         )
         self.keeper.put_back(found.numbers["kept"])
         self.journal.go_back(found.numbers["metrics"])
+        if self.processes.main:
+            recorder.go_back(self.out, found.step)
 
     def take_up_again(self) -> None:
         """A run that had ended goes on if it is now told to take more steps."""
@@ -83,6 +96,22 @@ class Sitting:
         watchers = Watchers(
             self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
         )
+        if self.recording is None:
+            return self._train(watchers)
+        with Recorder(
+            self.out, setting.network, training.steps, lambda network: self._bundle(network, {}),
+            main=self.processes.main,
+        ) as record:  # fmt: skip
+            record.begin(self.state.step, self.recording.probe, setting.first)
+            return self._train(
+                replace(
+                    watchers, watches=record.watches, stepped=record.stepped,
+                    looks=record.looks, looked=record.looked,
+                )
+            )  # fmt: skip
+
+    def _train(self, watchers: Watchers) -> Bundle:
+        setting, training = self.setting, self.setting.recipe.training
         try:
             with (
                 _kernels(training.deterministic),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from translucid.errors import TrainingError
 from translucid.tasks.base import Batch, Score, Task
@@ -38,6 +38,17 @@ class Progress:
     memory: int | None  # bytes at the highest point so far, of the GPU or else of the process
 
 
+@dataclass(frozen=True)
+class Step:
+    """One step, looked at closely."""
+
+    step: int
+    loss: float  # of this step alone, per target
+    norm: float  # of the gradient, before clipping
+    learning_rate: float
+    sizes: list[float]  # the norm of each parameter's gradient, before clipping
+
+
 def _ignore(*_: Any) -> None:
     pass
 
@@ -51,6 +62,11 @@ class Watchers:
     save: Callable[[], None] = _ignore  # now is a good time to write the state down
     interrupted: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = _ignore
+    watches: Callable[[int], bool] = lambda step: False  # is `stepped` to be told of this step?
+    stepped: Callable[[Step], None] = _ignore
+    # and `looked`, of the network as it is after it? The second: is it evaluated there?
+    looks: Callable[[int, bool], bool] = lambda step, evaluating: False
+    looked: Callable[[nn.Module], None] = _ignore
 
 
 def train(
@@ -69,6 +85,9 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
+    if watchers.looks(state.step, False):
+        look(state, watchers)
+        marked = time.monotonic()
 
     while not state.finished:
         share = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
@@ -86,20 +105,26 @@ def train(
         for place, batch in enumerate(micro, start=1):
             step_loss += gradients.add(batch, each, last=place == len(micro))
 
+        watched = watchers.watches(state.step + 1)
+        sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
         # The one number of a step that the CPU waits for, once all of its work is launched.
         norm = float(whole(nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
+        loss = processes.sum(step_loss)
         if math.isfinite(norm):
             for optimizer in state.optimizers:
                 optimizer.step()
             if state.average is not None:
                 state.average.update()
-            state.loss_sum += processes.sum(step_loss).float()
+            state.loss_sum += loss.float()
             state.target_sum += targets
         else:
             _leave_out(state, norm, micro, config, watchers)
         gradients.clear(state.optimizers)
         state.step += 1
         state.batches += config.accumulate
+        if sizes is not None:
+            each_loss, used = float(loss) / max(targets, 1), config.learning_rate * share
+            watchers.stepped(Step(state.step, each_loss, norm, used, sizes.tolist()))
 
         now = time.monotonic()
         state.seconds = now - began
@@ -128,6 +153,10 @@ def train(
                 value = processes.agree(score.numbers[task.metric])
                 watchers.evaluated(network, score, state.best.update(value))
             marked = time.monotonic()  # the time of an evaluation is not the time of training
+        if watchers.looks(state.step, evaluating):
+            before = time.monotonic()
+            look(state, watchers)
+            marked += time.monotonic() - before
         state.finished = last or state.best.stalled
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
@@ -147,6 +176,23 @@ def _gradients(
         return Captured(state.network, task, config, state.device)
     called = Compiled(state.network, watchers.say) if config.compile else state.called
     return Gradients(called, task, config, state.device, state.processes)
+
+
+def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """The norm of the gradient of each parameter; 0 where there is none. (parameters,)"""
+    found = [p.grad.detach() for p in parameters if p.grad is not None]
+    norms = iter(torch._foreach_norm(found) if found else ())
+    zero = torch.zeros((), device=parameters[0].device)
+    return torch.stack([zero if p.grad is None else whole(next(norms)).float() for p in parameters])
+
+
+def look(state: State, watchers: Watchers) -> None:
+    """Show the network as it would be kept now. In all processes, since sharing it takes all."""
+    training = state.network.training
+    with state.readable() as network:
+        network.eval()
+        watchers.looked(network)
+    state.network.train(training)
 
 
 def seed_step(seed: int, step: int, process: int = 0) -> None:

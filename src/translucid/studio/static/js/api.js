@@ -56,6 +56,9 @@ export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n,
 export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
+// A training that goes on: what comes is never kept.
+export const training = m => new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`);
+export const probes = (m, steps, form) => ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: steps, as: form })}`).then(binary);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.

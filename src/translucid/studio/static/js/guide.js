@@ -36,7 +36,7 @@ function leave() { go('lesson', { lesson: null, pin: null }); }
 export async function guide(view, { run }) {
   const [, id, place] = /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [], el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
-  const lesson = id ? await api.lesson(run.run, id).catch(error => { if (error instanceof api.Refused) return null; throw error; }) : null;
+  const lesson = id && run ? await api.lesson(run.run, id).catch(error => { if (error instanceof api.Refused) return null; throw error; }) : null;
   link.forget(el);
   now = lesson && lesson.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
   el.hidden = now === null;

@@ -28,18 +28,21 @@ const sizes = ({ config, parameters }) => [
   config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
   config.heads && `${config.heads} heads`, `${config.d_model ?? config.inputs} wide`, `${parameters.toLocaleString('en')} weights`,
 ].filter(Boolean).join(' · ');
+const inShort = model => (model.unopened ? 'in training' : sizes(model));
 
+// Before a run has saved a model there is its training to look at, and nothing else.
+const absent = (id, model, all) => (model.unopened && id !== 'train' ? 'This run has saved no model yet; open it again later' : VIEWS[id].lacks?.(model, all.filter(each => !each.unopened)));
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
     h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
-    h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name, lacks }]) => {
-      const why = lacks?.(model, all);
+    h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name }]) => {
+      const why = absent(id, model, all);
       return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
     })),
     h('div', { class: 'model' }, all.length > 1
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', null, sizes(model))),
+      : h('b', null, model.name), h('span', null, inShort(model))),
     h('div', { class: 'tools' },
       saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
@@ -57,7 +60,7 @@ function inspector() {
 }
 const WORDS = ['flow', 'attention', 'whatif', 'compare'];    // in the others these keys go from step to step
 function walkWords(by) {
-  if (!now) return;
+  if (!now?.run) return;
   const { source, target, features } = now.run.tokens, of = side => (side === 'tgt' ? target : source.length ? source : features).length;
   const last = link.state.pins.at(-1), [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
   const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by)), key = `${side}:${to}`;
@@ -65,11 +68,11 @@ function walkWords(by) {
 }
 async function copyValue() {
   const told = current();
-  if (told?.value === undefined || !now) return;
+  if (told?.value === undefined || !now?.run) return;
   copy(await exactValue(told, now.run));
 }
 function copyPython() {
-  const line = now && pythonLine(current(), now.run, now.params.get('target'));
+  const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
   line ? copy(line) : notice('what is shown here is no single number of the trace');
 }
 const keep = what => { if (shown) save(what, shown, draw).catch(told); };
@@ -82,6 +85,7 @@ function depth(run, side) {
   return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
 }
 async function sentence(run, model) {
+  if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, 'This run is in training. Once it has saved a model, translucid explore opens it, and it reads sentences of yours.'));
   const { source, target, follows, features } = run.tokens, bar = byId('sentence');
   const words = async (list, side, keys, shift) => {
     const at = depth(run, side), frame = at ? await api.tensor(run.run, at, { pool: 32 }) : null;
@@ -114,6 +118,7 @@ export async function context() {
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
+  if (model.unopened) return { all, model, run: null, catalogue: await api.catalogue(), params };
   const asked = { m: model.m, text: params.get('text') ?? model.examples[0] };
   if (params.get('target') !== null) asked.target = params.get('target');
   const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
@@ -142,8 +147,8 @@ async function draw() {
   try {
     const found = await context();
     if (turn !== drawing) return;
-    const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
-    link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
+    const view = Object.hasOwn(VIEWS, wanted) && !absent(wanted, found.model, found.all) ? wanted : found.run ? 'flow' : 'train';
+    link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
     bar(view, found.model, found.all);
     await guide(view, found);
@@ -163,7 +168,7 @@ async function draw() {
     link.reveal();
     back();
     shown = found;
-    root.dataset.ready = `${view} ${found.run.run}`;
+    root.dataset.ready = `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
     told(error);
   }

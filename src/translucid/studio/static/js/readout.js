@@ -12,8 +12,8 @@ export function readout(told = resting) {        // { at: [words...], path, valu
   const parts = [h('div', { class: 'where' }, h('div', { class: 'at' }, told.at), h('div', { class: 'path' }, told.path ?? ''))];
   if (scale) {
     const digits = scale.max < 10 ? 1 : 0;
-    const ends = scale.kind === 'seq' ? ['0', num(scale.max, digits)] : [num(-scale.max, digits), '0', num(scale.max, digits)];
-    const place = scale.kind === 'seq' ? value / scale.max : 0.5 + value / (2 * scale.max);
+    const ends = told.ends ?? (scale.kind === 'seq' ? ['0', num(scale.max, digits)] : [num(-scale.max, digits), '0', num(scale.max, digits)]);
+    const place = told.place ?? (scale.kind === 'seq' ? value / scale.max : 0.5 + value / (2 * scale.max));
     parts.push(h('div', { class: 'legend' },
       h('div', { class: 'ramp', style: `background:${gradient(scale)}` }, Number.isFinite(place) ? h('i', { style: `left:${Math.min(1, Math.max(0, place)) * 100}%` }) : null),
       h('div', { class: 'ends' }, ends.map(end => h('span', null, end)))));

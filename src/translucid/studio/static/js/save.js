@@ -10,7 +10,7 @@ function given(name, content, type) {            // to the person, as a file
   h('a', { href: to, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(to), 60_000);
 }
-export function caption({ model, run }) { return `${model.name} · ${run.text} · ${location.hash || `#/${address().view}`}`; }
+export function caption({ model, run }) { return `${[model.name, run?.text].filter(Boolean).join(' · ')} · ${location.hash || `#/${address().view}`}`; }
 
 // Pictures are for paper: a dark page is drawn in light, and then in dark again.
 async function inLight(draw, act) {

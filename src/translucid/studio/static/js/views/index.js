@@ -17,6 +17,6 @@ export const VIEWS = {
   decode: { name: 'Decode', draw: decode, lacks: model => ['translate', 'language'].includes(model.task) ? '' : 'This model writes nothing' },
   whatif: { name: 'What-if', draw: whatif },
   compare: { name: 'Compare', draw: compare, lacks: (model, all) => all.length > 1 ? '' : 'Open two models: translucid explore A B' },
-  train: { name: 'Train', draw: train, lacks: () => 'Not in this version' },
+  train: { name: 'Train', draw: train, lacks: model => model.trains ? '' : 'Open the run folder that training wrote, not a model alone' },
   lesson: { name: 'Lesson', draw: lesson },
 };

@@ -1,0 +1,216 @@
+"""The Train view in a real browser, while `translucid train --studio` trains, and afterwards."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.studio.browser import Page, page, running  # noqa: F401 (fixtures)
+from tests.studio.serving import serving
+from tests.training.test_processes import SMALL
+from tests.training.test_runs import small
+
+from translucid.studio.following import Followed
+from translucid.studio.runs import followed_runs, open_folders
+from translucid.training.recorder import lines
+from translucid.training.run import train_recipe
+from translucid.training.sitting import Recording
+
+pytestmark = pytest.mark.slow
+STATUS, AT, VALUE = ".training .say", "#readout .at", "#readout .value"
+WAIT = 90  # seconds, on a machine that is busy
+
+
+@contextmanager
+def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """A real `translucid ...`, the address that it prints, and what it says afterwards."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "translucid", *words], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            found = re.fullmatch(r"studio: (http://127\.0\.0\.1:\d+/open/[\w-]{32})\n", said)
+            assert found, said + process.stdout.read()
+            rest: list[str] = []
+            reading = threading.Thread(target=lambda: rest.extend(process.stdout or ()))
+            reading.start()
+            yield process, found[1], rest
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(30)
+            reading.join(10)
+
+
+def until(true: Callable[[], Any], what: str) -> Any:
+    began = time.monotonic()
+    while not (found := true()):
+        assert time.monotonic() - began < WAIT, what
+        time.sleep(0.1)
+    return found
+
+
+def word(seen: Page, selector: str) -> str:
+    return " ".join(seen.words(selector))
+
+
+def step_of(seen: Page) -> int:
+    found = re.search(r"step ([\d,]+)", word(seen, STATUS))
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def recorded(run: Path) -> dict[int, dict[str, Any]]:
+    return {each["step"]: each for each in lines(run / "studio/steps.jsonl") if "loss" in each}
+
+
+def inked(seen: Page, selector: str) -> int:
+    """Pixels that are drawn on a canvas."""
+    return seen.inner.eval_on_selector(
+        selector,
+        "el => { const d = el.getContext('2d').getImageData(0, 0, el.width, el.height).data;"
+        " let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }",
+    )
+
+
+def read_at(seen: Page, picture: str, *keys: str) -> tuple[str, str]:
+    """Walk over a picture with the keyboard; what the read-out says then."""
+    seen.inner.focus(f"{picture} svg")
+    for key in keys:
+        seen.inner.keyboard.press(key)
+    return word(seen, AT), word(seen, VALUE)
+
+
+def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    run = tmp_path / "run"
+    text = "The dog does not see the cat."
+    train = ["train", "translate", "--out", str(run), "--studio", "--probe", text, *SMALL,
+             "training.steps=8000", "training.evaluate_every=2000", "decoding.beams=1"]  # fmt: skip
+    page.expected.append("ERR_CONNECTION_REFUSED")  # it may ask for a table as the server goes
+    with command(*train) as (process, address, rest):
+        assert page.see(address) == "train "
+        until(lambda: word(page, STATUS).startswith("Training: step"), "it does not begin")
+        first = until(lambda: step_of(page), "no step is shown")
+        until(lambda: step_of(page) > first + 20, "the curve does not grow")
+        assert inked(page, ".curve canvas") > 200
+        assert inked(page, ".norms canvas") > 1000
+        assert page.words(".views a:not([aria-disabled])") == ["Train"]
+
+        # pausing the page pauses nothing else
+        page.inner.click("text=Pause the page")
+        shown, written = step_of(page), max(recorded(run))
+        until(lambda: max(recorded(run)) > written + 20, "the training has paused, too")
+        assert step_of(page) == shown
+        until(lambda: "new steps" in word(page, ".status button"), "it does not say what waits")
+        page.inner.click(".status button")
+        until(lambda: step_of(page) > shown, "it does not go on")
+
+        # the probe, scrubbed with the keyboard
+        until(lambda: len(page.words(".film button")) > 3, "no probes")
+        page.inner.focus(".probe input")
+        page.inner.keyboard.press("Home")
+        until(lambda: word(page, ".probe .scrub .n") == "step 0", "not scrubbed")
+        probes = {each["step"]: each for each in lines(run / "studio/probes.jsonl")}
+        assert word(page, ".probe .said").split() == probes[0]["answer"].split()
+        assert word(page, ".asked") == text
+        assert "step=0" in page.inner.url
+        page.inner.keyboard.press("ArrowRight")
+        until(lambda: word(page, ".probe .scrub .n") == "step 1", "not scrubbed")
+        until(lambda: ".pattern" in word(page, ".bigtile .kicker"), "no table")
+
+        # a number of the curve and one of the norms are those of the files
+        told, value = read_at(page, ".curve", "Home")
+        step = int(re.search(r"at step ([\d,]+)", told)[1].replace(",", ""))  # type: ignore[index]
+        assert value == f"{recorded(run)[step]['loss']:.3f}"
+        told, value = read_at(page, ".norms", "ArrowDown", "ArrowDown")
+        step = int(re.search(r"at step ([\d,]+)", told)[1].replace(",", ""))  # type: ignore[index]
+        layers = json.loads((run / "studio/about.json").read_text())["layers"]
+        assert told.startswith(f"{layers[2]}: norm")
+        assert float(value) == pytest.approx(recorded(run)[step]["grad"][2], rel=2e-3)
+
+        # Ctrl-C saves the run as ever; the page says so and stays
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        until(lambda: word(page, STATUS).startswith("Stopped and saved after step"), "no end")
+        until(lambda: f"translucid explore {run}" in word(page, ".status"), "no way on")
+        last = max(recorded(run))
+        assert step_of(page) in (last, last + 1, last + 2)
+    said = "".join(rest)
+    assert "stopped and saved after step" in said
+    assert f"look again with: translucid explore {run}" in said
+    assert "Traceback" not in said
+    assert inked(page, ".curve canvas") > 200  # it stays readable
+
+    # and afterwards
+    folders = [run]
+    opened = open_folders(folders, "cpu")
+    with serving(opened, followed=followed_runs(folders, opened)) as served:
+        drawn = page.see(f"{served.address}#/train?step=1")
+        assert drawn.startswith("train ")
+        assert word(page, STATUS).startswith("Stopped and saved after step")
+        assert f"translucid resume {run}" in word(page, ".status")
+        assert word(page, ".probe .scrub .n") == "step 1"
+        told, value = read_at(page, ".curve", "Home")
+        assert value == f"{recorded(run)[min(recorded(run))]['loss']:.3f}"
+        assert page.changed(lambda: page.inner.keyboard.press("1")).startswith("flow ")
+
+
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+
+
+def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    run = tmp_path / "run"
+    train_recipe(small("classify", "gru"), run, quiet=True, recording=Recording("The dog sleeps."))
+    about = json.loads((run / "studio/about.json").read_text())
+    about |= {"probe": HOSTILE, "layers": [HOSTILE, "two"]}
+    (run / "studio/about.json").write_text(json.dumps(about))
+    steps = [*range(1, 30), *range(90, 120)]
+    told = [{"step": n, "loss": float("nan") if n == 20 else 1 / n, "learning_rate": 0.1,
+             "grad": [1.0, 10.0 ** (-n / 10)]} for n in steps]  # fmt: skip
+    end = {"end": "failed", "step": 119, "why": HOSTILE}
+    text = "".join(json.dumps(each) + "\n" for each in [*told, end])
+    (run / "studio/steps.jsonl").write_text(text)
+    probes = lines(run / "studio/probes.jsonl")
+    for each in probes:
+        each["answer"] = {HOSTILE: 0.75, "b": 0.25}
+        each["columns"] = [HOSTILE for _ in each["columns"]]
+    text = "".join(json.dumps(each) + "\n" for each in probes)
+    (run / "studio/probes.jsonl").write_text(text)
+    with serving({}, followed={"a": Followed(run, HOSTILE)}) as served:
+        page.see(served.address)
+        assert word(page, STATUS) == "Failed at step 119"
+        assert word(page, ".status .kicker") == HOSTILE
+        assert page.words(".flag text") == ["not a number"]
+        assert word(page, ".probrow.on .word") == HOSTILE
+        assert word(page, ".asked") == HOSTILE
+        told_at, value = read_at(page, ".norms", "ArrowDown")
+        assert told_at.startswith("two: norm of its gradient at step 119")
+        assert float(value) == pytest.approx(10 ** (-11.9), abs=1e-7)
+        assert page.inner.evaluate("document.querySelectorAll('*').length") < 400
+
+
+def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    run = tmp_path / "plain"
+    train_recipe(small("regress", "mlp", steps=9), run, quiet=True)
+    opened = open_folders([run], "cpu")
+    with serving(opened, followed=followed_runs([run], opened)) as served:
+        assert page.see(f"{served.address}#/train").startswith("train ")
+        assert word(page, STATUS) == "Finished after step 9 of 9"
+        assert "without --studio" in word(page, ".status .kicker")
+        told, value = read_at(page, ".curve", "End")
+        losses = {
+            each["step"]: each["loss"] for each in lines(run / "metrics.jsonl") if "loss" in each
+        }
+        assert told.startswith("loss")
+        assert float(value) == pytest.approx(losses[9], rel=1e-3)
+        assert "No text was followed" in word(page, ".probe")
