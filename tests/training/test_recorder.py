@@ -169,6 +169,16 @@ def test_a_probe_that_cannot_be_asked_is_refused_at_once(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_wrong_probe_is_refused_before_a_run_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train_recipe(small("regress", "mlp"), tmp_path / "run", quiet=True, interrupted=after(1))
+    with pytest.raises(InputError, match="--probe"):
+        resume_run(tmp_path / "run", quiet=True, recording=Recording("a b"))
+    assert [each["step"] for each in lines(tmp_path / "run/metrics.jsonl")] == [1]
+    resume_run(tmp_path / "run", quiet=True, recording=Recording("0.5"))
+    assert [each["step"] for each in recorded(tmp_path / "run")] == [2, 3, 3]
+
+
 def test_a_lock_tells_whether_it_goes_on(tmp_path: Path) -> None:
     seen: list[bool | None] = []
 
