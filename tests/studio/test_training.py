@@ -196,8 +196,7 @@ def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> Non
         (run / "aside").write_text("\n".join(kept) + "\n")
         (run / "aside").replace(run / "studio/steps.jsonl")
         assert "about" in ear.hear()
-        (_, points), _ = ear.hear()
-        assert points[:, 0].tolist() == [1, 2, 3, 4]
+        assert ear.hear()[1][0]["steps"] == [1, 2, 3, 4]
 
 
 def test_messages_are_few_and_small(studio: Served, run: Path) -> None:

@@ -182,7 +182,9 @@ class Reading:
                 self._end = each
             elif "loss" in each:
                 self._step(each, news)
-        if self.recorded and not goes_on(self.run.folder):  # it may have gone on without a record
+        if (
+            self.recorded and goes_on(self.run.folder) is False
+        ):  # it may have gone on without a record
             for each in metrics:
                 if "loss" in each and each["step"] > self._last:
                     self._step(each, news)
