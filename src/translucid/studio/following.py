@@ -110,6 +110,12 @@ class Followed:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
+        self.pages: dict[int, bool] = {}  # that listen; and whether they know that it has ended
+
+    @property
+    def owed(self) -> bool:
+        """Whether a page listens that was not told yet how it ended."""
+        return not all(list(self.pages.values()))
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
