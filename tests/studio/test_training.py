@@ -161,6 +161,8 @@ def test_what_comes_is_told_and_a_gradient_that_is_no_number_is_flagged(
 
 
 def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path) -> None:
+    (run / "test.json").unlink()
+    (run / "metrics.jsonl").write_text("")
     kept = (run / "studio/steps.jsonl").read_text().splitlines()[:5]
     (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n")
     with listening(studio, "/api/train/a") as ear:
@@ -168,7 +170,7 @@ def test_how_it_ends_is_told_with_all_of_it_once_more(studio: Served, run: Path)
             assert "about" in ear.hear()
             assert ear.hear()[0][0]["state"] == "training"
         assert "about" in ear.hear()
-        assert ear.hear()[0][0]["state"] == "stopped"  # no word of how
+        assert ear.hear()[0][0]["state"] == "stopped"  # without a word
         add(run / "studio/steps.jsonl", {"end": "interrupted", "step": 5})
         assert "about" in ear.hear()
         (head, points), _ = ear.hear()
@@ -194,8 +196,7 @@ def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> Non
         (run / "aside").write_text("\n".join(kept) + "\n")
         (run / "aside").replace(run / "studio/steps.jsonl")
         assert "about" in ear.hear()
-        (_, points), _ = ear.hear()
-        assert points[:, 0].tolist() == [1, 2, 3, 4]
+        assert ear.hear()[1][0]["steps"] == [1, 2, 3, 4]
 
 
 def test_messages_are_few_and_small(studio: Served, run: Path) -> None:
@@ -262,6 +263,20 @@ def test_a_run_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
     assert points[:, 1].tolist() == f32([each["loss"] for each in wanted])
     assert norms[:, 0].tolist() == f32([each["norm"] for each in wanted])
     assert (head["state"], head["probes"]) == ("finished", [])
+
+
+def test_what_went_on_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
+    kept = (run / "studio/steps.jsonl").read_text().splitlines()[:5]
+    (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n")
+    with (
+        serving({}, followed={"a": Followed(run, "run")}) as served,
+        listening(served, "/api/train/a") as ear,
+    ):
+        ear.hear()
+        (head, points), (sides, _) = ear.hear()
+    assert points[:, 0].tolist() == [*range(1, 13)]
+    assert sides["steps"] == [1, 2, 3, 4, 5]
+    assert head["state"] == "finished"
 
 
 def test_a_record_that_begins_later_is_found(run: Path) -> None:

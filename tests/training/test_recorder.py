@@ -50,6 +50,9 @@ def test_recording_changes_nothing_and_holds_over_a_resume(case: str, tmp_path: 
     with pytest.raises(Interrupted):
         train_recipe(chosen, parts, quiet=True, interrupted=after(5), recording=Recording())
     assert recorded(parts)[-1] == {"end": "interrupted", "step": 5}
+    for name in ("steps.jsonl", "probes.jsonl"):  # as if it had been killed later
+        with (parts / "studio" / name).open("a") as file:
+            file.write(json.dumps({"step": 6, "loss": 0.0}) + '\n{"step": 7, "lo')
     resume_run(parts, quiet=True, recording=Recording())
     same_runs(plain, parts)
     for name in ("steps.jsonl", "probes.jsonl"):
@@ -167,6 +170,16 @@ def test_a_probe_that_cannot_be_asked_is_refused_at_once(
     with pytest.raises(InputError, match=said):
         train_recipe(small(task, family), tmp_path / "run", quiet=True, recording=Recording(text))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_probe_is_refused_before_a_run_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train_recipe(small("regress", "mlp"), tmp_path / "run", quiet=True, interrupted=after(1))
+    with pytest.raises(InputError, match="--probe"):
+        resume_run(tmp_path / "run", quiet=True, recording=Recording("a b"))
+    assert [each["step"] for each in lines(tmp_path / "run/metrics.jsonl")] == [1]
+    resume_run(tmp_path / "run", quiet=True, recording=Recording("0.5"))
+    assert [each["step"] for each in recorded(tmp_path / "run")] == [2, 3, 3]
 
 
 def test_a_lock_tells_whether_it_goes_on(tmp_path: Path) -> None:

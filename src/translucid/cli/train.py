@@ -24,7 +24,7 @@ Studio = Annotated[
 ]
 Probe = Annotated[
     str | None,
-    typer.Option(help="With --studio: the text to follow; the first validation example."),
+    typer.Option(help="With --studio: the text to follow [the first validation example]."),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="With --studio; 0: any that is free.")]
 

@@ -110,6 +110,12 @@ class Followed:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
+        self.pages: dict[int, bool] = {}  # that listen; and whether they know that it has ended
+
+    @property
+    def owed(self) -> bool:
+        """Whether a page listens that was not told yet how it ended."""
+        return not all(list(self.pages.values()))
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
@@ -166,6 +172,7 @@ class Reading:
         self._tails = {name: Tail(run.folder / FOLDER / name) for name in (STEPS, PROBES)}
         self._tails[METRICS] = Tail(run.folder / METRICS)
         self._end: dict[str, Any] | None = None
+        self._last = 0  # step
         self.again = False  # a file was begun anew: all must be sent again
 
     def more(self) -> News:
@@ -181,6 +188,12 @@ class Reading:
                 self._end = each
             elif "loss" in each:
                 self._step(each, news)
+        if (
+            self.recorded and goes_on(self.run.folder) is False
+        ):  # it may have gone on without a record
+            for each in metrics:
+                if "loss" in each and each["step"] > self._last:
+                    self._step(each, news)
         for each in self._lines(PROBES):
             news.probes.append([each["step"], each.get("answer")])
         return news
@@ -194,7 +207,7 @@ class Reading:
         step, loss = each["step"], _number(each["loss"])
         given = each.get("grad") if self.recorded else [each.get("norm")]
         norms = [_number(value) for value in given] if isinstance(given, list) else []
-        self._end = None  # it goes on
+        self._end, self._last = None, step  # it goes on
         news.points.append((step, loss, loss, loss, _number(each.get("learning_rate"))))
         if len(norms) == len(self.about["layers"]):
             news.columns.append((step, norms))
@@ -204,13 +217,12 @@ class Reading:
     def state(self) -> dict[str, Any]:
         """How the run stands: training, finished, interrupted, failed, stopped (without a word), or
         unknown, where nothing was recorded."""
-        if not self.recorded:
-            ended = (self.run.folder / "test.json").exists()
-            return {"state": "finished" if ended else "unknown"}
-        if goes_on(self.run.folder):
+        live = goes_on(self.run.folder) if self.recorded else None
+        if live:
             return {"state": "training"}
         if self._end is None:
-            return {"state": "stopped" if goes_on(self.run.folder) is False else "unknown"}
+            ended = (self.run.folder / "test.json").exists()
+            return {"state": "finished" if ended else "unknown" if live is None else "stopped"}
         return {"state": self._end["end"], "why": self._end.get("why", "")}
 
 

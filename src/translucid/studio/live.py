@@ -25,12 +25,14 @@ async def follow(socket: WebSocket, run: Followed) -> None:
     """Until the page goes, or the server ends."""
     await socket.accept()
     gone = asyncio.create_task(_gone(socket))
+    run.pages[id(socket)] = False
     try:
         await _send_all(socket, run, gone)
     except (WebSocketDisconnect, RuntimeError):  # it went while something was sent
         pass
     finally:
         gone.cancel()
+        del run.pages[id(socket)]
 
 
 async def _send_all(socket: WebSocket, run: Followed, gone: "asyncio.Task[None]") -> None:
@@ -40,6 +42,7 @@ async def _send_all(socket: WebSocket, run: Followed, gone: "asyncio.Task[None]"
         state = reading.state()
         await socket.send_text(_json({"about": reading.about}))
         await socket.send_bytes(history(news, state))
+        run.pages[id(socket)] = state["state"] in ENDED
         reading.again = False
         while not gone.done():
             await asyncio.wait([gone], timeout=BETWEEN)
@@ -53,6 +56,7 @@ async def _send_all(socket: WebSocket, run: Followed, gone: "asyncio.Task[None]"
                 break  # all of it once more: on the way, a fast run was thinned
             if news.some or state != before:
                 await socket.send_text(_json(message(news, state)))
+                run.pages[id(socket)] = state["state"] in ENDED
 
 
 async def _gone(socket: WebSocket) -> None:

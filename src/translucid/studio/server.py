@@ -3,6 +3,7 @@
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from translucid.studio.following import Followed
 from translucid.studio.runs import Library
 
 LOOPBACK = ("127.0.0.1", "localhost")
-FAREWELL = 0.8  # seconds in which the page is told how a training ended
+FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
+AFTERWARDS = 0.5  # seconds in which they may ask for the last table
 OPTIONS: dict[str, Any] = {
     "log_level": "warning", "http": "h11", "ws": "wsproto", "ws_max_size": 1024, "lifespan": "off",
     "proxy_headers": False, "timeout_graceful_shutdown": 2, "server_header": False,
@@ -33,6 +35,7 @@ class Ready:
     begin: str  # of an address; a token follows
     token: str
     once: str  # works a single time
+    followed: Mapping[str, Followed]
 
     @property
     def address(self) -> str:
@@ -47,14 +50,21 @@ class Ready:
         """On a thread of its own, as long as the block lasts."""
         thread = threading.Thread(target=self.run, name="studio", daemon=True)
         thread.start()
-        ended = threading.Event()
         try:
             yield
         finally:
-            ended.wait(FAREWELL)
+            self._say_goodbye()
             self.server.should_exit = True
             thread.join(5)
             self.held.close()
+
+    def _say_goodbye(self) -> None:
+        listened, until = any(run.pages for run in self.followed.values()), FAREWELL
+        while until > 0 and any(run.owed for run in self.followed.values()):
+            time.sleep(0.05)
+            until -= 0.05
+        if listened:
+            time.sleep(AFTERWARDS)
 
 
 def ready(library: Library, followed: Mapping[str, Followed], port: int) -> Ready:
@@ -71,7 +81,7 @@ def ready(library: Library, followed: Mapping[str, Followed], port: int) -> Read
     hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
     app = make_app(library, token=token, hosts=frozenset(hosts), once=once, followed=followed)
     server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
-    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once)
+    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, followed)
 
 
 def beside_training(folder: Path, port: int) -> Ready:

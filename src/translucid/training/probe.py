@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from translucid.errors import InputError
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading
 from translucid.training.bundle import Bundle
@@ -14,16 +15,24 @@ WRITTEN = 12  # tokens by which a language model goes on
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
     """What the model says to a text now, and a table, as a line of a file can hold it."""
-    from translucid.training.model import Model  # which trains, and so knows who probes
-
-    model = Model(held)
-    model.check_text(text, "--probe")
-    if held.task == "regress":
-        model.read_row(text, "--probe")
+    model = check(held, text)
     target = model.target_for(text, None)
     reading = model.trace(text, target, keep=[f"*{_ending(held)}"])
     at = chosen(reading)
     return {"text": text, "answer": _answer(model, text, target), **_table(reading, at)}
+
+
+def check(held: Bundle, text: str) -> Any:
+    """The model, if it can be asked this; otherwise it is refused."""
+    from translucid.training.model import Model  # which trains, and so knows who probes
+
+    model = Model(held)
+    if not text.strip():
+        raise InputError("--probe: there is no text to follow; give one that is not empty")
+    model.check_text(text, "--probe")
+    if held.task == "regress":
+        model.read_row(text, "--probe")
+    return model
 
 
 def _ending(held: Bundle) -> str:

@@ -18,13 +18,13 @@ from typing import Any, TextIO
 
 from torch import nn
 
-from translucid.errors import InputError, Interrupted
+from translucid.errors import Interrupted
 from translucid.models.base import Network
 from translucid.see.gradients import layers_of, tied_layers
 from translucid.training.bundle import Bundle
 from translucid.training.folders import saving, write_text
 from translucid.training.journal import open_at_end, write_line
-from translucid.training.probe import probe
+from translucid.training.probe import check, probe
 from translucid.training.trainer import Step
 
 FOLDER = "studio"
@@ -44,7 +44,7 @@ class Recorder:
         *,
         main: bool = True,
     ) -> None:
-        self._folder, self._main, self._bundle = run / FOLDER, main, bundle
+        self._folder, self._main, self._bundle, self._network = run / FOLDER, main, bundle, network
         self._every, self._look_every = -(-steps // MOST_STEPS), -(-steps // MOST_PROBES)
         names = [name for name, _ in network.named_parameters()]
         self._layers = {
@@ -64,8 +64,7 @@ class Recorder:
             return
         before = about(self._folder.parent).get("probe")
         self._text = text if text is not None else before if isinstance(before, str) else first
-        if not self._text.strip():
-            raise InputError("--probe: there is no text to follow; give one that is not empty")
+        check(self._bundle(self._network), self._text)
         go_back(self._folder.parent, step, probes=self._text == before)
         with saving(self._folder):
             self._folder.mkdir(exist_ok=True)

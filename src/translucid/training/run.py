@@ -21,7 +21,7 @@ from translucid.training.folders import aside, write_text, write_whole
 from translucid.training.journal import FILES, Journal
 from translucid.training.processes import Processes, joined
 from translucid.training.recipe import Recipe
-from translucid.training.recorder import go_back
+from translucid.training.recorder import FOLDER
 from translucid.training.setting import pick_device, set_up
 from translucid.training.sitting import Recording, Sitting
 
@@ -161,8 +161,8 @@ def resume_run(
             if not Checkpoints(out).steps():
                 journal.say(f"{out} was stopped before its first save: it begins again")
                 journal.go_back(0)
-                if processes.main:
-                    go_back(out, 0, probes=False)
+                if processes.main and recording is None:
+                    shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
                 return _begin(chosen, out, journal, processes, interrupted, recording)
             found = Checkpoints(out).newest(journal.say)
             before = found.numbers["told"]

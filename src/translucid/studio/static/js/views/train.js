@@ -52,7 +52,7 @@ export async function train(stage, { model, params }) {
   function layout() {
     film.hidden = !data.about.recorded;
     const u = unit(), W = charts.clientWidth, H = charts.clientHeight, { about } = data, gap = 20 * u, top = Math.max(120 * u, H * (about.layers.length > 1 ? .5 : .72));
-    const wide = (W - 2 * gap) * .5, rest = (W - 2 * gap) * .25, metric = NAMES[about.metric] ?? about.metric.replaceAll('_', ' ');
+    const wide = (W - 2 * gap) * .5, rest = (W - 2 * gap) * .25, metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
     parts = {
       loss: curve({ ...at, title: 'Loss', name: 'loss', path: about.recorded ? 'studio/steps.jsonl  loss, nats for each target' : 'metrics.jsonl  loss', width: wide, height: top }),
