@@ -11,7 +11,7 @@ import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0;
+let leave = () => {}, drawing = 0, late = 0;
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -34,7 +34,7 @@ function bar(view, model, all) {
     })),
     h('div', { class: 'model' }, all.length > 1
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', null, sizes(model))),
+      : h('b', null, model.name), h('span', { title: sizes(model) }, sizes(model))),
     h('div', { class: 'tools' },
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
       h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
@@ -77,10 +77,11 @@ function edit(run, model) {
   field.focus(); field.select();
 }
 
-export async function context() {
+export async function context(known) {            // known(model, all): called before the model has read
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
+  known?.(model, all);
   const asked = { m: model.m, text: params.get('text') ?? model.examples[0] };
   if (params.get('target') !== null) asked.target = params.get('target');
   const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
@@ -98,9 +99,11 @@ async function draw() {
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
-    const found = await context();
+    const shownBy = (model, all) => (Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(model, all) ? wanted : 'flow');
+    const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });
+    clearTimeout(late);
     if (turn !== drawing) return;
-    const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
+    const view = shownBy(found.model, found.all);
     link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
     bar(view, found.model, found.all);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
@@ -118,6 +121,7 @@ async function draw() {
     back();
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
+    clearTimeout(late);
     stage.replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
       h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
     root.dataset.ready = `error`;

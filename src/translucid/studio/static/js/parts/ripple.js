@@ -3,11 +3,12 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word } from '../readout.js';
+import { counted } from './switch.js';
 import { walks } from './walk.js';
 
 const SHORT = { 'after self-attention': 'self', 'after cross-attention': 'cross', 'after feed-forward': 'ff', embedding: 'words', 'with positions': 'place', 'with letters': 'letters', 'last norm': 'norm', 'after alignment': 'align' };
 function columns(depths) {                       // short names, and the layers they belong to
-  const found = depths.map(depth => { const at = /^layer (\d+), (.*)$/.exec(depth); return { layer: at ? at[1] : null, name: SHORT[at ? at[2] : depth] ?? (at ? at[2] : depth).replace(/^(forward|backward) \w+ hidden$/, '$1').replace(/^\w+ hidden$/, 'state') }; });
+  const found = depths.map(counted).map(depth => { const at = /^layer (\d+), (.*)$/.exec(depth); return { layer: at ? at[1] : null, name: SHORT[at ? at[2] : depth] ?? (at ? at[2] : depth).replace(/^(forward|backward) \w+ hidden$/, '$1').replace(/^\w+ hidden$/, 'state') }; });
   const groups = [];
   found.forEach(({ layer }, i) => { if (layer !== null) groups.at(-1)?.layer === layer ? groups.at(-1).to = i + 1 : groups.push({ layer, from: i, to: i + 1 }); });
   return { names: found.map(each => each.name), groups };
@@ -26,7 +27,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
     if (v === null) { ctx.strokeStyle = line; ctx.beginPath(); ctx.moveTo(lw + c * cw, lh + (r + 1) * ch); ctx.lineTo(lw + (c + 1) * cw, lh + r * ch); ctx.stroke(); }   // not a number: crossed
   }
-  const svg = s('svg', { width: W, height: H }), title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
+  const svg = s('svg', { width: W, height: H }), title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${counted(table.depths[start])}`}`;
   const flat = widest(names, .875) <= cw - 3 * u;
   names.forEach((name, c) => flat && svg.append(s('text', { class: `name${c === start ? ' cutmark' : ''}`, x: lw + (c + .5) * cw, y: lh - 8 * u, 'text-anchor': 'middle' }, name)));
   for (const { layer, from, to } of groups) if (grouped || !flat) svg.append(
@@ -56,4 +57,4 @@ export function ripple(table, { width, height, scale, keyOf }) {
   svg.addEventListener('click', event => { const at = cell(event); if (at) link.pin([keyOf(at[0])]); });
   return h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg);
 }
-export const reading = (table, r, c, scale) => ({ at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`], path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`, value: table.values[c][r] ?? NaN, scale });
+export const reading = (table, r, c, scale) => ({ at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`], path: `${table.side}, ${counted(table.depths[c])}  ‖new − old‖ ÷ ‖old‖`, value: table.values[c][r] ?? NaN, scale });

@@ -3,13 +3,15 @@ import { h } from '../dom.js';
 import { css, num, textOn } from '../ink.js';
 
 const ONE = { kind: 'seq', max: 1 };
+// Names from Python count from 0, the page counts for people: layer 1 is the first, as in the other views.
+export const counted = text => text.replace(/\b(layer|head) (\d+)/g, (_, what, n) => `${what} ${Number(n) + 1}`);
 export const KINDS = {
   heads: 'Heads', layers: 'Layers', attention: 'Attention', feedforward: 'Feed-forward', patterns: 'Looking everywhere alike', positions: 'Positions', masks: 'Masks',
   scale: 'Scale of the scores', norms: 'Norms', gates: 'Gates', alignment: 'Alignment', bridge: 'Bridge', letters: 'Letters', votes: 'Votes',
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> what it is, and where
 export function titled(name) {
-  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name), cut = plain.lastIndexOf(', ');
+  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(counted(name)), cut = plain.lastIndexOf(', ');
   const what = cut < 0 ? plain : plain.slice(cut + 2), where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
@@ -31,8 +33,8 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
   const layers = [...new Set(heads.map(each => each.layer))], columns = Math.max(...heads.map(each => each.head)) + 1;
   const cell = each => {
     const d = delta(each), known = typeof d === 'number', tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
-    return h('button', { class: 'headswitch', role: 'switch', 'aria-checked': String(!off(each)), 'aria-label': each.name, title: known ? `${each.name}: Δ ${said(d)}` : each.name, style: off(each) ? null : tone, onclick: () => onclick(each) }, String(each.head));
+    return h('button', { class: 'headswitch', role: 'switch', 'aria-checked': String(!off(each)), 'aria-label': counted(each.name), title: counted(known ? `${each.name}: Δ ${said(d)}` : each.name), style: off(each) ? null : tone, onclick: () => onclick(each) }, String(each.head + 1));
   };
   return h('div', { class: 'headpart' }, h('small', null, part),
-    layers.map(layer => h('div', { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` }, h('span', { class: 'ax' }, `layer ${layer}`), heads.filter(each => each.layer === layer).map(cell))));
+    layers.map(layer => h('div', { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` }, h('span', { class: 'ax' }, `layer ${layer + 1}`), heads.filter(each => each.layer === layer).map(cell))));
 }

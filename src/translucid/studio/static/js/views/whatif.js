@@ -5,7 +5,7 @@ import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
-import { KINDS, headToggles, knob, said, titled } from '../parts/switch.js';
+import { KINDS, counted, headToggles, knob, said, titled } from '../parts/switch.js';
 import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
@@ -143,7 +143,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
       head.push(h('header', { class: 'row' }, h('div', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`)), back()), ...struck(chosen[0]));
-    } else if (chosen.length) head.push(h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
+    } else if (chosen.length) head.push(h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, counted(each.name)))));
     if (state.swap) head.push(h('header', { class: 'row' }, h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])), chosen.length ? '' : back()));
     if (!changed) { panel.replaceChildren(h('header', null, h('h2', null, 'As trained')), h('p', { class: 'quiet' }, `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`)); return; }
     const rows = [], v = found.variation?.map(each => each ?? 1), differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
@@ -159,7 +159,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
     if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
-    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
+    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first.split(/(?<=\.)/).map(part => [part, h('wbr')])))) : '');
   }
   function struck(each) {
     const alike = (at, i) => each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;
@@ -167,7 +167,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       const told = catalogue[entryOf(at)], math = told?.formula ? formula(told.formula) : null, symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
       math?.classList.add('struck');
       math?.removeAttribute('display');
-      const value = each.sets?.[i], becomes = value === null || value === undefined ? (each.kind === 'heads' ? [' of head ', String(each.head), ' = 0'] : ' everywhere open') : ` = ${value}`;
+      const value = each.sets?.[i], becomes = value === null || value === undefined ? (each.kind === 'heads' ? [' of head ', String(each.head + 1), ' = 0'] : ' everywhere open') : ` = ${value}`;
       return h('div', { class: 'formula small strike', title: told?.meaning }, told?.formula !== told?.symbol && math ? [math, h('span', { class: 'to' }, '→')] : '', h('div', { class: 'becomes' }, symbol, becomes));
     });
   }
