@@ -80,7 +80,7 @@ def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: st
     """A link is copied, with pins and choices; opened elsewhere it shows the same."""
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
     family = "lstm" if view == "recurrent" else "translate"
-    leaf.turn(address_of(studio, family, view, theme="dark"))
+    leaf.see(address_of(studio, family, view, theme="dark"))  # anew: it knows nothing from before
     choose(leaf, view)
     leaf.inner.mouse.move(1, 1)
     leaf.inner.evaluate("document.activeElement.blur()")
