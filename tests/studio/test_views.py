@@ -110,7 +110,7 @@ def kinds_in(trace: Reading) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in trace:
         scope = name.removesuffix(".pattern")
-        if scope != name and scope.endswith("attention") or name.endswith("alignment.pattern"):
+        if (scope != name and scope.endswith("attention")) or name.endswith("alignment.pattern"):
             across = scope.endswith(("cross_attention", "alignment"))
             side = "encoder" if scope.startswith("encoder") else "decoder"
             found.setdefault("cross" if across else side, []).append(scope)
@@ -217,15 +217,15 @@ def test_decode_shows_the_search(studio: Served, leaf: Page, family: str) -> Non
         scored = model.score(TEXTS[family], found.texts[0].text)
         if scored.pieces == found.texts[0].pieces:  # the text is cut as it was written
             assert same(shown, scored.log_probability)
-    nodes = {(node.length, f"{node.gain:.3f}", f"{node.score:.3f}") for node in found.tree.nodes}
+    nodes = [(node.length, node.gain, node.score) for node in found.tree.nodes]
     leaf.inner.focus("#stage .tree svg")
     for key in ("ArrowLeft", "ArrowLeft", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowRight"):
         leaf.inner.keyboard.press(key)
         path, value = foot(leaf)
         gain, score = (each.replace("−", "-") for each in re.findall(r"[−\d.]+(?=,|$)", path))
         step = int(re.findall(r"step (\d+)", leaf.text("#readout .at"))[0])
-        assert any(step == a and abs(float(gain) - float(b)) < 0.0011
-                   and abs(float(score) - float(c)) < 0.0011 for a, b, c in nodes), path  # fmt: skip
+        told = (step, float(gain), float(score))
+        assert any(told == pytest.approx(node, abs=0.0011) for node in nodes), path
         assert abs(float(value) - math.exp(float(gain))) < 0.0006
     leaf.inner.evaluate("document.activeElement.blur()")
 
