@@ -14,7 +14,7 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, session
+from translucid.studio import answers, lessons, session
 from translucid.studio.describe import catalogue, describe_model
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.runs import Library, Run, clipped
@@ -96,6 +96,8 @@ class Desk:
             ("GET", "/api/runs/{run}/cell"): self.cell, ("GET", "/api/runs/{run}/step"): self.step,
             ("GET", "/api/runs/{run}/decode"): self.decode,
             ("GET", "/api/runs/{run}/effect"): self.effect, ("GET", "/api/diff"): self.diff,
+            ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
+            ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
             ("POST", "/api/session"): self.save,
         }  # fmt: skip
 
@@ -208,6 +210,17 @@ class Desk:
         given = asked.given
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return told(answers.compare(a, b), forever=True)
+
+    # ---- lessons ----
+
+    def lessons(self, asked: Asked) -> Reply:
+        return told(lessons.listed())
+
+    def lesson(self, asked: Asked) -> Reply:
+        return told(lessons.lesson(asked.place["id"]))
+
+    def lesson_on(self, asked: Asked) -> Reply:
+        return told(lessons.told(self._run(asked), asked.place["id"]), forever=True)
 
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""

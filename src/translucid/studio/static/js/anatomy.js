@@ -32,7 +32,7 @@ export function title(scope) {                   // "Decoder layer 2", "Cross-at
   const last = scope.split('.').at(-1), before = scope.split('.').at(-2) ?? '';
   const residual = last.endsWith('_residual') ? last.slice(0, -9) : before.endsWith('_residual') ? before.slice(0, -9) : null;
   const name = residual ? `${last === 'norm' ? 'norm at' : 'sum after'} ${NAMES[residual] ?? residual}` : NAMES[last] ?? last.replaceAll('_', ' ');
-  const place = [member && `member ${Number(member[1]) + 1}`, side, layer !== null && `layer ${layer + 1}`, way].filter(Boolean).join(' ') || (last === 'dense' ? before : 'the whole model');
+  const place = [member && `member ${member[1]}`, side, layer !== null && `layer ${layer}`, way].filter(Boolean).join(' ') || (last === 'dense' ? before : 'the whole model');
   return { place: capital(place), name: capital(name) };
 }
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
@@ -76,7 +76,7 @@ function panes(points, side, wanted) {
     const local = scopeOf(all[0].local), layer = layerOf(local);
     if (layer !== null && layer !== open) {
       if (!plates.has(layer)) {
-        const plate = { kind: 'plate', side, layer, scope, points: [], label: `layer ${layer + 1}`, short: String(layer + 1), stream: true };
+        const plate = { kind: 'plate', side, layer, scope, points: [], label: `layer ${layer}`, short: String(layer), stream: true };
         plates.set(layer, plate); found.push(plate);
       }
       plates.get(layer).points.push(...all);
@@ -89,7 +89,7 @@ function panes(points, side, wanted) {
 function ofScope(scope, local, all, side, layer) {
   const part = partOf(local), last = local.split('.').at(-1);
   const way = local.match(/\.(forward|backward)\./)?.[1];
-  const group = layer === null ? null : `layer ${layer + 1}${way ? `, ${way}` : ''}`;
+  const group = layer === null ? null : `layer ${layer}${way ? `, ${way}` : ''}`;
   const base = { side, layer, scope, points: all, group, stream: STREAM.has(part) && last !== 'norm' };
   if (CELLS.has(part)) return all.filter(point => !/_sum$|preactivation$/.test(point.at)).map(point => {
     const name = pointOf(point.at).replace(/_gate$/, '');
@@ -113,7 +113,7 @@ function columns(points, features, run) {
     panes: shown.filter(point => point.shape.length <= 1).map(point => {
       const scope = scopeOf(point.at), layer = layerOf(scope);
       return { kind: 'column', side: '', layer, scope, at: point.at, points: points.filter(each => scopeOf(each.at) === scope), group: null, short: '', size: point.shape[0] ?? 1,
-        label: layer !== null ? `layer ${layer + 1}` : scope.startsWith('output') ? 'output' : NAMES[scope] ?? scope };
+        label: layer !== null ? `layer ${layer}` : scope.startsWith('output') ? 'output' : NAMES[scope] ?? scope };
     }),
   };
 }

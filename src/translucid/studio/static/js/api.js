@@ -54,6 +54,8 @@ export const after = (run, tokens, k = 10) => once(`/api/runs/${run}/step?${quer
 export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
 export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
 export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
+export const lessons = () => once('/api/lessons', json);
+export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.

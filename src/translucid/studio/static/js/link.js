@@ -3,8 +3,8 @@
 // Marks are found through a map from key to elements; the page is never searched.
 const marks = new Map();                       // key -> Set of { el, keys }
 const listeners = new Set();
-export const state = { hover: [], pins: [] };
-let lit = new Set();
+export const state = { hover: [], pins: [], meant: [] };   // meant: what a lesson speaks of
+let lit = new Set(), meant = new Set();
 
 export function mark(el, ...keys) {            // el carries these keys from now on
   const entry = { el, keys };
@@ -30,7 +30,13 @@ export function paint() {
     entry.el.classList.toggle('pinned', entry.keys.length === 1 && state.pins.includes(entry.keys[0]));
   }
   lit = now;
+  const sought = new Set(state.meant.flatMap(key => [...(marks.get(key) ?? [])]));
+  for (const entry of meant) if (!sought.has(entry)) entry.el.classList.remove('meant');
+  for (const entry of sought) entry.el.classList.add('meant');
+  meant = sought;
 }
+// What a lesson speaks of may lie further down a list.
+export function reveal() { for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' }); }
 export function hover(keys = []) { state.hover = keys; paint(); for (const f of listeners) f('hover'); }
 export function pin(keys) {
   const same = keys.length === state.pins.length && keys.every(key => state.pins.includes(key));

@@ -3,15 +3,20 @@ import { h, s, icon, unit } from './dom.js';
 import { address, go, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
-import { rest, current } from './readout.js';
+import { rest, current, notice } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
+import { guide, guided } from './guide.js';
+import { tables } from './twin.js';
+import { copy } from './clipboard.js';
+import { keysTable, pythonLine, exactValue } from './keys.js';
+import { held } from './parts/walk.js';
 import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0, shown = null;  // shown: what the view was drawn from
+let leave = () => {}, drawing = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -27,6 +32,7 @@ const sizes = ({ config, parameters }) => [
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
+    h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
     h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name, lacks }]) => {
       const why = lacks?.(model, all);
       return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
@@ -38,8 +44,33 @@ function bar(view, model, all) {
       saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
       h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
-      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => navigator.clipboard?.writeText(location.href) }, icon('link'))),
+      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => copy(location.href, 'the link') }, icon('link')),
+      h('button', { title: 'The numbers of a picture as a table (t)', 'aria-label': 'Tables', onclick: tables }, icon('table')),
+      h('button', { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector }, icon('panel')),
+      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', onclick: () => keysTable() }, '?')),
   );
+}
+// The inspector stands beside the view; in a small window it is a drawer over it.
+function inspector() {
+  root.classList.toggle('folded');
+  if (root.clientWidth > 1180 * unit()) draw();   // the view has other room now
+}
+const WORDS = ['flow', 'attention', 'whatif', 'compare'];    // in the others these keys go from step to step
+function walkWords(by) {
+  if (!now) return;
+  const { source, target, features } = now.run.tokens, of = side => (side === 'tgt' ? target : source.length ? source : features).length;
+  const last = link.state.pins.at(-1), [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
+  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by)), key = `${side}:${to}`;
+  if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
+}
+async function copyValue() {
+  const told = current();
+  if (told?.value === undefined || !now) return;
+  copy(await exactValue(told, now.run));
+}
+function copyPython() {
+  const line = now && pythonLine(current(), now.run, now.params.get('target'));
+  line ? copy(line) : notice('what is shown here is no single number of the trace');
 }
 const keep = what => { if (shown) save(what, shown, draw).catch(told); };
 function projector() { root.classList.toggle('projector'); draw(); }
@@ -63,9 +94,8 @@ async function sentence(run, model) {
   if (target.length && !source.length) parts.push(h('div', { class: 'tokens' }, await words(target, 'decoder', 'tgt', 0)));
   if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
   if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
-  parts.push(h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'));
-  if (root.dataset.hide.split(' ').includes('bar')) parts.push(saver(keep));
-  bar.replaceChildren(...parts);
+  const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
+  bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'), more);
 }
 function answer(run) {
   if (Array.isArray(run.answer)) return run.answer.join(' ');
@@ -104,28 +134,34 @@ function told(error) {
   if (!(error instanceof api.Refused)) console.error(error);
 }
 async function draw() {
-  const turn = ++drawing, { view: wanted, params } = address();
+  const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
-  link.state.pins = params.get('pin') ? params.get('pin').split(',') : link.state.pins;
+  link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
     const found = await context();
     if (turn !== drawing) return;
     const view = Object.hasOwn(VIEWS, wanted) && !VIEWS[wanted].lacks?.(found.model, found.all) ? wanted : 'flow';
     link.state.pins = link.state.pins.filter(key => isThere(key, found.run));
+    now = found;
     bar(view, found.model, found.all);
+    await guide(view, found);
+    if (turn !== drawing) return;
+    document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     leave(); leave = () => {};
     link.forget(stage);
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;
-    stage.replaceChildren(box);
+    stage.replaceChildren(h('h2', { class: 'unseen' }, VIEWS[view].name), box);
     await sentence(found.run, found.model);
     if (turn !== drawing) return;
     leave = (await VIEWS[view].draw(stage, found)) ?? (() => {});
     box.remove();
     link.paint();
+    link.reveal();
+    back();
     shown = found;
     root.dataset.ready = `${view} ${found.run.run}`;
   } catch (error) {
@@ -134,6 +170,7 @@ async function draw() {
 }
 link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
 addEventListener('hashchange', draw);
+addEventListener('keydown', guided, true);
 let size = '';
 addEventListener('resize', () => { const now = `${root.clientWidth}x${root.clientHeight}`; if (now !== size) { size = now; draw(); } });
 addEventListener('keydown', event => {
@@ -143,8 +180,13 @@ addEventListener('keydown', event => {
   else if (event.key === '/') { event.preventDefault(); document.querySelector('.sentence .edit')?.click(); }
   else if (event.key === 'd') go(view, { theme: other() });
   else if (event.key === 'p') projector();
-  else if (event.key === 'l') navigator.clipboard?.writeText(location.href);
-  else if (event.key === 'c' && current()) navigator.clipboard?.writeText(String(current().value));
+  else if (event.key === 'l') copy(location.href, 'the link');
+  else if (event.key === 'c') copyValue();
+  else if (event.key === 'C') copyPython();
+  else if (event.key === 't') tables();
+  else if (event.key === '?') keysTable();
+  else if (event.key === 'i') inspector();
+  else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented) walkWords(event.key === 'ArrowLeft' ? -1 : 1);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
   else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
 });

@@ -22,4 +22,13 @@ export function readout(told = resting) {        // { at: [words...], path, valu
   foot.replaceChildren(...parts);
 }
 export const current = () => shown;
+// A word about what was just done, in the place of the address, for a moment.
+let quiet = 0;
+export function notice(text) {
+  const path = document.getElementById('readout').querySelector('.path') ?? document.getElementById('readout').appendChild(h('div', { class: 'path' })), before = path.textContent;
+  path.textContent = text;
+  path.classList.add('notice');
+  clearTimeout(quiet);
+  quiet = setTimeout(() => { if (path.isConnected && path.textContent === text) { path.textContent = before; path.classList.remove('notice'); } }, 2500);
+}
 export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);

@@ -6,6 +6,9 @@ export function address() {
 export function link(view, changes = {}) {
   const { params } = address();
   for (const [key, value] of Object.entries(changes)) value === null || value === undefined ? params.delete(key) : params.set(key, value);
+  return written(view, params);
+}
+export function written(view, params) {
   const query = params.toString().replaceAll('%3A', ':').replaceAll('%2C', ',');
   return `#/${view}${query ? `?${query}` : ''}`;
 }

@@ -1,6 +1,8 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
 import { s, special, widest } from '../dom.js';
 import { css, num } from '../ink.js';
+import * as link from '../link.js';
+import { twin } from '../twin.js';
 import { yRow, markRow, clip, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
 
@@ -48,7 +50,10 @@ export function ends(pen, band) {
     }
     if (every > 1) pen.columns.push({ every, texts });
   }
-  front.append(g);
+  front.append(link.mark(g, `part:${data.end.at}`));
+  twin(g, `What is said: ${data.end.kind}`, () => (data.end.kind === 'class' ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
+    : data.end.kind === 'number' ? { corner: 'output', columns: ['number'], rows: (data.said.numbers ?? []).map((value, i) => [String(i), value]) }
+      : { corner: 'after', columns: [data.end.kind, 'probability'], rows: band.words.map((word, i) => [word, data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']) }));
   pen.hits.push({ part: g, pane, band });
 }
 function barAt(x, y, width, height, p) {

@@ -2,21 +2,22 @@
 import { h } from '../dom.js';
 import { rgb, num } from '../ink.js';
 import * as link from '../link.js';
+import { twin } from '../twin.js';
 
 const ONE = { kind: 'seq', max: 1 };
 
 // frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a layer's heads.
 export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false }) {
-  const [layers, heads] = frame.shape, names = range(heads).map(n => [n, String(n + 1)]);
+  const [layers, heads] = frame.shape, names = range(heads).map(n => [n, String(n)]);
   if (means) names.push([null, 'mean']);
   const grid = h('div', { class: 'headgrid', role: 'group', 'aria-label': 'Heads; arrows move from head to head', style: `grid-template-columns:1.125rem repeat(${names.length}, minmax(1.5rem, 2.75rem))` },
     h('span'), names.map(([, name]) => h('span', { class: 'ax' }, name)));
-  for (let l = 0; l < layers; l++) grid.append(h('span', { class: 'ax' }, String(l + 1)), ...names.map(([n]) => tile(frame, l, n, { chosen, onpick, onlook, onleave })));
+  for (let l = 0; l < layers; l++) grid.append(h('span', { class: 'ax' }, String(l)), ...names.map(([n]) => tile(frame, l, n, { chosen, onpick, onlook, onleave })));
   grid.addEventListener('keydown', event => walk(event, grid, names.length));
-  return grid;
+  return twin(grid, 'All heads', () => ({ corner: 'head', columns: ['largest weight', 'mean entropy, bits'], rows: range(layers).flatMap(l => range(heads).map(n => [`layer ${l}, head ${n}`, frame.most[l][n], frame.entropy[l][n]])) }));
 }
 function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
-  const on = l === chosen.layer && n === chosen.head, name = n === null ? `layer ${l + 1}, mean of all heads` : `layer ${l + 1}, head ${n + 1}`;
+  const on = l === chosen.layer && n === chosen.head, name = n === null ? `layer ${l}, mean of all heads` : `layer ${l}, head ${n}`;
   const told = n === null ? '' : `, largest weight ${num(frame.most[l][n])}, entropy ${num(frame.entropy[l][n])} bits`;
   const button = h('button', {
     'aria-pressed': String(on), 'aria-label': name + told, tabindex: on ? 0 : -1, class: n === null ? 'mean' : null,

@@ -4,6 +4,8 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, rgb, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
+import { grid } from './table.js';
+import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, shown } from './aim.js';
 
 const LEAN = 42, TIGHT = 7;                       // degrees; below so many px a cell has no gap and no number
@@ -16,7 +18,7 @@ export function headRoom(cols, cellWidth, rem) {
 
 export function heatmap(o) {
   const u = unit(), nR = o.values.length, nC = o.values[0].length;
-  const g = { u, nR, nC, lw: (o.labelWidth ?? 0) * u, lh: (o.labelHeight ?? 0) * u, cw: Math.max(o.cellWidth, 2), ch: Math.max(o.cellHeight, 2) };   // words of any length leave cells something
+  const g = { u, nR, nC, lw: (o.labelWidth ?? 0) * u, lh: (o.labelHeight ?? 0) * u, cw: Math.max(o.cellWidth, Math.min(2, 160 * u / nC)), ch: Math.max(o.cellHeight, Math.min(2, 120 * u / nR)) };   // words of any length leave the picture something
   g.W = g.lw + nC * g.cw; g.H = g.lh + nR * g.ch;
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);
@@ -28,7 +30,7 @@ export function heatmap(o) {
   if (o.mark !== undefined) svg.append(s('path', { d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`, stroke: 'var(--pos)', 'stroke-width': 2.5 * u, 'stroke-linecap': 'round' }));
   const box = h('div', { class: 'heat', style: `width:${g.W}px;height:${g.H}px` }, el, svg);
   pointed(box, svg, light, o, g);
-  return box;
+  return o.table === null ? box : twin(box, o.title, o.table ?? (() => grid(o.rows, o.cols, o.values.map((row, i) => row.map((v, j) => (o.hatched?.(i, j) ? NaN : v))))));
 }
 
 // ---- cells
@@ -113,7 +115,7 @@ function pointed(box, svg, light, o, g) {
   let at = null;                                            // the cell under the pointer or the focus
   const put = (el, on, x, y) => { el.style.display = on ? '' : 'none'; if (on) { if (x !== null) el.setAttribute('x', x); if (y !== null) el.setAttribute('y', y); } };
   const frame = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), met = at ?? (exact ? [row, col] : o.ring ?? null);
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), met = at ?? o.ring ?? (exact ? [row, col] : null);
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);

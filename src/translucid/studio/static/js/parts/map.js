@@ -3,7 +3,10 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
-import { tile, under, cellsIn } from './tile.js';
+import { tile, under, cellsIn, block, loudest } from './tile.js';
+import { walks } from './walk.js';
+import { grid } from './table.js';
+import { twin } from '../twin.js';
 
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
 export function map(o) {
@@ -11,7 +14,7 @@ export function map(o) {
   const pitch = Math.max(1.5, Math.min(n === 1 ? 32 * u : 24 * u, o.height / n)), W = o.width, H = n * pitch, height = pitch > 8 ? pitch - 2 : pitch > 4 ? pitch - 1 : pitch;
   const { el, ctx } = canvas(W, H), place = { x: lw, y: 0, width: W - lw, pitch };
   tile(ctx, o.values, { ...place, height, scale: o.scale });
-  const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': o.title });
+  const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil(16 * u / pitch));
   o.rows?.forEach((word, i) => {
     const key = o.rowKey?.(i), text = s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
@@ -24,17 +27,25 @@ export function map(o) {
   if (o.picked && o.picked[0] < n) svg.append(s('rect', { class: 'pickedcell', rx: 2, ...box(...o.picked) }));
   svg.append(pointer);
   const at = event => { const r = svg.getBoundingClientRect(); return under(o.values, place, event.clientX - r.left, event.clientY - r.top); };
-  svg.addEventListener('mousemove', event => {
-    const found = at(event), key = o.rowKey?.(found.row);
+  const look = found => {
+    const key = o.rowKey?.(found.row);
     for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, value);
     pointer.setAttribute('visibility', 'visible');
     if (key && link.state.hover[0] !== key) link.hover([key]);
     readout(o.read(found.row, found.column, found.of));
+  };
+  const leave = () => { pointer.setAttribute('visibility', 'hidden'); link.hover([]); readout(); };
+  svg.addEventListener('mousemove', event => look(at(event)));
+  svg.addEventListener('mouseleave', leave);
+  const fit = (v, most) => Math.min(most - 1, Math.max(0, v));
+  const stand = (row, k) => { const [from, to] = block(columns, cells, k); return { row, column: loudest(o.values[row], from, to), of: to - from, k }; };
+  walks(svg, {
+    name: o.title, look, leave, start: () => stand(fit(o.picked?.[0] ?? 0, n), fit(cellOf(o.picked?.[1] ?? 0, columns, cells), cells)),
+    step: ({ row, k }, down, across) => stand(fit(row + down, n), fit(k + across, cells)), take: o.onpick && (({ row, column }) => o.onpick(row, column)),
   });
-  svg.addEventListener('mouseleave', () => { pointer.setAttribute('visibility', 'hidden'); link.hover([]); readout(); });
   svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
   const most = Math.ceil(columns / cells) * (o.each ?? 1);
-  return h('div', null, h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
+  return h('div', null, twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, o.table ?? (() => grid(o.rows, null, o.values))), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
 }
 const clip = word => (word.length > 11 ? `${word.slice(0, 10)}…` : word);
 function cellOf(j, columns, cells) {             // which cell a number is part of; blocks are not all of one size

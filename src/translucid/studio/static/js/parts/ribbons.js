@@ -3,13 +3,15 @@
 import { h, s, special, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as link from '../link.js';
+import { grid } from './table.js';
+import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, spaced } from './aim.js';
 
 const CURVES = 400, MANY = 40, TOP = 4, THIN = 0.003;
 
 // weights: rows of numbers; rowKeys, colKeys: a key for each row and column
 export function ribbons(weights, o) {
-  return Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o);
+  return twin(Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o), 'The same head as ribbons', () => grid(o.rows, o.cols, weights, 'who looks'));
 }
 const side = words => widest(words.map(word => short(word, 11)), 1.125, 'serif', 600);
 

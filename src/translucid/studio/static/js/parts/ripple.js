@@ -3,6 +3,8 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word } from '../readout.js';
+import { twin } from '../twin.js';
+import { walks } from './walk.js';
 
 const SHORT = { 'after self-attention': 'self', 'after cross-attention': 'cross', 'after feed-forward': 'ff', embedding: 'words', 'with positions': 'place', 'with letters': 'letters', 'last norm': 'norm', 'after alignment': 'align' };
 function columns(depths) {                       // short names, and the layers they belong to
@@ -25,7 +27,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
     if (v === null) { ctx.strokeStyle = line; ctx.beginPath(); ctx.moveTo(lw + c * cw, lh + (r + 1) * ch); ctx.lineTo(lw + (c + 1) * cw, lh + r * ch); ctx.stroke(); }   // not a number: crossed
   }
-  const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}` });
+  const svg = s('svg', { width: W, height: H }), title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
   const flat = widest(names, .875) <= cw - 3 * u;
   names.forEach((name, c) => flat && svg.append(s('text', { class: `name${c === start ? ' cutmark' : ''}`, x: lw + (c + .5) * cw, y: lh - 8 * u, 'text-anchor': 'middle' }, name)));
   for (const { layer, from, to } of groups) if (grouped || !flat) svg.append(
@@ -42,14 +44,17 @@ export function ripple(table, { width, height, scale, keyOf }) {
     const at = cell(event), now = String(at);
     if (now === last) return;
     last = now;
-    if (!at) { frame.setAttribute('visibility', 'hidden'); link.hover([]); readout(); return; }
-    const [r, c] = at;
+    at ? look(at) : leave();
+  });
+  const look = ([r, c]) => {
     for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' })) frame.setAttribute(key, value);
     link.hover([keyOf(r)]);
     readout(reading(table, r, c, scale));
-  });
-  svg.addEventListener('mouseleave', () => { last = ''; frame.setAttribute('visibility', 'hidden'); link.hover([]); readout(); });
+  };
+  const leave = () => { last = ''; frame.setAttribute('visibility', 'hidden'); link.hover([]); readout(); }, fit = (v, n) => Math.min(n - 1, Math.max(0, v));
+  svg.addEventListener('mouseleave', leave);
+  walks(svg, { name: title, look, leave, start: () => [0, Math.max(0, start)], step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)], take: ([r]) => link.pin([keyOf(r)]) });
   svg.addEventListener('click', event => { const at = cell(event); if (at) link.pin([keyOf(at[0])]); });
-  return h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg);
+  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({ corner: 'word', columns: table.depths, rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]), note: 'How far each vector has moved, as a share of its length.' }));
 }
 export const reading = (table, r, c, scale) => ({ at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`], path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`, value: table.values[c][r] ?? NaN, scale });

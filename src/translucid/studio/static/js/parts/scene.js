@@ -7,6 +7,7 @@ import { weave, let_down, strongest } from './weave.js';
 import { place, labels, yRow, yWord, markRow, clip, PAD } from './layout.js';
 import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
+import { twin } from '../twin.js';
 
 const CURVES = 390;                              // lines of attention on screen, all panes together
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -36,6 +37,7 @@ export function scene(data) {
   ends(pen, data.bands.at(-1));
   const told = notes(pen, data);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
+  twin(root, 'The parts, in the order of the data', () => ({ corner: 'part', columns: ['name in the trace', 'size'], rows: pen.hits.map(({ pane }) => [pane.say, pane.at, (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × ')]), note: 'Each part has a table of its own: choose the part, and its picture at the right.' }));
   return { root, hits: pen.hits, columns: pen.columns };
 }
 // A lit word that is not written otherwise takes the room of its neighbours.
@@ -124,7 +126,8 @@ function glass(pen, band, pane) {
   for (const edge of [x + 0.75, x + w - 0.75]) back.append(s('line', { class: plate ? 'plate-edge' : 'edgeline', x1: edge, x2: edge, y1: top + 5 * u, y2: top + tall - 5 * u }));
   const part = s('g', { class: `part${pane.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}` },
     s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }));
-  front.append(part);
+  front.append(link.mark(part, `part:${pane.at}`));
+  for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
   pen.hits.push({ part, pane, band });
 }
 function fill(pen, band, pane, frames) {

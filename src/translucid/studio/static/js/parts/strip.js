@@ -3,6 +3,7 @@ import { h, s, special, unit } from '../dom.js';
 import { canvas, css, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
+import { twin } from '../twin.js';
 import { aim, follow, looked, short, shown } from './aim.js';
 
 const SHUT = 0.1, OPEN = 0.9;
@@ -24,10 +25,10 @@ export function strips(groups, o) {
   for (const line of lines) beads(ctx, line, o, { u, lw });
   const words = labels(svg, o, { u, lw, lh });
   groups.forEach((group, g) => svg.append(heading(group, g, o, u)));
-  for (const { row, y: at } of lines) svg.append(s('text', { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, `${row.name} `, s('tspan', { class: 'letter' }, row.letter)));
+  for (const { row, y: at } of lines) svg.append(link.mark(s('text', { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, `${row.name} `, s('tspan', { class: 'letter' }, row.letter)), `gate:${row.point}`));
   const box = h('div', { class: 'heat strips', style: `width:${W}px;height:${H}px` }, el, svg);
   pointed(box, svg, words, lines, o, { u, lw, lh, n, H });
-  return box;
+  return twin(box, o.title, () => ({ corner: 'gate or state', columns: o.words, rows: lines.map(({ group, row }) => [groups.length > 1 ? `${group.title} ${row.name}` : row.name, ...row.values]) }));
 }
 const heading = (group, g, o, u) => s('g', { class: 'groupname' }, s('text', { class: group.chosen ? 'title' : 'name', x: 0, y: group.top + 19 * u, onclick: () => o.onpick?.(g) }, group.title, s('tspan', { class: 'aside' }, `  ${group.note ?? ''}`)));
 
@@ -117,5 +118,5 @@ export function unitLines(all, o) {                  // all: rows (words) of num
     svg.append(s('path', { class: 'unitline', d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
       ...(n <= 60 ? line : []).map((v, i) => link.mark(s('circle', { class: 'unitdot', cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i])));
   }
-  return h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg);
+  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({ corner: 'unit', columns: o.words, rows: (o.chosen === null ? all[0].map((_, k) => [String(k), ...all.map(row => row[k])]) : [[String(o.chosen), ...(o.values ?? all.map(row => row[o.chosen]))]]), note: o.rounded ?? '' }));
 }

@@ -1,6 +1,7 @@
 // What can be switched off: a knob, a name, a place, and the measured difference.
 import { h } from '../dom.js';
 import { css, num, textOn } from '../ink.js';
+import * as link from '../link.js';
 
 const ONE = { kind: 'seq', max: 1 };
 export const KINDS = {
@@ -23,15 +24,15 @@ export function badge(delta, most = 1) {         // undefined: not measured yet,
 }
 export function knob(each, { off, delta, most, onclick }) {
   const { what, where } = titled(each.name);
-  return h('button', { class: 'switch', role: 'switch', 'aria-checked': String(!off), title: each.key, onclick },
-    h('span', { class: 'knob' }), h('span', null, h('b', null, what), where && h('small', null, where)), badge(delta, most));
+  return link.mark(h('button', { class: 'switch', role: 'switch', 'aria-checked': String(!off), title: each.key, onclick },
+    h('span', { class: 'knob' }), h('span', null, h('b', null, what), where && h('small', null, where)), badge(delta, most)), `switch:${each.key}`);
 }
 // The heads of one part: a row for each layer, a toggle for each head; filled by how much it does.
 export function headToggles(part, heads, { off, delta, most, onclick }) {
   const layers = [...new Set(heads.map(each => each.layer))], columns = Math.max(...heads.map(each => each.head)) + 1;
   const cell = each => {
     const d = delta(each), known = typeof d === 'number', tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
-    return h('button', { class: 'headswitch', role: 'switch', 'aria-checked': String(!off(each)), 'aria-label': each.name, title: known ? `${each.name}: Δ ${said(d)}` : each.name, style: off(each) ? null : tone, onclick: () => onclick(each) }, String(each.head));
+    return link.mark(h('button', { class: 'headswitch', role: 'switch', 'aria-checked': String(!off(each)), 'aria-label': each.name, title: known ? `${each.name}: Δ ${said(d)}` : each.name, style: off(each) ? null : tone, onclick: () => onclick(each) }, String(each.head)), `switch:${each.key}`);
   };
   return h('div', { class: 'headpart' }, h('small', null, part),
     layers.map(layer => h('div', { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` }, h('span', { class: 'ax' }, `layer ${layer}`), heads.filter(each => each.layer === layer).map(cell))));

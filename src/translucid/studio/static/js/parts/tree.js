@@ -4,6 +4,8 @@ import { num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word as said } from '../readout.js';
 import { ONE, share } from './choices.js';
+import { walks } from './walk.js';
+import { twin } from '../twin.js';
 
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];              // a branch below is counted, not drawn; the first that leaves room is taken
 const FATES = { followed: 'followed for a while', ended: 'ended', pruned: 'pruned', forbidden: 'not allowed', cut: 'cut off', stopped: 'stopped' };
@@ -59,16 +61,36 @@ export function tree(data, o) {                  // o: { width, height, step, ch
   const wide = Math.max(56 * u, Math.min(120 * u, widest(shown.slice(1).map(node => node.label), .875) + 14 * u));
   const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + .3))), W = Math.max(o.width, left + right + steps * xw);
   const X = t => left + t * xw, Y = k => head + (k - low + .68) * laneH + (k > 0 ? extra : 0);   // the winner has room for its numbers
-  const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden` });
+  const svg = s('svg', { width: W, height: H }), marks = new Map();
   svg.append(s('rect', { class: 'stepband', x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
   for (let t = 1; t <= steps; t++) svg.append(
     s('rect', { x: X(t - 1), y: 0, width: xw, height: H, fill: 'transparent', class: 'stepcol', onclick: () => o.onstep(t) }),
     s('text', { class: 'num', x: X(t - .5), y: 16 * u, 'text-anchor': 'middle', style: `pointer-events:none;${t === o.step ? 'fill:var(--accent);font-weight:600' : ''}` }, String(t)));
   svg.append(s('text', { class: special(first) ? 'special' : 'word', x: X(0) - 6 * u, y: Y(0), 'text-anchor': 'end', 'dominant-baseline': 'central', style: special(first) ? null : 'font-size:1rem' }, first));
   const rank = node => (node.chosen ? 2 : node.kept ? 1 : 0);
-  for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b))) if (!o.upto || node.step <= o.upto) svg.append(branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
-  return { el: h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), limit, hidden, step: [X(o.step - 1), X(o.step)] };
+  for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b))) if (!o.upto || node.step <= o.upto) {
+    marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
+    svg.append(marks.get(node));
+  }
+  walked(svg, `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, { ...o, kids, lane });
+  const rows = shown.slice(1).sort((a, b) => a.step - b.step || b.score - a.score).map(node => [node.label, String(node.step), node.up.up ? node.up.label : first, node.p, node.gain, node.score, node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate]);
+  const told = () => ({ corner: 'word', columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'], rows, note: hidden ? `${hidden} more branches are counted, not shown.` : '' });
+  return { el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told), limit, hidden, step: [X(o.step - 1), X(o.step)] };
 }
+
+// Left and right along a strand, up and down to the branches of the same step.
+function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
+  const all = [...marks.keys()], beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
+  const next = (node, down, across) => (across > 0 ? kids.get(node)[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down]);
+  let last = null;
+  const leave = () => { last?.classList.remove('looked'); last = null; link.hover([]); readout(); };
+  walks(svg, {
+    name, leave, take: onnode, start: () => all.find(node => node.number === chosen) ?? all.find(node => node.chosen && node.step === step) ?? all[0],
+    step: (node, ...way) => { const to = next(node, ...way); return marks.has(to) ? to : node; },
+    look: node => { last?.classList.remove('looked'); last = marks.get(node); last.classList.add('looked'); last.scrollIntoView({ block: 'nearest', inline: 'nearest' }); link.hover(keyOf(node)); readout(told(node)); },
+  });
+}
+const told = node => ({ at: [`step ${node.step}: `, said(node.label), `, ${node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate}${node.why ? `: ${node.why}` : ''}`], path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`, value: node.p, scale: ONE, digits: 4 });
 
 function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyOf, onnode }) {
   const a = lane.get(node.up), b = lane.get(node), xa = X(node.up.step), xb = X(node.step), ya = Y(a), yb = Y(b);
@@ -79,7 +101,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
   const band = node.step === step ? 'stroke:var(--band);' : '', smaller = over > 1 ? `font-size:${Math.max(.875, size / over)}rem;` : '';
   const g = s('g', {
     class: `node${node.number === chosen ? ' picked' : ''}${forced?.(node) ? ' forced' : ''}`, onclick: () => onnode(node),
-    onmouseenter: () => { link.hover(keyOf(node)); readout({ at: [`step ${node.step}: `, said(node.label), `, ${node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate}${node.why ? `: ${node.why}` : ''}`], path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`, value: node.p, scale: ONE, digits: 4 }); },
+    onmouseenter: () => { link.hover(keyOf(node)); readout(told(node)); },
     onmouseleave: () => { link.hover([]); readout(); },
   },
   s('rect', { x: Math.min(xa, xb) + (a === b ? 0 : bend), y: yb - 22 * u, width: xw - (a === b ? 0 : bend), height: 28 * u, fill: 'transparent' }),

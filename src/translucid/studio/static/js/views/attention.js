@@ -3,7 +3,8 @@ import { h, m, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
-import { settle } from '../route.js';
+import { go, settle } from '../route.js';
+import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
 import { aim, looked, range, short } from '../parts/aim.js';
 import { equation, exact } from '../parts/equation.js';
@@ -11,6 +12,7 @@ import { headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { ribbons } from '../parts/ribbons.js';
+import { grid } from '../parts/table.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const KINDS = {
@@ -37,7 +39,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
-    settle({ kind: at.kind, layer: at.layer + 1, head: at.head === null ? 'mean' : at.head + 1, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
+    settle({ kind: at.kind, layer: at.layer, head: at.head === null ? 'mean' : at.head, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
     return draw(focus);
   };
 
@@ -61,7 +63,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       h('button', { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') }, KINDS[kind].name, h('span', null, KINDS[kind].note ?? '')))));
     if (!one) left.append(h('h3', { class: 'gridname' }, 'Layers by heads'), h('div', { class: 'headgrids' }, headgrid(thumbs, {
       chosen: { layer, head }, means: thumbs.shape[1] > 1, onpick: (l, n) => change({ layer: l, head: n }, 'head'),
-      onlook: (l, n) => readout({ at: n === null ? `Layer ${l + 1}, mean of all heads` : `Layer ${l + 1}, head ${n + 1}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
+      onlook: (l, n) => readout({ at: n === null ? `Layer ${l}, mean of all heads` : `Layer ${l}, head ${n}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
     })));
     left.append(h('div', { class: 'facts' }, ledger([
       ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
@@ -83,18 +85,23 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
     const map = heatmap({
       title: `${kind.name} attention, ${now.name}, ${moment}`, values, rows: told, cols, rowKey: i => rowKeys[i], colKey: j => colKeys[j],
-      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
+      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined, table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
     mid.append(h('div', { class: 'matrix' }, map));
     if (now.pooled) mid.append(h('p', { class: 'kicker' }, now.pooled));
+  }
+  async function exactTable() {                      // the picture has rounded numbers where they are many; the table asks for them again
+    const state = now, shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2)), lead = state.indexed ? [state.head] : [], kind = KINDS[at.kind];
+    const rows = await Promise.all(range(shown).map(i => api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' })));
+    return { ...grid(run.tokens[kind.rows], run.tokens[kind.cols], rows.map((frame, i) => frame.row().map((v, j) => (Number.isFinite(v) && !state.unseen?.(i, j) ? v : NaN)))), note: `The first ${shown} rows.` };
   }
   function steps() {
     return h('div', { class: 'steps', role: 'group', 'aria-label': 'Moment' }, MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
       const none = (id === 'masked' && !now.hasMask) || (id === 'scaled' && model.config.scaled === false) || (id !== 'weights' && now.head === null);
       const name = id === 'masked' && !now.hasMask ? 'no mask' : id === 'scaled' && model.config.scaled === false ? 'not scaled' : id;
       const why = now.head === null ? 'Only weights are averaged over heads' : id === 'masked' ? 'No mask here: every word may be looked at' : 'This model does not scale';
-      return h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name);
+      return link.mark(h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name), `moment:${id}`);
     }));
   }
   const path = (i, j) => (now.head === null ? `${now.scope}.pattern[:, ${i}, ${j}].mean()` : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`);
@@ -105,7 +112,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const kind = KINDS[at.kind], box = h('div');
     const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`, told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
-    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer + 1}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head + 1}` : 'Alignment')),
+    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment')),
       box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
     await work(looked(link));
     const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
@@ -139,7 +146,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const from = (place, n) => Math.max(0, Math.min(n - 5, place - 2)), i0 = from(i, now.rows.length), j0 = from(j, now.cols.length), u = unit();
     const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
     now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
-      title: 'Numbers around the cell that is looked at', values, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
+      title: 'Numbers around the cell that is looked at', values, table: null, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
       ring: [i - i0, j - j0], hatched: (r, c) => now.unseen?.(i0 + r, j0 + c), rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
     }));
   }
@@ -160,6 +167,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') { event.preventDefault(); change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) }); }
     else if (event.key === 'm' && at.head !== null) change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
     else if (event.key === 'n') change({ numbers: !at.numbers });
+    else if (event.key === 'o') turnOff(model, `${now.scope}.pattern`, now.indexed ? now.head : null);
+    else if (event.key === 'Backspace') { event.preventDefault(); go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null }); }
   };
   document.addEventListener('keydown', keys);
   return () => { stop(); clearTimeout(waiting); document.removeEventListener('keydown', keys); };
@@ -177,7 +186,7 @@ function kindsOf(points) {
 function startAt(params, kinds) {
   const named = Object.entries(kinds).flatMap(([kind, names]) => names.map((name, layer) => ({ kind, layer, name }))).find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
   const kind = kinds[params.get('kind')] ? params.get('kind') : named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]);
-  const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Math.max(0, Number(params.get(key)) - 1) : or);
+  const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Number(params.get(key)) : or);
   return {
     kind, layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : named?.layer ?? kinds[kind].length - 1), head: params.get('head') === 'mean' ? null : whole('head', 0),
     moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights', numbers: params.get('numbers') !== 'off',
@@ -199,7 +208,7 @@ async function fetchHead(run, points, at) {
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
   const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
   return {
-    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer + 1}, ${head === null ? 'mean of all heads' : `head ${head + 1}`}` : 'alignment',
+    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
     each: head === null ? frames[0] : null, unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
     pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
@@ -218,7 +227,7 @@ const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.ma
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum({ each, rows, cols, weights }, i, j) {
-  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n + 1}`, num(each.number((n * q + i) * k + j), 4), '']);
+  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n}`, num(each.number((n * q + i) * k + j), 4), '']);
   return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' looks at ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
 }
 // Digits and size of the numbers that fit into cells; none where nothing readable fits.

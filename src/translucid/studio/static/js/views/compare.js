@@ -7,6 +7,8 @@ import { go, settle } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
+import { grid } from '../parts/table.js';
+import { held } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const KINDS = { cross: 'cross-attention', encoder: 'encoder attention', decoder: 'decoder attention', gates: 'gates', vectors: 'last vectors' };
@@ -69,7 +71,7 @@ function lossTable(rows, same) {
   const per = each => each.tokens.follows.filter(w => w !== '?').length, whole = each => each.loss * per(each);
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h('div', { class: 'lossbox' }, h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'), h('table', { class: 'hyps losses' },
-    h('thead', null, h('tr', null, h('th'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it'))),
+    h('thead', null, h('tr', null, h('td'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it'))),
     h('tbody', null, (same ? rows.slice(0, 1) : rows).map(([name, a, b]) => h('tr', null, h('td', null, same && rows.length > 1 ? 'their text' : name), [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))))))),
   differ ? h('p', { class: 'tail' }, 'The models cut the text into different tokens, so the sums are shown.') : '');
 }
@@ -86,7 +88,9 @@ async function pictures(box, { model, run, other, second, params }) {
   const note = h('span', { class: 'quiet', style: 'font-size:var(--t1)' });
   box.append(h('div', { class: 'cmpkinds' }, seg, note), holder);
   const draw = async () => {
+    const back = held(seg);
     seg.replaceChildren(...kinds.map(each => h('button', { 'aria-pressed': String(each === kind), onclick: () => { kind = each; settle({ pic: kind }); draw(); } }, KINDS[each])));
+    back();
     const [one, two] = await Promise.all([table(run, kind), table(b, kind)]);
     const alike = one.values.length === two.values.length && one.values[0].length === two.values[0].length && kind !== 'vectors';
     note.replaceChildren([one.note, model.task === 'translate' && other.task === 'translate' && run.target !== second.target && kind !== 'encoder' ? 'both read A’s text' : '', alike ? '' : kind === 'vectors' ? 'units of two models have nothing to do with one another: no difference is drawn' : 'different sizes: no difference is drawn'].filter(Boolean).join('; '));
@@ -107,7 +111,7 @@ function drawn(table, holder, count, name) {
   const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h('div', { class: 'cmpscroll' }, heatmap({
-    ...table, cols, ...head, title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
+    ...table, cols, ...head, table: () => ({ ...grid(table.rows, table.cols, table.values), note: `${table.note}. Numbers of this picture are sent in 255 steps.` }), title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
     read: (r, c) => ({ at: [`${name}: `, ...(table.told?.(r, c) ?? [])], path: table.path, value: table.values[r][c], scale: table.scale }),
   }));
 }

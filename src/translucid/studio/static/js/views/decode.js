@@ -9,6 +9,7 @@ import { tree, path } from '../parts/tree.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
+import { held, walks } from '../parts/walk.js';
 
 const BEAMS = [1, 2, 3, 4, 6, 8], PACE = 650;
 
@@ -40,8 +41,9 @@ export async function decode(stage, { model, run, params }) {
   function drawTree() {
     link.forget(box);
     const drawn = tree(found.tree, { width: box.clientWidth, height: box.clientHeight, step: state.step, chosen: state.node, upto: state.playing ? state.step : null, keyOf, forced: node => node.chosen && node.length <= forced.length && nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain), start: run.tokens.target.at(model.task === 'translate' ? 0 : -1), onstep: step => choose(step), onnode: node => choose(node.length, node.chosen ? null : node.number) });
-    const at = box.scrollLeft, down = box.scrollTop;
+    const at = box.scrollLeft, down = box.scrollTop, back = held(box);
     box.replaceChildren(drawn.el);
+    back();
     box.scrollTop = down;
     box.scrollLeft = drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
     hidden.replaceChildren(drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '');
@@ -53,16 +55,23 @@ export async function decode(stage, { model, run, params }) {
     if (step !== state.step) return;
     state.row ??= list.ids.findIndex(id => id !== node.token);
     const seen = list.looks ? looks(list.looks) : null, k = list.ids.indexOf(node.token), off = state.node !== null;
-    rest({ at: [`step ${step}: `, word(node.label)], path: `softmax of ${list.at}[${list.n}]`, value: Math.exp(node.gain), scale: ONE, digits: 4 });
+    // the row of the run that reads this beginning, where there is one
+    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length, inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
+    rest({ at: [`step ${step}: `, word(node.label)], path: `softmax ${list.at}[${row}, ${node.token}]`, python: inRun ? undefined : null, value: Math.exp(node.gain), scale: ONE, digits: 4 });
     link.forget(panel);
     panel.replaceChildren(
       h('header', null, h('div', { class: 'kicker' }, `Step ${step}${off ? ', beside the winner' : ''}, after`), h('h2', { class: 'word after' }, so.length ? sentence(so.slice(-7).map(each => each.label), so.length > 7) : h('span', { class: 'special' }, run.tokens.target.at(model.task === 'translate' ? 0 : -1)))),
-      choices(list, { on: state.row, taken: node.token, onforce: force, onpick: row => { state.row = row; drawStep(); }, told: { at: [` at step ${step}`] } }),
+      choices(list, { on: state.row, taken: node.token, onforce: force, onpick: row => { state.row = row; drawStep(); }, told: { at: [` at step ${step}`], row, inRun } }),
       ...(seen ? [h('hr', { class: 'rule' }), h('h3', null, 'Looks at', h('span', { class: 'of' }, ` mean of ${list.looks.at.length} layers, all heads`)), seen.el, seen.note ? h('p', { class: 'tail' }, seen.note) : ''] : []),
       h('hr', { class: 'rule optional' }),
       optional(ledger([[['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'], ['all logits', num(list.log_sum), 'log Σ exp z'], ['probability', share(Math.exp(node.gain)), 'exp(z − log Σ)', true]])),
     );
-    for (const bar of seen?.el.children ?? []) link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => readout({ at: ['looks at ', word(list.looks.words[bar.dataset.i])], path: `mean of ${list.looks.at.join(', ')}`, value: list.looks.weights[bar.dataset.i], scale: ONE }), out: () => readout() });
+    const tell = bar => readout({ at: ['looks at ', word(list.looks.words[bar.dataset.i])], path: `mean of ${list.looks.at.join(', ')}`, value: list.looks.weights[bar.dataset.i], scale: ONE });
+    for (const bar of seen?.el.children ?? []) link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
+    if (seen) walks(seen.el, {
+      name: 'What this step looks at', start: () => seen.el.firstChild, step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
+      look: bar => { link.hover([seen.keys[bar.dataset.i]]); tell(bar); }, leave: () => { link.hover([]); readout(); }, take: bar => link.pin([seen.keys[bar.dataset.i]]),
+    });
     link.paint();
   }
   function choose(step, node = null) {
@@ -109,6 +118,6 @@ function texts(model, run, found, greedy, free, beams) {
   const others = [beams > 1 ? row('greedy', greedy.texts[0], 'beside') : null, free ? row('free', free.texts[0], 'beside') : null];
   const alpha = found.tree.search.alpha;
   return h('div', { class: 'hypsbox' }, h('table', { class: 'hyps' },
-    h('thead', null, h('tr', null, h('th', { class: 'rank' }), h('th', null, model.task === 'translate' ? 'texts found' : 'how it goes on'), h('th', { class: 'r' }, 'log p'), h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'), h('th'))),
+    h('thead', null, h('tr', null, h('td', { class: 'rank' }), h('th', null, model.task === 'translate' ? 'texts found' : 'how it goes on'), h('th', { class: 'r' }, 'log p'), h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'), h('td'))),
     h('tbody', null, found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')), others)));
 }

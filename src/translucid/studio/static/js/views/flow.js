@@ -9,21 +9,23 @@ import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } fr
 import { scene, makeRoom } from '../parts/scene.js';
 import { under } from '../parts/tile.js';
 import { inspector } from '../parts/inspector.js';
+import { grid } from '../parts/table.js';
+import { turnOff } from '../offs.js';
+import { held } from '../parts/walk.js';
 
 const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member') ?? 1) - 1);
+  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
   const state = {
-    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head') ?? 1) - 1),
+    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head')) || 0),
     i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member,
   };
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
-  const split = h('div', { class: 'split' }, box, panel);
-  stage.append(split);
+  stage.append(h('div', { class: 'split' }, box, panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
@@ -33,9 +35,13 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const keys = event => {
     if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
-    if (event.key === 'i') { split.classList.toggle('alone'); drawScene(view); }
-    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head ? state.head + 1 : null }); drawPanel(view); }
+    const aside = event.target.closest?.('.part,.heat,a,button,dialog');
+    if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
+    else if (event.key === 'Enter' && !aside) goIn(state);
+    else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented) nextLayer(view, event.key === 'ArrowUp' ? -1 : 1);
+    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head || null }); drawPanel(view); }
   };
+  box.addEventListener('dblclick', event => { if (event.target.closest?.('.part')) goIn(state); });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
   return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
@@ -63,7 +69,7 @@ async function drawScene(view) {
   const [found, weights, said_] = await Promise.all([batches(run, tiles, pooled ? { pool: ROWS } : {}), patterns(view, woven, longest), answers(view, body)]);
   if (!box.isConnected || turn !== view.turn) return;
   const data = {
-    ...body, weights, said: said_, selected: state.at, pooled, width: box.clientWidth, height: box.clientHeight,
+    ...body, weights, said: said_, selected: (all.find(pane => pane.at === state.at) ?? all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at)))?.at ?? state.at, pooled, width: box.clientWidth, height: box.clientHeight,
     tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
   };
   const { root, hits, columns } = scene(data);
@@ -78,8 +84,8 @@ function members(view, count) {                  // a committee: one of its netw
   return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
     'aria-pressed': String(i === view.state.member), onclick: () => {
       const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
-      view.state.member = i; settle({ member: i ? i + 1 : null }); pick(view, at); view.focus = null;
-    } }, String(i + 1))));
+      view.state.member = i; settle({ member: i || null }); pick(view, at); view.focus = null;
+    } }, String(i))));
 }
 const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
 async function batches(run, names, options) {    // 64 points at most are asked for at once
@@ -104,7 +110,7 @@ async function answers({ run, model }, { end, bands }) {
   if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const rows = n <= WOVEN ? await Promise.all(Array.from({ length: n }, (_, i) => api.step(run.run, i, 10))) : [];
-  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]) };
+  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]), ids: rows.map(row => row.ids[0]) };
 }
 async function shares(run, model, n) {           // how much each word has of the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
@@ -122,7 +128,7 @@ function enliven(view, hits, data) {
     part.addEventListener('click', choose);
     part.addEventListener('keydown', event => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(); }
+      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); pane.at === state.at && event.key === 'Enter' ? goIn(state) : choose(); }
       else if (step) { event.preventDefault(); hits[(k + step + hits.length) % hits.length].part.focus(); }
       else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); across(hits, hit)?.part.focus(); }
     });
@@ -148,7 +154,7 @@ function pointed(view, data, pane, band, event) {
   if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
   if (woven) return readout(most(view, data, pane, band, woven, row));
-  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
   const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
   const index = band.columns ? [found.row] : shape.length === 1 ? [pane.kind === 'vector' ? found.column : found.row] : [found.row, found.column];
@@ -164,11 +170,11 @@ function pointed(view, data, pane, band, event) {
 function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
   const i = Math.min(rows.length - 1, Math.floor(row * band.step / stepRows)), j = loud(rows[i]), keys = pane.kind === 'cross' ? data.bands[0] : band, many = points.get(pane.at).axes.length === 3;
   const place = `${i * stepRows}, ${j * step}`;
-  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}]` : `${pane.at}[${place}]`, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
+  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}].mean()` : `${pane.at}[${place}]`, python: step * stepRows > 1 ? null : undefined, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
 }
 function pick(view, at) {
   view.state.at = at; view.state.i = null; view.focus = at;
-  settle({ at, i: null, head: view.state.head ? view.state.head + 1 : null });
+  settle({ at, i: null, head: view.state.head || null });
   drawScene(view); drawPanel(view);
 }
 function openLayer(view, plate) {
@@ -231,22 +237,30 @@ async function drawPanel(view) {
     at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
     values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
     rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
-    each: step * colStep,
+    each: step * colStep, table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
     likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
     go: onward(at, state),
   }, {
     width: panel.clientWidth,
-    onpoint: name_ => pick(view, name_),
-    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i ? i + 1 : null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
+    onpoint: name_ => { pick(view, name_); view.focus = null; },      // the focus stays with the list
+    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i || null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
     onpick: async (i, j) => {
       if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
       state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
     },
   });
   link.forget(panel);
+  const refocus = held(panel);
   panel.replaceChildren(...made);
+  refocus();
   link.paint();
   rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
+}
+// The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
+async function exactTable(run, at, before, inner, words) {
+  const count = inner.length > 1 ? inner.at(-2) : 1, shown = Math.min(count, 24), as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
+  const rows = await Promise.all(Array.from({ length: shown }, (_, i) => api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as })));
+  return { ...grid(words, null, rows.map(frame => frame.row())), note: [count > shown ? `The first ${shown} of ${count} rows.` : '', as === 'f16' ? 'Rounded to about three digits.' : ''].filter(Boolean).join(' ') };
 }
 const loud = (row, from = 0, to = row.length) => { let best = from; for (let j = from; j < to; j++) if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j; return best; };
 const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
@@ -268,8 +282,19 @@ async function more(run, points, at, index) {
   }));
   return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
 }
+function goIn(state) { const next = onward(state.at, state); if (next) location.hash = next.href; }
+function nextLayer(view, by) {
+  const { state, points } = view, at = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  if (at === null || !side) return;
+  const to = at + by, name = state.at.replace(/layers\.\d+/, `layers.${to}`);
+  if (!points.has(name)) return;
+  state.opened = { ...state.opened, [side]: to };
+  settle({ layer: writeLayers(state.opened) });
+  pick(view, name);
+  view.focus = null;
+}
 function onward(at, state) {
-  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head ? state.head + 1 : null }), text: 'All heads, step by step: Attention' };
+  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
   if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
   return null;
 }

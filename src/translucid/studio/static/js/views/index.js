@@ -18,5 +18,5 @@ export const VIEWS = {
   whatif: { name: 'What-if', draw: whatif },
   compare: { name: 'Compare', draw: compare, lacks: (model, all) => all.length > 1 ? '' : 'Open two models: translucid explore A B' },
   train: { name: 'Train', draw: train, lacks: () => 'Not in this version' },
-  lesson: { name: 'Lesson', draw: lesson, lacks: () => 'Not in this version' },
+  lesson: { name: 'Lesson', draw: lesson },
 };

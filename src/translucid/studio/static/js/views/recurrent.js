@@ -3,7 +3,8 @@ import { h, unit } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
-import { settle } from '../route.js';
+import { go, settle } from '../route.js';
+import { turnOff } from '../offs.js';
 import { rest, word } from '../readout.js';
 import { aim, looked, range } from '../parts/aim.js';
 import { equation, exact } from '../parts/equation.js';
@@ -19,7 +20,7 @@ const ROWS = {                                      // in the order of the sum
 const EXACT = 4096, LISTED = 24;
 const GATE = { kind: 'seq', max: 1 };
 
-export async function recurrent(stage, { run, catalogue, params }) {
+export async function recurrent(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point])), scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
   const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', 'aria-label': 'One step as a sum' });
@@ -82,7 +83,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
     }));
     const high = H - say.offsetHeight - roll.lastChild.offsetHeight - 34 * u;
     if (high > 60 * u) roll.append(h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`),
-      unitLines(now.memory, { title: 'Units over the words', labelWidth: lw, pitchX, height: Math.min(high, 250 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
+      unitLines(now.memory, { title: 'Units over the words', words: now.words, rounded: now.data.coarse ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.' : '', labelWidth: lw, pitchX, height: Math.min(high, 250 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
   }
   function how() {
     const gates = now.here.cell !== 'rnn', every = gates ? `Gates: mean of ${now.data.units} units; states: root mean square` : `Root mean square of ${now.data.units} units`;
@@ -146,6 +147,8 @@ export async function recurrent(stage, { run, catalogue, params }) {
     const round = (v, n) => (v + n) % n, units = now.order.map(each => each.unit), unitBy = by => change({ unit: units[at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)] });
     if (event.key === ']') unitBy(1);
     else if (event.key === '[') unitBy(-1);
+    else if (event.key === 'o') turnOff(model, `${now.here.scope}.hidden`);
+    else if (event.key === 'Backspace') { event.preventDefault(); go('flow', { at: `${now.here.scope}.hidden`, i: null }); }
     else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null }); }
     else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') { const { row } = aim(link.state.pins, now.keys, []), to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1); if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]); }
   };
@@ -156,7 +159,7 @@ export async function recurrent(stage, { run, catalogue, params }) {
 // ---- what there is
 function scopesOf(points) {
   return [...points.keys()].filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name)).map(name => {
-    const scope = name.slice(0, -'.hidden'.length), parts = scope.split('.'), cell = parts.at(-1), side = parts.includes('decoder') ? 'decoder' : 'encoder', number = Number(parts[parts.lastIndexOf('layers') + 1]) + 1;
+    const scope = name.slice(0, -'.hidden'.length), parts = scope.split('.'), cell = parts.at(-1), side = parts.includes('decoder') ? 'decoder' : 'encoder', number = Number(parts[parts.lastIndexOf('layers') + 1]);
     const backward = parts.includes('backward'), both = backward || parts.includes('forward');
     return { scope, cell, side, backward, layer: scope.replace(/\.(forward|backward)\./, '.'), name: `${side === 'decoder' ? 'Decoder' : 'Encoder'} ${number}`, note: both ? (backward ? '← backward' : 'forward →') : '', full: `${side === 'decoder' ? 'Decoder' : 'Encoder'} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}` };
   });

@@ -10,6 +10,7 @@ import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
+import { held } from '../parts/walk.js';
 
 const measured = new Map();                      // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
@@ -30,14 +31,17 @@ export async function whatif(stage, { model, run, catalogue, params }) {
 
   // ---- the switches
   function drawList() {
-    const at = list.scrollTop, groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
+    link.forget(list);
+    const at = list.scrollTop, back = held(list.parentNode), groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
     if (state.sorted) list.replaceChildren(...[...model.switches].sort((a, b) => (delta(b) ?? -1) - (delta(a) ?? -1)).map(each => knob(each, options(each))));
     else list.replaceChildren(...groups.flatMap(kind => [h('h3', null, KINDS[kind]), ...(kind === 'heads' ? headParts() : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each))))]));
     list.scrollTop = at;
+    link.paint();
     const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
       h('button', { class: 'edit', onclick: measureAll, disabled: !state.measuring && done === model.switches.length }, state.measuring ? `Stop (${done} of ${model.switches.length})` : done === model.switches.length ? 'All measured' : 'Measure all'),
       h('div', { class: 'seg', role: 'group', 'aria-label': 'Order' }, [['by part', false], ['by effect', true]].map(([name, sorted]) => h('button', { 'aria-pressed': String(sorted === state.sorted), onclick: () => { state.sorted = sorted; settle({ sort: sorted ? 'effect' : null }); drawList(); list.scrollTop = 0; } }, name))));
+    back();
   }
   function headParts() {
     const heads = model.switches.filter(each => each.kind === 'heads'), largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
@@ -105,14 +109,19 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   function type(button, at, word) {
     const field = h('input', { type: 'text', value: word, 'aria-label': `instead of ${words[at][0]}`, maxlength: 60, size: Math.max(4, word.length) });
     let done = false;
-    const end = take => { if (done) return; done = true; field.replaceWith(button); if (take) swap(at, field.value); };
-    field.addEventListener('keydown', event => { if (event.key === 'Enter') end(true); if (event.key === 'Escape') end(false); });
-    field.addEventListener('blur', () => end(false));
+    const end = (take, back = true) => { if (done) return; done = true; field.replaceWith(button); if (back) button.focus(); if (take) swap(at, field.value); };
+    field.addEventListener('keydown', event => { if (event.key !== 'Enter' && event.key !== 'Escape') return; event.preventDefault(); end(event.key === 'Enter'); });
+    field.addEventListener('blur', () => end(false, false));
     button.replaceWith(field);
     field.focus(); field.select();
   }
   function drawMid(found, changed) {
+    const back = held(mid);
     link.forget(mid);
+    fillMid(found, changed);
+    back();
+  }
+  function fillMid(found, changed) {
     const u = unit(), tagged = model.task === 'tag', reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null, side = run.tokens.target.length ? 'tgt' : 'src';
     const name = 'changed';
     mid.replaceChildren(...sentenceLine(), twins(found.says[0], changed ? found.says[1] : null, { reads, labels: ['as trained', name, tagged ? 'word' : 'after'], keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0') }));
@@ -165,7 +174,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     });
   }
   function keys(event) {
-    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey || event.key !== 'Backspace') return;
+    if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === 'o') { document.activeElement?.closest('[role="switch"]')?.click(); return; }
+    if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
   }

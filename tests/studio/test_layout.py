@@ -1,0 +1,126 @@
+"""How the page looks, at two sizes, light and dark, for every family: texts keep to their places,
+controls have names, and an address brings the same picture back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+
+pytestmark = pytest.mark.slow
+
+LAYOUT = (Path(__file__).parent / "layout.js").read_text("utf-8")
+SIZES = [(1280, 800), (1920, 1080)]
+# Beyond the view itself: what makes it fuller.
+FULLER = {
+    "flow": {"pin": "src:1"},
+    "attention": {"pin": "src:1"},
+    "recurrent": {"unit": "3"},
+    "decode": {"beams": "8"},
+    "whatif": {"off": ""},
+    "compare": {},
+}
+NAMELESS = """() => [...document.querySelectorAll(
+    'button, a[href], input, select, [role=button], [role=switch], [tabindex="0"]')]
+    .filter(el => !(el.getAttribute('aria-label') || el.textContent.trim() || el.title
+                    || el.getAttribute('aria-labelledby') || el.labels?.length))
+    .map(el => el.outerHTML.slice(0, 120))"""
+# Canvases pixel by pixel, and every text with its place.
+PICTURE = """() => [
+    ...[...document.querySelectorAll('canvas')].map(el => el.toDataURL()),
+    ...[...document.querySelectorAll('#stage text, #stage td, #stage th, #stage button, .token')]
+        .map(el => { const r = el.getBoundingClientRect();
+                     return [el.textContent, el.getAttribute('class'), r.x, r.y].join(' '); }),
+    document.querySelector('#readout').textContent]"""
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving(trained()) as served:
+        yield served
+
+
+def fuller(studio: Served, family: str, view: str) -> dict[str, str]:
+    if view != "whatif":
+        return FULLER[view]
+    opened = next(each for each in studio.library.opened.values() if each.name == family)
+    return {"off": next(iter(opened.switches))}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("family", VIEWS)
+def test_texts_keep_to_their_places(
+    studio: Served, leaf: Page, family: str, size: tuple[int, int]  # noqa: F811
+) -> None:  # fmt: skip
+    leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
+    for number, view in enumerate(VIEWS[family]):
+        theme = ("light", "dark")[number % 2]
+        leaf.turn(address_of(studio, family, view, theme=theme, **fuller(studio, family, view)))
+        assert leaf.inner.evaluate(LAYOUT) == [], view
+        assert leaf.inner.evaluate(NAMELESS) == [], view
+        wide = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+        assert leaf.inner.evaluate(wide) <= list(size), view
+
+
+@pytest.mark.parametrize("words", [40, 300])
+def test_long_texts_keep_to_their_places(studio: Served, leaf: Page, words: int) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": 1280, "height": 800})
+    text = " ".join((TEXTS["translate"].split() * 50)[:words])
+    for family, view in (("language", "flow"), ("language", "attention"), ("tag", "flow"),
+                         ("tag", "recurrent"), ("classify", "attention"), ("tag", "whatif"),
+                         ("tag", "compare")):  # fmt: skip
+        leaf.turn(address_of(studio, family, view, text=text))
+        assert leaf.inner.evaluate(LAYOUT) == [], (family, view)
+
+
+@pytest.mark.parametrize("view", FULLER)
+def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: str) -> None:  # noqa: F811
+    """A link is copied, with pins and choices; opened elsewhere it shows the same."""
+    leaf.inner.set_viewport_size({"width": 1280, "height": 800})
+    family = "lstm" if view == "recurrent" else "translate"
+    leaf.turn(address_of(studio, family, view, theme="dark"))
+    choose(leaf, view)
+    leaf.inner.mouse.move(1, 1)
+    leaf.inner.evaluate("document.activeElement.blur()")
+    leaf.inner.wait_for_timeout(300)
+    shown, address = leaf.inner.evaluate(PICTURE), leaf.inner.url
+    again = leaf.inner.context.new_page()
+    try:
+        again.set_viewport_size({"width": 1280, "height": 800})
+        again.goto(address)
+        again.wait_for_function("() => document.documentElement.dataset.ready")
+        again.wait_for_timeout(300)
+        other = again.evaluate(PICTURE)
+        assert [each for each in shown if each not in other] == []
+        assert len(shown) == len(other)
+    finally:
+        again.close()
+
+
+def choose(page: Page, view: str) -> None:
+    """Clicks, as somebody makes them before copying a link."""
+    press = page.inner.keyboard.press
+    page.inner.locator("#sentence .token").nth(2).click()
+    match view:
+        case "flow":
+            page.inner.locator("#stage .part").nth(4).focus()
+            press("Enter")
+        case "attention":
+            press("]")
+            press("ArrowUp")
+            page.wait("document.querySelector('.kicker')?.textContent.includes('layer 1')")
+            press("m")
+        case "recurrent":
+            press("]")
+            press("]")
+        case "decode":
+            press("ArrowLeft")
+            press("ArrowLeft")
+        case "whatif":
+            page.inner.locator("#stage .switch").nth(0).click()
+            page.wait("/Restore/.test(document.querySelector('#stage .panel').textContent)")
+        case "compare":
+            page.inner.locator("#stage .seg button").nth(1).click()
+    page.inner.wait_for_timeout(400)

@@ -1,0 +1,211 @@
+"""Lessons: their files can be read, their names exist, and their numbers are those of the trace."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+
+from translucid.catalogue import CATALOGUE
+from translucid.studio import lessons
+from translucid.studio.runs import Library, Run
+
+VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train")
+KEYS = {"say", "do", "address", "pin", "light", "needs"}
+ASKED = re.compile(r"\{([^{}]+)\}")
+
+
+def steps(key: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every kind of every step, with the names that it may use."""
+    given = lessons.lesson(key)
+    for step in given["steps"]:
+        for each in step.get("one_of", [step]):
+            yield each, {**given["let"], **each.get("let", {})}
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library({family: model(family) for family in FAMILIES})
+
+
+def run_of(library: Library, family: str, text: str | None = None) -> Run:
+    m = next(m for m, each in library.opened.items() if each.name == family)
+    return library.run(m, text_for(family) if text is None else text)
+
+
+# ---- the files ----
+
+
+@pytest.mark.parametrize("key", lessons.lessons())
+def test_every_step_says_goes_and_asks(key: str) -> None:
+    given = lessons.lesson(key)
+    assert given["name"]
+    assert given["teaches"]
+    titles = [step["title"] for step in given["steps"]]
+    assert len(set(titles)) == len(titles)
+    for each, _ in steps(key):
+        assert set(each) - {"let", "title"} == KEYS
+        assert each["say"].endswith((".", "…"))
+        assert each["do"].endswith((".", "?"))
+        assert len(ASKED.sub("0.000", each["say"])) < 330, "a stop is a few short sentences"
+        view, _, query = each["address"].partition("?")
+        assert view in VIEWS
+        for pair in filter(None, query.split("&")):
+            assert re.fullmatch(r"(at|i|head|moment|unit|step|off)=\S+", pair), pair
+        for mark in [*each["light"], *re.findall(r"\]\(([^)]+)\)", each["say"] + each["do"])]:
+            assert re.match(r"(part|head|moment|switch|gate|src|tgt):", mark), mark
+
+
+@pytest.mark.parametrize("key", lessons.lessons())
+def test_no_number_is_typed_in(key: str) -> None:
+    for each, _ in steps(key):
+        assert re.findall(r"\d+[.,]\d+|\d{2,}", ASKED.sub("", each["say"] + each["do"])) == []
+
+
+@pytest.mark.parametrize("key", lessons.lessons())
+def test_every_name_is_in_the_catalogue(key: str) -> None:
+    for each, names in steps(key):
+        for name, patterns in names.items():
+            if not name[0].isupper():
+                continue
+            for pattern in patterns:
+                scope, _, point = pattern.rpartition(".")
+                part = scope.rpartition(".")[2].rpartition("_")[2].lstrip("*") or "*"
+                part = "*" if part.endswith("}") else part  # of a name that stands before
+                known = [entry for entry in CATALOGUE if entry.endswith(f".{point}")]
+                if not part.endswith("*"):
+                    known = [entry for entry in known if entry == f"{part}.{point}"]
+                assert known, f"{pattern} names no point"
+        asked = ASKED.findall(" ".join([each["say"], each["do"], each["address"], *each["pin"]]))
+        for letter in re.findall(r"\b[A-Za-z]\b", " ".join(asked)):
+            assert letter in names, f"{letter} has no meaning"
+
+
+# ---- on models ----
+
+
+def test_an_unknown_lesson_is_told(library: Library) -> None:
+    with serving({"small": model("tag-lstm")}) as served:
+        answer = served.get("/api/lessons/atn")
+        assert answer.status == 422
+        assert "there are attn, gates" in answer.json["error"]
+        assert [each["id"] for each in served.get("/api/lessons").json] == list(lessons.lessons())
+        found = served.get("/api/lessons/attn").json
+        assert len(found["steps"]) == served.get("/api/lessons").json[0]["steps"]
+        run = served.run("a", TEXT)["run"]
+        assert served.get(f"/api/runs/{run}/lesson/attn").json["id"] == "attn"
+        assert served.get(f"/api/runs/{run}/lesson/..").status == 422
+        _no_paths(served, run)
+
+
+def _no_paths(served: Served, run: str) -> None:
+    for path in ("..%2Fattn", "attn.json", "%2Fetc%2Fpasswd", "attn%00"):
+        assert served.get(f"/api/runs/{run}/lesson/{path}").status in (404, 422)
+        assert served.get(f"/api/lessons/{path}").status in (404, 422)
+
+
+@pytest.mark.parametrize("key", lessons.lessons())
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers_are_those_of_the_trace(library: Library, family: str, key: str) -> None:
+    run = run_of(library, family)
+    trace = run.opened.model.trace(run.text, target=run.target)
+    count = 0
+    for step in lessons.told(run, key)["steps"]:
+        assert set(step) == {"title", "lacks"} or set(step) == KEYS - {"needs"} | {"title"}
+        for piece in [*step.get("say", []), *step.get("do", [])]:
+            if "value" not in piece:
+                assert piece.keys() <= {"text", "word", "means"}
+                continue
+            count += 1
+            at, index = piece["at"], tuple(piece["index"])
+            if at.startswith("softmax "):
+                shares = trace[at.removeprefix("softmax ")][0].softmax(-1)
+                assert piece["value"] == pytest.approx(float(shares[index]), abs=1e-6)
+            elif index:
+                assert piece["value"] == pytest.approx(float(trace[at][(0, *index)]), abs=1e-6)
+            else:
+                assert piece["value"] == pytest.approx(float(trace[at]))
+        if "address" in step:
+            names = re.findall(r"at=([\w.]+)", step["address"])
+            assert all(name in run.shapes for name in names)
+            off = re.findall(r"off=([\w.=]+)", step["address"])
+            assert all(each in run.opened.switches for each in off)
+            assert "{" not in step["address"] + "".join(step["light"])
+    suits = {"attn": "transformer", "gates": FAMILIES[family][1]}[key] == FAMILIES[family][1]
+    if key == "gates" and FAMILIES[family][1] in ("transformer", "mlp"):
+        assert count == 0
+    elif suits:
+        assert count >= 6
+
+
+@pytest.mark.parametrize("text", ["dog", "the dog", "a cat and the bird sleep . " * 12])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_length_will_do(library: Library, family: str, text: str) -> None:
+    if family == "regress-mlp":
+        return
+    run = run_of(library, family, text)
+    for key in lessons.lessons():
+        for step in lessons.told(run, key)["steps"]:
+            for pin in step.get("pin", []):
+                side, _, place = pin.partition(":")
+                words = run.example.words
+                assert int(place) < len(words.source if side == "src" else words.target)
+
+
+def said(step: dict[str, Any]) -> str:
+    return "".join(str(piece.get("text", piece.get("word", "#"))) for piece in step["say"])
+
+
+@pytest.mark.parametrize(("kind", "words"), [
+    ("rotary", "has rotary positions"), ("sinusoidal", "adds sines and cosines"),
+    ("learned", "has learned positions"), ("alibi", "(ALiBi)"), ("none", "there are no positions"),
+])  # fmt: skip
+@pytest.mark.parametrize("family", ["translate-transformer", "language-transformer"])
+def test_the_step_on_position_says_what_the_model_has(family: str, kind: str, words: str) -> None:
+    run = Library({"small": model(family, positions=kind)}).run("a", TEXT)
+    step = lessons.told(run, "attn")["steps"][2]
+    assert step["title"] == "Position"
+    assert words in said(step)
+
+
+def test_the_sums_of_one_head_come_out() -> None:
+    """Scores, scale and softmax as the text has them, from queries and keys."""
+    library = Library({"small": model("translate-transformer", heads=4, kv_heads=2)})
+    heads = set()
+    for text in (TEXT, "a cat and the bird sleep .", "the old bird sings .", "the the dog sees"):
+        run = library.run("a", text)
+        of = {
+            step["title"]: [(each["value"], each["at"], each["index"])
+                            for each in step.get("say", []) if "value" in each]
+            for step in lessons.told(run, "attn")["steps"]
+        }  # fmt: skip
+        (_, query, (h, q, _)), (_, key, (_, k, _)) = of["Score"][:2]
+        heads.add(h)
+        every = run[key].repeat_interleave(2, dim=1)  # two heads ask one head of keys
+        dot = float(run[query][0, h, q] @ every[0, h, k])
+        assert of["Score"][-1][0] == pytest.approx(dot, abs=1e-5)
+        first = of["Score"][0][0] * of["Score"][1][0] + of["Score"][2][0] * of["Score"][3][0]
+        assert first == pytest.approx(float(run[query][0, h, q, :2] @ every[0, h, k, :2]), abs=1e-5)
+        scale = [value for value, *_ in of["Scale"]]
+        assert scale[0] * scale[1] == pytest.approx(scale[2], abs=1e-5)
+        best, other, largest, counts, total, _, _, share = (value for value, *_ in of["Softmax"])
+        assert best == pytest.approx(1.0)
+        assert torch.tensor(other - largest).exp().item() == pytest.approx(counts, abs=1e-5)
+        assert counts / total == pytest.approx(share, abs=1e-5)
+    assert max(heads) > 1, "a head whose keys have another number"
+
+
+def test_the_sum_of_one_step_comes_out(library: Library) -> None:
+    for family in ("tag-lstm", "classify-gru"):
+        told = lessons.told(run_of(library, family), "gates")["steps"]
+        step = next(step for step in told if step["title"] == "One step by hand")
+        values = [piece["value"] for piece in step["say"] if "value" in piece]
+        if family == "tag-lstm":
+            forget, old, write, new, cell = values
+            assert forget * old + write * new == pytest.approx(cell, abs=1e-5)
+        else:
+            stay, old, again, new, state = values
+            assert stay == again
+            assert stay * old + (1 - stay) * new == pytest.approx(state, abs=1e-5)

@@ -1,0 +1,62 @@
+"""A model of each family for the tests of the page: trained for some steps, read from its folder."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from tests.studio.serving import Served
+
+import translucid as tl
+from translucid.training.model import Model
+
+FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
+FEW += ["training.learning_rate=0.01", "training.warmup=10"]
+TRANSFORMER = [*FEW, "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=48"]
+RECURRENT = [*FEW, "model.d_model=24", "model.hidden=24"]
+# By the name that the page shows: the recipe, how many steps, and what is made smaller.
+RECIPES: dict[str, tuple[str, int, list[str]]] = {
+    "translate": ("toyland-translate-transformer", 80, TRANSFORMER),
+    "lstm": ("toyland-translate-lstm", 80, RECURRENT),
+    "tag": ("toyland-tag-lstm", 30, RECURRENT),
+    "classify": ("toyland-classify-transformer", 30, TRANSFORMER),
+    "language": ("toyland-language-transformer", 40, TRANSFORMER),
+    "regress": ("toyland-regress-mlp", 30, []),
+}
+TEXTS = {
+    "translate": "The old dog does not like the cat.",
+    "lstm": "The old dog does not like the cat.",
+    "tag": "Anna works for Lumina in Rome.",
+    "classify": "The meal was not good.",
+    "language": "The dogs that the cat sees",
+    "regress": "0.5",
+}
+VIEWS: dict[str, tuple[str, ...]] = {
+    "translate": ("flow", "attention", "decode", "whatif", "compare"),
+    "lstm": ("flow", "attention", "recurrent", "decode", "whatif", "compare"),
+    "tag": ("flow", "recurrent", "whatif", "compare"),
+    "classify": ("flow", "attention", "whatif", "compare"),
+    "language": ("flow", "attention", "decode", "whatif", "compare"),
+    "regress": ("flow", "whatif", "compare"),
+}
+PLACES = [(family, view) for family, views in VIEWS.items() for view in views]
+
+
+@cache
+def trained() -> dict[str, Model]:
+    """Once for all tests of a process; some ten seconds."""
+    found = {}
+    with TemporaryDirectory() as folder:
+        for name, (recipe, steps, keys) in RECIPES.items():
+            keys = [*keys, f"training.steps={steps}", "training.device=cpu"]
+            tl.train(recipe, out=Path(folder) / name, overrides=keys, quiet=True)
+            found[name] = tl.load(Path(folder) / name)
+    return found
+
+
+def address_of(studio: Served, family: str, view: str, **more: str) -> str:
+    """A view of a model with its sentence; `more` goes into the address."""
+    m = next(m for m, each in studio.library.opened.items() if each.name == family)
+    given = {"m": m, "text": TEXTS[family], **more}
+    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())
+    return f"{studio.address}#/{view}?{asked}"
