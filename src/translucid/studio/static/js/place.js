@@ -33,7 +33,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   const addEventListener = (kind, ...more) => target(kind).addEventListener(kind, ...more);
   const removeEventListener = (kind, ...more) => target(kind).removeEventListener(kind, ...more);
   const document = {
-    documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
+    title: '', documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
     get activeElement() { return shadow.activeElement; },
     get fonts() { return page.fonts; },
     get hidden() { return page.hidden; },
