@@ -122,8 +122,8 @@ def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
     """All kinds, at each moment; a row of weights sums to 1; the sum behind a cell ends in it."""
     trace = traces[family]
     for kind, scopes in kinds_in(trace).items():
-        layer, head = len(scopes), 1 if family == "lstm" else 3
-        scope = scopes[layer - 1]
+        layer, head = len(scopes) - 1, 0 if family == "lstm" else 2
+        scope = scopes[layer]
         for moment, point in MOMENTS.items():
             if f"{scope}.{point}" not in trace:
                 continue
@@ -154,7 +154,7 @@ def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
                 assert float(strong) == pytest.approx(behind(value, trace), rel=1e-6)
                 facts = ledger(leaf, "#stage .facts")
                 pattern = trace[f"{scope}.pattern"][0]
-                pattern = pattern[head - 1] if pattern.dim() == 3 else pattern
+                pattern = pattern[head] if pattern.dim() == 3 else pattern
                 bits = -(pattern * pattern.clamp_min(1e-12).log2()).sum(-1).mean()
                 assert same(facts["largest weight"], float(pattern.max()))
                 assert same(facts["mean entropy, bits"], float(bits))
@@ -162,7 +162,7 @@ def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
 
 
 def test_the_mean_of_all_heads_is_theirs(studio: Served, leaf: Page, traces: Any) -> None:  # noqa: F811
-    leaf.turn(address_of(studio, "translate", "attention", kind="cross", layer="2", head="mean"))
+    leaf.turn(address_of(studio, "translate", "attention", kind="cross", layer="1", head="mean"))
     leaf.inner.focus("#stage .matrix svg")
     leaf.inner.keyboard.press("ArrowDown")
     assert "mean()" in check_foot(leaf, traces["translate"])
