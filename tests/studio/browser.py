@@ -5,11 +5,13 @@ studio has drawn, and fails on what the console says, on requests that leave thi
 scripts that a hostile text has managed to run.
 """
 
+import atexit
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pytest
@@ -97,20 +99,25 @@ class Page:
         assert self.inner.evaluate("window.hacked ?? null") is None, "a script from a text ran"
 
 
+@cache
+def started(path: str) -> Any:
+    """One browser for all tests of a process, whatever their modules: Playwright allows one."""
+    from playwright.sync_api import sync_playwright
+
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright.chromium.launch(
+        executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+    )
+
+
 @pytest.fixture(scope="session")
-def running() -> Iterator[Any]:
-    """A browser for all tests of a process."""
+def running() -> Any:
     path = chromium()
-    sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
+    pytest.importorskip("playwright.sync_api", reason=HOW)
     if path is None:
         pytest.skip(HOW)
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
-        )
-        yield browser
-        browser.close()
+    return started(path)
 
 
 @pytest.fixture(scope="module")

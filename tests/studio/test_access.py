@@ -83,7 +83,8 @@ RINGED = """() => { const el = document.activeElement, style = getComputedStyle(
         || (inner && getComputedStyle(inner).stroke !== 'rgba(0, 0, 0, 0)'
             && getComputedStyle(inner).strokeDasharray !== 'none'); }"""
 # All that can be clicked, but for what one tab stop and the arrows reach.
-REACHABLE = """() => [...document.querySelectorAll('button, a[href], input, select, [tabindex="0"]')]
+REACHABLE = """() => [...document.querySelectorAll(
+        'button, a[href], input, select, [tabindex="0"]')]
     .filter(el => !el.disabled && el.tabIndex >= 0 && el.getClientRects().length
         && !el.closest('.skip'))
     .map(el => [el.tagName, el.getAttribute('aria-label') || el.title || el.textContent.trim()]
@@ -243,8 +244,8 @@ def test_nothing_moves_for_those_who_ask_for_it(studio: Served, running: Any) ->
         page.inner.emulate_media(reduced_motion="reduce", forced_colors="active")
         page.see(address_of(studio, "translate", "flow", pin="src:1"))
         moving = (
-            "[...document.querySelectorAll('*')].filter(el =>"
-            " getComputedStyle(el).transitionDuration.split(',').some(t => parseFloat(t) > 0)).length"
+            "[...document.querySelectorAll('*')].filter(el => getComputedStyle(el)"
+            ".transitionDuration.split(',').some(t => parseFloat(t) > 0)).length"
         )
         assert page.inner.evaluate(moving) == 0
         outline = "getComputedStyle(document.querySelector('.token.pinned')).outlineStyle"

@@ -80,7 +80,7 @@ def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: st
     """A link is copied, with pins and choices; opened elsewhere it shows the same."""
     leaf.inner.set_viewport_size({"width": 1280, "height": 800})
     family = "lstm" if view == "recurrent" else "translate"
-    leaf.turn(address_of(studio, family, view, theme="dark"))
+    leaf.see(address_of(studio, family, view, theme="dark"))  # anew: it knows nothing from before
     choose(leaf, view)
     leaf.inner.mouse.move(1, 1)
     leaf.inner.evaluate("document.activeElement.blur()")
@@ -110,7 +110,7 @@ def choose(page: Page, view: str) -> None:
         case "attention":
             press("]")
             press("ArrowUp")
-            page.wait("document.querySelector('.kicker')?.textContent.includes('layer 1')")
+            page.wait("document.querySelector('.kicker')?.textContent.includes('layer 0')")
             press("m")
         case "recurrent":
             press("]")

@@ -176,9 +176,13 @@ class Notebook:
             "/notebook": ("text/html", html),
             "/widget.js": ("text/javascript", widgets[0]._esm),
         }
-        for path, (kind, text) in kinds.items():
-            answer = {"body": text, "content_type": kind}
-            inner.route(f"http://127.0.0.1{path}", lambda each, a=answer: each.fulfill(**a))
+
+        def answer(each: Any) -> None:
+            kind, text = kinds[each.request.url.removeprefix("http://127.0.0.1")]
+            each.fulfill(body=text, content_type=kind)
+
+        for path in kinds:
+            inner.route(f"http://127.0.0.1{path}", answer)
         inner.goto(HOST)
         for number in range(len(widgets)):
             self.ready(number)
@@ -244,7 +248,7 @@ def test_python_leads_and_links_stay_inside(notebook: Notebook) -> None:
     inner = notebook.page.inner
     inner.evaluate("window.models[1].go('#/flow?hide=bar&text=a+dog+.')")
     assert notebook.ready(1, "flow").startswith("flow ")
-    link = notebook.root(1).locator('a[href^="#/attention"]').first
+    link = notebook.root(1).locator('.panel a[href^="#/attention"]').first
     link.click()
     assert notebook.ready(1, "attention").startswith("attention ")
     assert inner.evaluate("window.models[1].get('address')").startswith("#/attention")

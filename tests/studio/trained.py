@@ -1,4 +1,4 @@
-"""A model of each family for the tests of the page: trained for some steps, read from its folder."""
+"""A model of each family for the tests of the page: trained for some steps, read from a folder."""
 
 from functools import cache
 from pathlib import Path

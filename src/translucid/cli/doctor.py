@@ -32,6 +32,7 @@ EXTRAS = {
         "nbclient",
         "ipykernel",
         "playwright",
+        "axe-playwright-python",
     ],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]

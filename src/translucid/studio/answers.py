@@ -292,8 +292,10 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     }  # fmt: skip
     if _same_outputs(a, b):
         found |= _apart(a, a[a.logits_at()], b[b.logits_at()])
-    if a.opened.key == b.opened.key and a.kept is not None and b.kept is not None:
+    if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         found |= _ripple(difference(a.kept, b.kept))
+        if not (a.whole and b.whole):
+            found["first"] = None  # the first of those that were kept is perhaps not the first
     return found
 
 

@@ -6,6 +6,7 @@ link to it shows the same numbers again.
 
 import hashlib
 import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +117,6 @@ class Run:
         self.target = opened.model.target_for(text, target)
         self.example: Example = make_example(opened.model.task, text, self.target)
         self._short_enough("target", self.example)
-        self.kept: Reading | None = None
         try:
             self.kept = self._read("*", BUDGET)
             self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
@@ -125,11 +125,27 @@ class Run:
             with torch.no_grad():
                 opened.model.network(**self.example.inputs_for(opened.model.network), trace=outline)
             self.shapes = outline.shapes
+            self.kept = self._read(self._worth_keeping(), None)
+        self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
 
     @property
     def bytes(self) -> int:
-        return 0 if self.kept is None else self.kept.bytes
+        return self.kept.bytes
+
+    def _worth_keeping(self) -> list[str]:
+        """Of a long text: what is small, then the weights of attention, which are seen first."""
+
+        def size(name: str) -> tuple[int, bool]:
+            return math.prod(self.shapes[name]), not name.endswith(".pattern")
+
+        found, room = [], BUDGET // 4  # numbers of four bytes
+        for name in sorted(self.shapes, key=size):
+            room -= math.prod(self.shapes[name])
+            if room < 0:
+                break
+            found.append(name)
+        return found
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -139,7 +155,9 @@ class Run:
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
         self.check(names)
-        return self.kept if self.kept is not None else self._read(list(names), None)
+        if self.whole or all(name in self.kept for name in names):
+            return self.kept
+        return self._read(list(names), None)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.reading([name])[name]

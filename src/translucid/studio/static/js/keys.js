@@ -6,6 +6,7 @@ import { dialog } from './parts/dialog.js';
 const EVERYWHERE = [
   ['1 … 8', 'the views, in the order of the bar'], ['/', 'change the sentence'], ['← →', 'the word before, the word after'], ['t', 'the numbers of a picture as a table'],
   ['c', 'copy the value at the foot of the page'], ['Shift c', 'copy the line of Python that gives it'], ['l', 'copy a link to exactly this'],
+  ['s', 'save the view as SVG'], ['Shift s', 'save it as PNG'], ['x', 'save the session as one file'],
   ['i', 'the inspector: away or back'], ['d', 'light or dark'], ['p', 'larger, for a projector'], ['Esc', 'let go of what is pinned'], ['?', 'this list'],
 ];
 const WITHIN = [['Tab', 'from picture to picture'], ['← → ↑ ↓', 'inside a picture: from mark to mark'], ['Enter', 'pin, open, or go in']];
@@ -15,9 +16,10 @@ const OWN = {
   recurrent: [['↑ ↓', 'the layer before, the layer after'], ['[ ]', 'the unit before, the unit after'], ['o', 'switch the layer off, in What-if'], ['Backspace', 'go out, to Flow']],
   decode: [['← →', 'the step before, the step after'], ['↑ ↓', 'the word above, the word below'], ['f', 'force the word'], ['Space', 'play, pause'], ['Backspace', 'let the model choose again']],
   whatif: [['o', 'turn the switch that has the focus'], ['Backspace', 'as trained again']],
+  train: [['Space', 'pause the page, never the training']],
   lesson: [['Space', 'the next stop; from elsewhere, back to the stop'], ['Shift Space', 'the stop before']],
 };
-const NAMES = { flow: 'In Flow', attention: 'In Attention', recurrent: 'In Recurrent', decode: 'In Decode', whatif: 'In What-if', lesson: 'In a lesson' };
+const NAMES = { flow: 'In Flow', attention: 'In Attention', recurrent: 'In Recurrent', decode: 'In Decode', whatif: 'In What-if', train: 'In Train', lesson: 'In a lesson' };
 
 const written = keys => keys.split(' ').map((key, i) => [i ? ' ' : '', key === '…' ? key : h('kbd', null, key)]);
 const section = (name, keys) => h('section', null, h('h3', null, name), h('dl', null, keys.map(([key, does]) => [h('dt', null, written(key)), h('dd', null, does)])));

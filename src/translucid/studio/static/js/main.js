@@ -16,7 +16,7 @@ import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
+let leave = () => {}, drawing = 0, late = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
 
 function mark() {
   const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
@@ -42,7 +42,7 @@ function bar(view, model, all) {
     })),
     h('div', { class: 'model' }, all.length > 1
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', null, inShort(model))),
+      : h('b', null, model.name), h('span', { title: inShort(model) }, inShort(model))),
     h('div', { class: 'tools' },
       saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
@@ -114,10 +114,11 @@ function edit(run, model) {
   field.focus(); field.select();
 }
 
-export async function context() {
+export async function context(known) {            // known(model, all): called before the model has read
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
+  known?.(model, all);
   if (model.unopened) return { all, model, run: null, catalogue: await api.catalogue(), params };
   const asked = { m: model.m, text: params.get('text') ?? model.examples[0] };
   if (params.get('target') !== null) asked.target = params.get('target');
@@ -145,9 +146,11 @@ async function draw() {
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
-    const found = await context();
+    const shownBy = (model, all) => (Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
+    const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });
+    clearTimeout(late);
     if (turn !== drawing) return;
-    const view = Object.hasOwn(VIEWS, wanted) && !absent(wanted, found.model, found.all) ? wanted : found.run ? 'flow' : 'train';
+    const view = shownBy(found.model, found.all);
     link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
     bar(view, found.model, found.all);
@@ -170,6 +173,7 @@ async function draw() {
     shown = found;
     root.dataset.ready = `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
+    clearTimeout(late);
     told(error);
   }
 }

@@ -33,7 +33,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   const addEventListener = (kind, ...more) => target(kind).addEventListener(kind, ...more);
   const removeEventListener = (kind, ...more) => target(kind).removeEventListener(kind, ...more);
   const document = {
-    documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
+    title: '', documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
     get activeElement() { return shadow.activeElement; },
     get fonts() { return page.fonts; },
     get hidden() { return page.hidden; },
@@ -64,6 +64,13 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   for (const kind of ['keydown', 'keyup', 'keypress']) {
     root.addEventListener(kind, event => { if (!event.ctrlKey && !event.metaKey && !event.altKey && !(event.shiftKey && event.key === 'Enter')) event.stopPropagation(); });
   }
+  // Where the focus was on something that is drawn anew, keys still mean this box.
+  let inside = false;
+  const notice = event => { inside = event.composedPath().includes(host); };
+  for (const kind of ['focusin', 'pointerdown']) page.addEventListener(kind, notice, true);
+  const lost = new MutationObserver(() => { if (inside && !shadow.activeElement && page.activeElement === page.body) root.focus({ preventScroll: true }); });
+  lost.observe(body, { childList: true, subtree: true });
+
   // A narrow box is laid out as a page of full width, and drawn smaller.
   function fit() {
     const width = room.clientWidth;
@@ -80,7 +87,10 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     waiting = setTimeout(() => events.dispatchEvent(new Event('resize')), 60);
   });
   watch.observe(room);
-  const leave = () => { watch.disconnect(); clearTimeout(waiting); host.remove(); };
+  const leave = () => {
+    for (const kind of ['focusin', 'pointerdown']) page.removeEventListener(kind, notice, true);
+    lost.disconnect(); watch.disconnect(); clearTimeout(waiting); host.remove();
+  };
   return { document, window, location, history, addEventListener, removeEventListener, fetch, root, leave };
 }
 

@@ -5,6 +5,7 @@ import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { tile, under, cellsIn, block, loudest } from './tile.js';
 import { walks } from './walk.js';
+import { aim, follow, looked, range } from './aim.js';
 import { grid } from './table.js';
 import { twin } from '../twin.js';
 
@@ -16,8 +17,10 @@ export function map(o) {
   tile(ctx, o.values, { ...place, height, scale: o.scale });
   const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil(16 * u / pitch));
+  const texts = [];
   o.rows?.forEach((word, i) => {
     const key = o.rowKey?.(i), text = s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
+    texts.push(text);
     svg.append(key ? link.mark(text, key) : text);
     if (key) svg.append(link.mark(s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 }), key));
   });
@@ -44,6 +47,10 @@ export function map(o) {
     step: ({ row, k }, down, across) => stand(fit(row + down, n), fit(k + across, cells)), take: o.onpick && (({ row, column }) => o.onpick(row, column)),
   });
   svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
+  if (every > 1 && o.rowKey) {                    // a lit word takes the room of its neighbours
+    const keys = range(n).map(o.rowKey);
+    follow(svg, link, () => { const { row } = aim(looked(link), keys, []); texts.forEach((text, i) => text.classList.toggle('away', row !== null && i !== row && Math.abs(i - row) < every)); });
+  }
   const most = Math.ceil(columns / cells) * (o.each ?? 1);
   return h('div', null, twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, o.table ?? (() => grid(o.rows, null, o.values))), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);
 }

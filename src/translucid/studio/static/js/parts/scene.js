@@ -9,6 +9,7 @@ import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
+const LONG = 96;                                 // words; a text of more is pressed
 const CURVES = 390;                              // lines of attention on screen, all panes together
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -51,10 +52,13 @@ export function makeRoom(columns) {
 function heights(bands, height, u) {
   const top = 52 * u, between = 84 * u, foot = 62 * u, rows = bands.map(band => (band.columns ? 1 : Math.ceil(band.words.length / band.step)));
   const free = height - top - foot - between * (bands.length - 1), all = rows.reduce((a, b) => a + b, 0);
-  const pitch = Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / all));
+  // A long text is pressed, so that the whole model stays in sight; a short one beside it keeps its words readable.
+  const long = rows.map(count => count > LONG), short = rows.reduce((sum, count, k) => sum + (long[k] ? 0 : count), 0), some = long.includes(true);
+  const even = Math.min((bands.length > 1 ? 34 : 50) * u, free / all), aside = Math.min(14 * u, free * 0.45 / Math.max(1, short));
+  const pitchOf = k => (!some ? Math.max(3 * u, even) : long[k] ? Math.max(1, (free - short * aside) / (all - short)) : aside);
   let y = top;
   const placed = bands.map((band, k) => {
-    const here = { y, rows: rows[k], pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch };
+    const pitch = pitchOf(k), here = { y, rows: rows[k], pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch };
     here.tall = here.rows * here.pitch; here.rowH = here.pitch > 12 * u ? Math.min(24 * u, Math.round(here.pitch * 0.46)) : Math.max(1.5, here.pitch * 0.72);
     y += here.tall + between;
     return here;
@@ -172,7 +176,7 @@ function wires({ ctx, u }, band, pane) {
 }
 function chosen(pen, weights, shown) {
   const found = strongest(weights, pen.most);
-  if (found.left) pen.notes.add(`the strongest ${shown.toLocaleString('en')} lines of each attention`);
+  if (found.left) pen.notes.add(`the strongest ${shown.toLocaleString('en')} lines`);
   return found;
 }
 function woven(pen, band, pane) {
@@ -232,8 +236,8 @@ function numbers(pen, band) {
 
 function notes(pen, { bands, end, said: said_ }) {
   const said = [...pen.notes];
-  if (pen.pooled > 1) said.unshift(`a cell of a tile shows the largest of up to ${pen.pooled}`);
-  if (bands.some(band => band.step > 1)) said.push(`a row stands for ${Math.max(...bands.map(band => band.step))} words`);
-  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('no bars for so many words');
+  if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
+  if (bands.some(band => band.step > 1)) said.push(`a row is ${Math.max(...bands.map(band => band.step))} words`);
+  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('too many for bars');
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }

@@ -1,6 +1,6 @@
 // Decode: the tree of the search, the likeliest words of a step, and what follows when another word is forced.
 import { h, icon } from '../dom.js';
-import { num } from '../ink.js';
+import { css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { readout, rest, word } from '../readout.js';
@@ -11,7 +11,7 @@ import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
 import { held, walks } from '../parts/walk.js';
 
-const BEAMS = [1, 2, 3, 4, 6, 8], PACE = 650;
+const BEAMS = [1, 2, 3, 4, 6, 8], PACE = 650, MANY = 12;   // steps that fit beside one another
 
 export async function decode(stage, { model, run, params }) {
   const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4)), begin = params.get('force') ?? '';
@@ -26,11 +26,16 @@ export async function decode(stage, { model, run, params }) {
 
   const box = h('div', { class: 'tree scene' }), panel = h('aside', { class: 'panel', 'aria-label': 'The chosen step' }), hidden = h('span', { class: 'setting hiding' });
   const play = h('button', { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() }, icon('play'));
+  // Many steps: all of them small, the darker the surer, and a frame around those in the window.
+  const frame = h('b'), mini = h('div', { class: 'steps-map', hidden: last <= MANY, 'aria-hidden': 'true', onclick: event => { const r = mini.getBoundingClientRect(); stop(); choose(Math.min(last, 1 + Math.floor((event.clientX - r.left) / r.width * last))); } },
+    winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })), frame);
+  const window_ = () => { if (box.scrollWidth) { frame.style.left = `${100 * box.scrollLeft / box.scrollWidth}%`; frame.style.width = `${Math.min(100, 100 * box.clientWidth / box.scrollWidth)}%`; } };
+  box.addEventListener('scroll', window_);
   stage.append(h('div', { class: 'split' }, h('div', { class: 'dec' }, h('div', { class: 'controls' },
     h('div', { class: 'play' }, h('button', { 'aria-label': 'Step back', title: 'Step back (Left)', onclick: () => move(-1) }, icon('prev')), play, h('button', { 'aria-label': 'Step on', title: 'Step on (Right)', onclick: () => move(1) }, icon('next'))),
     h('div', { class: 'pick', role: 'group', 'aria-label': 'Beams' }, h('span', { class: 'label' }, 'beams'), BEAMS.map(n => h('button', { 'aria-pressed': String(n === beams), title: n === 1 ? 'greedy' : `${n} beams`, onclick: () => go('decode', { beams: n === 4 ? null : n, node: null, step: null }) }, String(n)))),
     forced.length ? h('button', { class: 'edit undo', title: 'Let the model choose again (Backspace)', onclick: undo }, 'undo force') : null, hidden),
-  box, texts(model, run, found, greedy, free, beams)), panel));
+  box, mini, texts(model, run, found, greedy, free, beams)), panel));
 
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
   // A word of the winner is also a row of the decoder, as long as the run has read the same words.
@@ -46,6 +51,7 @@ export async function decode(stage, { model, run, params }) {
     back();
     box.scrollTop = down;
     box.scrollLeft = drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
+    window_();
     hidden.replaceChildren(drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '');
     link.paint();
   }

@@ -161,7 +161,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
     if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
-    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first))) : '');
+    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first.split(/(?<=\.)/).map(part => [part, h('wbr')])))) : '');
   }
   function struck(each) {
     const alike = (at, i) => each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;

@@ -1,0 +1,61 @@
+"""The studio's pictures in docs/images.
+
+python -m tests.studio.screens RUNS    draws them anew, with the models in RUNS/demo and RUNS/lstm:
+    translucid demo --out RUNS/demo
+    translucid train toyland-translate-lstm --out RUNS/lstm training.steps=600
+"""
+
+import io
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+from tests.studio.browser import PATIENCE, chromium
+from tests.studio.serving import serving
+
+import translucid as tl
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TEXT = "The old dog does not like the cat."
+WIDE, LAPTOP = (1920, 1080), (1280, 800)
+HEAD = "decoder.layers.1.cross_attention.head.0"
+# The file, its size, the view with what is chosen in it.
+SCREENS = [
+    ("flow", LAPTOP, "flow?pin=tgt:3"),
+    ("flow-dark", WIDE, "flow?theme=dark&pin=src:4"),
+    ("attention", LAPTOP, "attention?kind=cross&layer=2&head=2&pin=tgt:6,src:4"),
+    ("attention-wide", WIDE, "attention?kind=encoder&layer=1&head=1&moment=scaled&pin=src:2,src:1"),
+    ("recurrent", LAPTOP, "recurrent?m=b&at=encoder.recurrent.layers.0.forward.lstm&pin=src:4"),
+    ("decode", LAPTOP, "decode?m=a"),
+    ("what-if", LAPTOP, f"whatif?off={HEAD}"),
+    ("compare", WIDE, "compare?with=b&theme=dark"),
+]  # fmt: skip
+
+
+def draw(runs: Path, out: Path) -> None:
+    models = {name: tl.load(runs / name) for name in ("demo", "lstm")}
+    with serving(models) as studio, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for name, (width, height), view in SCREENS:
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.goto(f"{studio.address}#/{view}&text={quote(TEXT)}")
+            page.wait_for_function("() => document.documentElement.dataset.ready", timeout=PATIENCE)
+            page.wait_for_timeout(400)  # transitions
+            kept(page.screenshot(), out / f"{name}.png", 15 if width > 1600 else 5)
+            page.close()
+        browser.close()
+
+
+def kept(picture: bytes, path: Path, step: int) -> None:
+    """Each colour a little rounded, which nobody sees: files stay small."""
+    drawn = Image.open(io.BytesIO(picture)).convert("RGB")
+    drawn.point([round(v / step) * step for v in range(256)] * 3).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} KB")
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]), IMAGES)

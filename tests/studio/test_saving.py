@@ -1,0 +1,244 @@
+"""A view as a picture, and a session as one file: both stand alone, offline, and show hostile words
+as words."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import pytest
+from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.serving import TEXT, Served, model, serving
+from typer.testing import CliRunner
+
+from translucid.cli import app
+from translucid.errors import InputError
+from translucid.studio import session
+from translucid.studio.desk import Desk
+from translucid.studio.runs import Library
+
+EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
+SVG, HTML = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library({name: model(name) for name in ("translate-transformer", "translate-lstm")})
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    with serving({"translate-transformer": model("translate-transformer")}) as served:
+        yield served
+
+
+# ---- without a browser ----
+
+
+def recorded(page: bytes) -> Any:  # noqa: F811
+    found = re.search(
+        r'<script type="application/json" id="recorded">(.*?)</script>', page.decode()
+    )
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
+    desk = Desk(library)
+    run = library.run("a", TEXT)
+    asked = [
+        ["GET", "/api/models", ""],
+        ["POST", "/api/runs", json.dumps({"m": "a", "text": TEXT})],
+        ["GET", f"/api/runs/{run.key}/step?n=1&k=3", ""],
+        ["GET", "/api/model/none", ""],  # a mistake is no answer
+    ]
+    body = json.dumps({"address": "#/flow", "asked": asked}).encode()
+    reply = desk.ask("POST", "/api/session", body)
+    assert (reply.status, reply.kind) == (200, "text/html")
+    found = recorded(reply.body)
+    assert found["address"] == "#/flow"
+    assert [each[:3] for each in found["answers"]] == asked[:3]
+    for method, path, given, status, _, told in found["answers"]:
+        assert status == 200
+        assert desk.ask(method, path, given.encode()).body.decode() == told
+    assert list(found["points"]) == [run.key]
+
+
+def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None:
+    text = session.page({"answers": [], "points": {}}, "#/flow").decode()
+    scripts = re.findall(r"<script(?: [^>]*)?>", text)
+    assert scripts == ['<script type="application/json" id="recorded">', '<script type="module">']
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert re.search(r"script-src 'sha256-[\w+/=]{44}';", policy)
+
+
+def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
+    desk = Desk(library)
+    asked = [["POST", "/api/runs", json.dumps({"m": "a", "text": EVIL})]]
+    body = json.dumps({"address": f"#/flow?text={EVIL}", "asked": asked}).encode()
+    reply = desk.ask("POST", "/api/session", body)
+    text = reply.body.decode()
+    data = text[text.index('id="recorded">') + 14 :]
+    assert "<" not in data[: data.index("</script>\n<script type")]
+    assert json.loads(recorded(reply.body)["answers"][0][-1])["text"] == EVIL
+
+
+def test_the_budget_is_kept(library: Library) -> None:
+    desk, budget = Desk(library), 20_000
+    run = library.run("a", TEXT)
+    questions = [session.Question("GET", "/api/models"), session.Question("GET", "/api/catalogue"),
+                 session.Question("GET", f"/api/runs/{run.key}/step?n=0&k=3")]  # fmt: skip
+    found = session.recording(library, desk._recorded, questions, budget)
+    assert [each[1] for each in found["answers"]] == [questions[0].path, questions[2].path]
+    assert sum(len(each[-1]) for each in found["answers"]) <= budget
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([], "object with address and asked"),
+        ({"address": "#/", "asked": [], "more": 1}, "and no more"),
+        ({"address": "#/", "asked": [["GET", "/api/models"]]}, r"\[method, path, body\]"),
+        ({"address": "#/", "asked": [["POST", "/api/session?x", "{}"]]}, "method, path, body"),
+        ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 questions; 5,000 are"),
+    ],
+)
+def test_what_no_session_is_is_said(asked: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        session.read_questions(asked)
+
+
+def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
+    model("translate-transformer").save(tmp_path / "m")
+    for given, said in (
+        (["--text", "a cat ."], "--text goes with --save"),
+        (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "it is empty"),
+    ):
+        done = CliRunner().invoke(app, ["explore", str(tmp_path / "m"), *given])
+        assert done.exit_code != 0
+        assert said in str(done.exception) + done.output
+
+
+# ---- with one ----
+
+ROOT = "document.querySelector('#studio > div').shadowRoot.querySelector('.studio')"
+
+
+def walk(page: Page, view: str, **more: str) -> Any:  # noqa: F811
+    """To a view of a saved session."""
+    given = "&".join(f"{name}={quote(value)}" for name, value in more.items())
+    page.inner.evaluate(f"() => delete {ROOT}.dataset.ready")
+    page.inner.evaluate("to => { location.hash = to; }", f"#/{view}?{given}")
+    page.inner.wait_for_function(f"() => {ROOT}.dataset.ready", timeout=PATIENCE)
+    assert page.inner.evaluate(f"() => {ROOT}.dataset.ready").startswith(f"{view} ")
+    return page.inner.locator("#studio .studio")
+
+
+def open_file(page: Page, file: Path) -> None:  # noqa: F811
+    page.inner.context.unroute_all()  # a file of this machine is asked for
+    page.inner.on(
+        "request",
+        lambda each: None if each.url.startswith(("file:", "data:", "blob:"))
+        else page.left.append(each.url),
+    )  # fmt: skip
+    page.inner.context.set_offline(True)
+    page.inner.goto(file.as_uri())
+    page.inner.wait_for_function(f"() => {ROOT}?.dataset.ready", timeout=PATIENCE)
+
+
+def shown(root: Any) -> tuple[str, float]:
+    foot = root.locator(".readout")
+    return foot.locator(".path").inner_text(), float(
+        foot.locator(".value").inner_text().replace("−", "-")
+    )
+
+
+@pytest.mark.slow
+def test_a_whole_text_in_one_file(
+    page: Page,  # noqa: F811
+    library: Library,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every view of two models, with nobody to ask; numbers are those of the trace."""
+    monkeypatch.setattr(session, "SWITCHES", 1)  # the rest is more of the same, and takes long
+    monkeypatch.setattr(session, "CELLS", 0)
+    desk, file = Desk(library), tmp_path / "session.html"
+    file.write_bytes(desk.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
+    open_file(page, file)
+    for view in ("attention", "decode", "whatif", "compare", "flow"):
+        root = walk(page, view, text=EVIL)
+        assert root.locator(".told").count() == 0, view
+        assert "not recorded" not in root.inner_text(), view
+    walk(page, "recurrent", text=EVIL, m="b")
+    held = library.opened["a"].model
+    key = next(iter(held.trace(EVIL).names("encoder.*.pattern")))
+    for layer, head in ((1, 1), (1, 2)):  # also where nobody looked before
+        root = walk(page, "attention", text=EVIL, kind="encoder", layer=str(layer), head=str(head))
+        name, value = shown(root)
+        at, index = re.fullmatch(r"([\w.]+)\[([\d, ]+)\]", name).groups()  # type: ignore[union-attr]
+        place = tuple(int(i) for i in index.split(","))
+        assert value == pytest.approx(float(held.trace(EVIL)[at][0][place]), abs=5e-4), key
+    root.locator(".sentence .edit").click()  # another text is not in the file
+    root.locator(".sentence input").fill("the dog .")
+    page.inner.keyboard.press("Enter")
+    root.locator(".told").wait_for()
+    assert "not recorded in this file" in root.locator(".told").inner_text()
+
+
+@pytest.mark.slow
+def test_what_was_looked_at_is_saved_with_a_key(page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
+    page.see(f"{studio.address}#/attention?text={quote(EVIL)}")
+    page.changed(lambda: page.inner.keyboard.press("4"))
+    with page.inner.expect_download() as download:
+        page.inner.keyboard.press("x")
+    download.value.save_as(tmp_path / "s.html")
+    open_file(page, tmp_path / "s.html")
+    assert page.inner.evaluate(f"() => {ROOT}.dataset.ready").startswith("decode ")
+    assert walk(page, "attention", text=EVIL).locator(".told").count() == 0
+    root = walk(page, "flow", text=EVIL)  # nobody was there: its tensors are, the next words not
+    assert "hacked" in root.locator(".sentence").inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["flow", "decode"])
+def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: Path) -> None:  # noqa: F811
+    page.see(f"{studio.address}#/{view}?text={quote(EVIL)}&theme=dark")
+    live = page.inner.locator("#stage").inner_text()
+    with page.inner.expect_download() as download:
+        page.inner.keyboard.press("s")
+    download.value.save_as(tmp_path / "v.svg")
+    page.ready()
+    assert page.inner.evaluate("document.documentElement.dataset.theme") == "dark"  # as it was
+    root = ElementTree.parse(tmp_path / "v.svg").getroot()
+    tags = {each.tag for each in root.iter()}
+    assert f"{SVG}script" not in tags
+    assert f"{HTML}script" not in tags
+    assert f"{HTML}canvas" not in tags
+    caption = "".join(text.text or "" for text in root.findall(f"{SVG}text"))
+    assert caption.startswith(f"translate-transformer · {EVIL} · #/{view}?")
+    studio_box = next(each for each in root.iter(f"{HTML}div") if each.get("class") == "studio")
+    assert studio_box.get("data-theme") == "light"  # for paper
+    sources = [each.get("src", "") for each in root.iter(f"{HTML}img")]
+    assert all(each.startswith("data:image/png") for each in sources)
+    assert len(sources) > 0 or view == "decode"
+
+    page.inner.locator(".tools .saver > button").click()
+    with page.inner.expect_download() as download:
+        page.inner.get_by_role("button", name="This view as PNG").click()
+    download.value.save_as(tmp_path / "v.png")
+    size = (tmp_path / "v.png").read_bytes()
+    width, height = (int.from_bytes(size[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == (2 * int(root.get("width", "0")), 2 * int(root.get("height", "0")))
+
+    page.ready()
+    page.inner.context.unroute_all()
+    page.inner.goto((tmp_path / "v.svg").as_uri())
+    drawn = page.inner.evaluate("document.querySelector('foreignObject').textContent")
+    words = [word for word in re.findall(r"\w{4,}", live) if word in drawn]
+    assert len(words) >= 0.95 * len(re.findall(r"\w{4,}", live))
