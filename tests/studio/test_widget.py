@@ -227,12 +227,15 @@ def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model)
     assert value == pytest.approx(float(translator.trace(TEXT)[at][0][place]), abs=5e-4)
     assert inner.evaluate("location.hash") == ""  # the notebook's own address is left alone
 
-    before = notebook.root(1).inner_text()
     notebook.root(0).locator(".sentence .token").first.click()  # pinned here
     assert "pin=src:0" in inner.evaluate("window.models[0].get('address')")
     assert "pin" not in inner.evaluate("window.models[1].get('address')")
     assert notebook.root(0).locator(".token.pinned").count() == 1
+    assert notebook.root(1).locator(".lit").count() == 0
+    inner.evaluate("window.models[1].go('#/decode?hide=bar&text=a+cat+.&beams=2')")  # drawn anew
+    notebook.root(1).locator('.pick [aria-pressed="true"]:text-is("2")').wait_for()
     assert notebook.root(1).locator(".token.pinned").count() == 0
+    before = notebook.root(1).inner_text()
     inner.keyboard.press("d")  # dark: a key goes to the widget that has the focus
     inner.wait_for_function("() => window.models[0].get('address').includes('theme=dark')")
     assert notebook.root(1).get_attribute("data-theme") == "light"

@@ -17,6 +17,7 @@ from translucid.errors import TranslucidError
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "main.js"  # what index.html loads
+LARGE = 1600  # px, from where the page grows; see place.js
 # What a place stands in for; everything else is the browser's.
 HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
           "fetch")  # fmt: skip
@@ -111,10 +112,19 @@ def style() -> str:
     text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # place.js has them
     text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
     text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
-    text = re.sub(r"@media\s*(\((?:min|max)-(?:width|height))", r"@container studio \1", text)
+    text = re.sub(r"@media\s*(?=\((?:min|max)-(?:width|height))[^{]*", _container, text)
     text = re.sub(r"(?<![\w.])(-?[\d.]+)v([hw])\b", r"\1cq\2", text)
     text = re.sub(r"(?<![\w.])(-?[\d.]+)rem\b", r"calc(\1 * var(--rem, 1rem))", text)
     return re.sub(r"\n\s*\n+", "\n", text)
+
+
+def _container(query: re.Match[str]) -> str:
+    """A narrow box is drawn smaller instead of being laid out as a small window: its widths count
+    in letters. From where the page grows, they are what they are."""
+    told = query.group().replace("@media", "@container studio")
+    return re.sub(
+        r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", told
+    )
 
 
 def markup() -> str:

@@ -18,9 +18,9 @@ function parted(selectors) {                       // at commas, but not at thos
   return found.map(each => each.trim());
 }
 const boxed = text => text.replace(/(^|[\s,>+~(])canvas(?=$|[\s,>+~:.)])/g, '$1.canvas').replace(/(^|[\s,}>])(?::root|html)(?=$|[\s,{.:>[])/g, '$1.studio').replace(/(^|[\s,}>])body(?=$|[\s,{.:>])/g, '$1.studio-body');
-function fits(condition, { width, height }) {      // of a container: (min-width: 1600px)
-  return [...condition.matchAll(/(min|max)-(width|height):\s*([\d.]+)px/g)].every(([, end, side, size]) => {
-    const now = side === 'width' ? width : height;
+function fits(condition, { width, height, letter }) {      // of a container: (min-width: 1600px), (max-width: 70em)
+  return [...condition.matchAll(/(min|max)-(width|height):\s*([\d.]+)(px|em)/g)].every(([, end, side, size, by]) => {
+    const now = (side === 'width' ? width : height) / (by === 'em' ? letter : 1);
     return end === 'min' ? now >= Number(size) : now <= Number(size);
   });
 }
@@ -73,7 +73,7 @@ function lines(text, letters) {
 const legal = text => (text.toWellFormed?.() ?? text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');   // in XML
 
 export function asSvg(caption) {
-  const root = document.documentElement, size = { width: root.clientWidth, height: root.clientHeight };
+  const root = document.documentElement, size = { width: root.clientWidth, height: root.clientHeight, letter: parseFloat(getComputedStyle(root.parentElement ?? root).fontSize) };
   const parts = ['stage', 'readout'].map(id => copied(document.getElementById(id))).filter(part => part.height);
   const width = Math.ceil(Math.max(...parts.map(part => part.width))), high = Math.ceil(parts.reduce((sum, part) => sum + part.height, 0));
   const told = lines(caption, Math.floor((width - 2 * MARGIN) / PER_LETTER)), height = high + MARGIN + told.length * LINE;

@@ -2,7 +2,7 @@
 // The page's modules use document, location, history, fetch and addEventListener; in a bundle
 // (studio/bundle.py) these names mean what is made here, so that each box has its own state,
 // keys and address, and styles that stay inside.
-const WIDE = 1100, LARGE = 1600;                 // px: where the page is laid out in full; where it grows
+const WIDE = 1200, LARGE = 1600;                 // px: where the page is laid out in full; where it grows
 const OURS = new Set(['hashchange', 'resize']);  // told by the place itself; all else happens in the box
 
 export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
@@ -74,7 +74,8 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   // A narrow box is laid out as a page of full width, and drawn smaller.
   function fit() {
     const width = room.clientWidth;
-    root.style.setProperty('--size', `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`);
+    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;   // rules about width count in it
+    root.style.setProperty('--size', room.style.fontSize);
   }
   fit();
   let size = `${room.clientWidth}x${room.clientHeight}`, waiting = 0;
