@@ -43,5 +43,14 @@
       if (framed && (box.left < o.left - 1.5 || box.right > o.right + 1.5 || box.bottom > o.bottom + 3 || box.top < o.top - 3)) { wrong.add(`‘${say}’ leaves ${up.tagName.toLowerCase()}.${up.getAttribute('class') ?? ''}`); break; }
     }
   }
+  const foot = document.getElementById('readout').getBoundingClientRect().top;
+  for (const el of document.querySelectorAll('#stage canvas')) {
+    const c = clipped(el.getBoundingClientRect(), el);
+    if (c.b > foot + 1 && c.r > c.l) wrong.add('a picture lies on the read-out');
+    for (const panel of document.querySelectorAll('#stage .panel')) if (!panel.contains(el)) {
+      const o = panel.getBoundingClientRect();
+      if (Math.min(c.r, o.right) - Math.max(c.l, o.left) > 2 && Math.min(c.b, o.bottom) - Math.max(c.t, o.top) > 2) wrong.add('a picture lies on the panel');
+    }
+  }
   return [...wrong];
 }
