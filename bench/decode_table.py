@@ -11,7 +11,7 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
     """Replace what stands between the marks of each place, or add them at the end."""
     text = page.read_text() if page.exists() else "# Speed\n"
     for result in results:
-        start = START.format(where=result["where"])
+        start = START.format(where=place(result))
         if start not in text:
             text = f"{text.rstrip()}\n\n{start}\n{END}\n"
         head, rest = text.split(start)
@@ -20,6 +20,12 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
         parts += [memory_line(result["memory"])] if "memory" in result else []
         text = head + "\n\n".join([start, *parts, END]) + tail
     page.write_text(text)
+
+
+def place(result: dict[str, Any]) -> str:
+    """A machine's place in the page: one thread of a CPU and several have each a table."""
+    several = result["where"] == "cpu" and result["threads"] > 1
+    return f"cpu with {result['threads']} threads" if several else str(result["where"])
 
 
 def heading(result: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from translucid.see.reading import read
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 TEXT = " ".join(["the dog sees a cat ."] * 12)
+WIDE = {"transformer": {"d_model": 32}, "lstm": {"d_model": 32, "hidden": 32}}
 
 
 class Copied(TorchDispatchMode):
@@ -32,7 +33,7 @@ class Copied(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", ["transformer", "lstm"])
 def test_only_what_is_shown_is_copied(family: str) -> None:
-    task, network = pair("language", family, layers=2, d_model=32)
+    task, network = pair("language", family, layers=2, **WIDE[family])
     here = read(network, task, TEXT)
     there = read(deepcopy(network).cuda(), task, TEXT)
     patterns = ["decoder.embedding.lookup"]

@@ -34,9 +34,10 @@ def words(out: Path, *more: str, task: str = "classify") -> list[str]:
     return ["train", task, "--out", str(out), *SMALL, "training.steps=6", *more]
 
 
-def start(*command: str, processes: int = 1) -> subprocess.Popen[str]:
+def start(*command: str, processes: int = 0) -> subprocess.Popen[str]:
+    """With so many processes of torchrun; 0: without it."""
     how = [sys.executable, "-m", "translucid"]
-    if processes > 1:
+    if processes:
         how = [*TORCHRUN[:-1], str(processes), "-m", "translucid"]
     alone = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"}
     return subprocess.Popen(
@@ -44,7 +45,7 @@ def start(*command: str, processes: int = 1) -> subprocess.Popen[str]:
     )
 
 
-def run(*command: str, processes: int = 1) -> tuple[str, str]:
+def run(*command: str, processes: int = 0) -> tuple[str, str]:
     running = start(*command, processes=processes)
     out, err = running.communicate(timeout=180)
     assert running.returncode == 0, err
@@ -92,6 +93,16 @@ def test_translation_with_an_average_and_three_batches_a_step(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_group_of_one_is_a_group(alone: Path, tmp_path: Path, parallel: str) -> None:
+    """So that what many processes do can be tried with one, as NCCL on a single GPU."""
+    run(*words(tmp_path / "one", *PLAIN, f"--parallel={parallel}"), processes=1)
+    same(alone, tmp_path / "one")
+    shards = list((tmp_path / "one").rglob("shard-*.safetensors"))
+    assert bool(shards) == (parallel == "fsdp")
+
+
+@pytest.mark.slow
 def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_path: Path) -> None:
     """Stopped at step 3 with two shards; one process and three processes go on from there."""
     out = tmp_path / "shards"
@@ -100,7 +111,7 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
     assert len(list(place.glob("shard-*.safetensors"))) == 2
     assert folders.fault(place) is None
     assert not list(out.rglob("*.metadata")), "a pickle"
-    for count in (1, 3):
+    for count in (0, 1, 3):
         twin = tmp_path / f"by {count}"
         subprocess.run(["cp", "-r", str(out), str(twin)], check=True)
         run("resume", str(twin), "training.steps=6", "--allow-changes", processes=count)
@@ -192,7 +203,7 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["training.compile=true"], "training.compile = true: not with several processes yet"),
+        (["training.compile=true"], "training.compile = true: not with torchrun yet"),
         (["model.norm=batch"], "model.norm = 'batch': each process would see the statistics"),
     ],
 )

@@ -28,8 +28,13 @@ Parallel = Literal["ddp", "fsdp"]
 class Processes:
     """This process among those of a run. Alone, everything here is the identity."""
 
-    def __init__(self, rank: int = 0, count: int = 1, parallel: Parallel = "ddp") -> None:
+    def __init__(self, rank: int = 0, count: int = 1, parallel: Parallel | None = None) -> None:
         self.rank, self.count, self.parallel = rank, count, parallel
+
+    @property
+    def alone(self) -> bool:
+        """In no group. A torchrun of one process has a group of one, and works as of many."""
+        return self.parallel is None
 
     @property
     def main(self) -> bool:
@@ -38,17 +43,17 @@ class Processes:
 
     @property
     def sharded(self) -> bool:
-        return self.count > 1 and self.parallel == "fsdp"
+        return self.parallel == "fsdp"
 
     @property
     def command(self) -> str:
         """What starts the command line in as many processes."""
-        alone = self.count == 1
-        return "translucid" if alone else f"torchrun --nproc-per-node {self.count} -m translucid"
+        several = f"torchrun --nproc-per-node {self.count} -m translucid"
+        return "translucid" if self.alone else several
 
     def wrap(self, network: nn.Module, *, find_unused: bool = False) -> nn.Module:
         """What to call for a loss whose gradients all processes share."""
-        if self.count == 1:
+        if self.alone:
             return network
         if isinstance(network, Committee):
             raise ConfigError(
@@ -87,25 +92,25 @@ class Processes:
     def sum(self, value: Tensor) -> Tensor:
         """The sum over all processes, in float64: a new tensor."""
         total = value.detach().double().clone()
-        if self.count > 1:
+        if not self.alone:
             dist.all_reduce(total)
         return total
 
     def any(self, flag: bool) -> bool:
         """Whether it holds in any process; all of them get the same answer."""
-        if self.count == 1:
+        if self.alone:
             return flag
         seen = torch.tensor([flag], dtype=torch.int32)
         dist.all_reduce(seen, dist.ReduceOp.MAX)
         return bool(seen)
 
     def wait(self) -> None:
-        if self.count > 1:
+        if not self.alone:
             self.any(False)  # on the CPU: a barrier of NCCL would need a device
 
     def agree(self, value: float) -> float:
         """The main process's value, in all of them."""
-        if self.count == 1:
+        if self.alone:
             return value
         told = torch.tensor([value], dtype=torch.float64)
         dist.broadcast(told, 0)
@@ -124,7 +129,7 @@ def whole(tensor: Tensor) -> Tensor:
 def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
     """The processes that torchrun started, or this one alone."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
+    if count == 1 and not dist.is_torchelastic_launched():
         yield ALONE
         return
     if device.type not in ("cpu", "cuda"):

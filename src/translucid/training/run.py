@@ -114,10 +114,10 @@ def _clear(out: Path, new: Sequence[Path]) -> None:
 def check_together(recipe: Recipe, processes: Processes) -> None:
     """Refuse what several processes would compute otherwise than one."""
     training = recipe.training
-    if processes.count == 1:
+    if processes.alone:
         return
     if training.compile:
-        raise ConfigError("training.compile = true: not with several processes yet; leave it out")
+        raise ConfigError("training.compile = true: not with torchrun yet; leave it out")
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
             "model.norm = 'batch': each process would see the statistics of its own rows; "
