@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from translucid.errors import ConfigError, InputError
-from translucid.lab import results
+from translucid.lab import results, runner
 from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
 from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
 
@@ -74,6 +74,22 @@ def test_changed_code_measures_anew(tmp_path: Path) -> None:
     paths = [job.path for job in jobs_of(after, tmp_path)]
     shutil.copy(FILE, mine)
     assert not set(paths) & {job.path for job in jobs_of(after, tmp_path)}
+
+
+def test_code_that_an_experiment_imports_is_its_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A changed helper measures anew, but not those who do without it; nor do changed rules."""
+    copies = tmp_path / "lab"
+    shutil.copytree(Path(runner.__file__).parent, copies)
+    monkeypatch.setattr(runner, "__file__", str(copies / "runner.py"))
+    with_helper, without = experiments()["norm-order"], experiments()["softmax-scale"]
+    before = [digest(with_helper), digest(without)]
+    (copies / "verdict.py").write_text("# changed\n")
+    assert [digest(with_helper), digest(without)] == before
+    (copies / "toytext.py").write_text("# changed\n")
+    assert digest(with_helper) != before[0]
+    assert digest(without) == before[1]
 
 
 def test_an_interrupted_run_goes_on(

@@ -5,6 +5,7 @@ was measured before is not measured again, a run that was interrupted goes on, a
 measures anew.
 """
 
+import ast
 import hashlib
 import inspect
 import json
@@ -26,6 +27,8 @@ from translucid.errors import InputError, TranslucidError
 from translucid.lab.experiment import LEAST_SEEDS, Experiment
 from translucid.lab.verdict import Data, Finding, Rule
 from translucid.training.folders import saving
+
+LAB = "translucid.lab."
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,28 @@ class Result:
 
 
 def digest(experiment: Experiment) -> str:
-    """Of the code that measures: the experiment's file, and the version of the library."""
-    source = source_of(experiment).read_bytes()
-    return hashlib.sha256(source + __version__.encode()).hexdigest()[:12]
+    """Of the code that measures: the experiment's file, the files of the lab that it imports, and
+    the version of the library."""
+    made = hashlib.sha256(__version__.encode())
+    for path in sorted(_with_imports(source_of(experiment))):
+        made.update(path.read_bytes())
+    return made.hexdigest()[:12]
+
+
+def _with_imports(path: Path) -> set[Path]:
+    """The file and those of the lab that it needs, but for those that only judge."""
+    found, waiting = set(), [path]
+    while waiting:
+        here = waiting.pop()
+        if here in found:
+            continue
+        found.add(here)
+        for node in ast.walk(ast.parse(here.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
+                name = (node.module or "").removeprefix(LAB)
+                if name not in ("experiment", "verdict"):
+                    waiting.append(Path(__file__).with_name(f"{name}.py"))
+    return found
 
 
 def source_of(experiment: Experiment) -> Path:
@@ -120,7 +142,7 @@ def line_of(experiment: Experiment) -> int:
 
 def outside(experiment: Experiment) -> bool:
     """Is it a user's own, from a file outside the package?"""
-    return not _function(experiment).__module__.startswith("translucid.lab.")
+    return not _function(experiment).__module__.startswith(LAB)
 
 
 def _function(experiment: Experiment) -> Any:
@@ -248,7 +270,8 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
     )
     pending: dict[Future[dict[str, Any]], Job] = {}
     try:
-        for job in jobs:
+        # The longest first: so no core waits long for the last.
+        for job in sorted(jobs, key=lambda job: -job.experiment.seconds):
             file = str(source_of(job.experiment)) if outside(job.experiment) else None
             words = (job.experiment.name, file, job.seed, job.quick, job.path)
             pending[pool.submit(_by_name, *words)] = job
