@@ -176,12 +176,16 @@ def test_what_has_not_run_is_shown_with_its_rule(folder: Path) -> None:
 
 
 def test_the_report(folder: Path) -> None:
-    done = run("lab", "report", "--out", "page", cwd=folder)
+    done = run("lab", "report", "--out", "page", "--figures", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("page/index.html: ")
     page = (folder / "page" / "index.html").read_text("utf-8")
     assert page.count('<section class="claim"') == 5
     assert page.count("<figure") == 5
+    drawn = {path.name: path.read_text() for path in (folder / "page" / "figures").iterdir()}
+    assert set(drawn) == {f"{name}.svg" for name in
+                          ("softmax-scale", "softmax-promises", "planted", "second")}  # fmt: skip
+    assert all("</svg>" in svg for svg in drawn.values())
 
 
 def test_a_template_runs_as_it_is(tmp_path: Path) -> None:

@@ -152,6 +152,9 @@ def show(
 @app.command()
 def report(
     out: Annotated[Path, typer.Option(help="Folder for the page, index.html.")],
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also each figure by itself, in OUT/figures, as SVG.")
+    ] = False,
     results: Results = RUNS,
 ) -> None:
     """Write one page with every claim: verdict, figure, numbers, rule, code.
@@ -160,7 +163,7 @@ def report(
 
     Example: translucid lab report --out report
     """
-    from translucid.lab.report import write
+    from translucid.lab.report import write, write_figures
 
     rows = _rows(results)
     if not any(row.kept for row in rows):
@@ -168,6 +171,9 @@ def report(
     path = write(out, rows)
     size = path.stat().st_size / 1e6
     typer.echo(f"{path}: {len(rows)} claims, {size:.1f} MB, for any browser")
+    if figures:
+        drawn = write_figures(out / "figures", rows)
+        typer.echo(f"{out / 'figures'}: {len(drawn)} figures")
     typer.echo("next: translucid lab run --all")
 
 

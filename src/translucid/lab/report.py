@@ -41,6 +41,20 @@ def write(folder: Path, rows: Sequence[Row]) -> Path:
     return path
 
 
+def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
+    """A file for each experiment that has run: NAME.svg."""
+    found = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, row in found.items():
+        if row.experiment is not None and row.kept is not None:
+            path = folder / f"{name}.svg"
+            with saving(path):
+                written.append(row.experiment.draw(row.kept.data).save(path))
+    return written
+
+
 def page(rows: Sequence[Row], manual: str = "") -> str:
     """The whole page. manual: where the worked examples stand, as an address on the page."""
     rows = [_with_code(row) for row in rows]
