@@ -8,7 +8,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from translucid.errors import ConfigError
 from translucid.lab.deep import average, by_case
@@ -45,10 +44,13 @@ def _sizes(seed: int, quick: bool) -> Data:
 
 
 def _multiplications(layer: SelfAttention, x: Tensor) -> int:
-    """As counted while it runs, by hand and not in one kernel; a multiply-add counts as one."""
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        layer(x, Layout(), trace=Trace("*pattern").at("attention"))
-    return int(counter.get_total_flops()) // 2
+    """Of all products of matrices in a layer, by the shapes that come up when it runs."""
+    trace = Trace(["*query", "*scores", "*pattern"])
+    with torch.no_grad():
+        layer(x, Layout(), trace=trace.at("attention"))
+    projections = sum(x[..., 0].numel() * each.weight.numel() for each in (layer.qkv, layer.output))
+    pairs = trace["attention.scores"].numel() + trace["attention.pattern"].numel()
+    return projections + pairs * trace["attention.query"].shape[-1]
 
 
 def _judge_sizes(data: Sequence[Data]) -> Finding:

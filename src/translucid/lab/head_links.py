@@ -1,8 +1,9 @@
 """Heads against the links that toyland knows: verb and subject, pronoun and what it stands for.
 
 A net reads an English sentence and names, at each word, the German word that stands for it. German
-asks for more than the word itself: "it" is er, sie or es by the gender of what it stands for, and
-"can" is kann or können by the number of its subject. So links between words are worth finding.
+asks for more than the word itself: "it" is er, sie or es by the gender of what it stands for. And
+verbs are read without what English adds for one and for many, "the dogs be old", so that a verb's
+German form hangs on its subject. Links between words are worth finding here.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,10 @@ from translucid.see.switches import choose, switches
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 LAYERS, HEADS = 2, 4
+LEARNED = 0.5  # nats a word: above this, heads have had no time to find anything
 RELATIONS = ("subject", "antecedent")
+WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
+                  "goes": "go"}  # fmt: skip
 BEATS = 0.05  # by how much a head with a role beats a fixed offset
 SHOWN = range(8, 13)  # words of a sentence for a picture
 
@@ -58,7 +62,7 @@ class Lexicon:
     """Numbers for the words of both languages, from the sentences of training."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
-        self.english = _numbered(word for each in sentences for word in each.english)
+        self.english = _numbered(word for each in sentences for word in as_read(each))
         self.german = _numbered(word for each in sentences for word in each.german)
 
     def texts(self, sentences: Sequence[Sentence]) -> Texts:
@@ -66,11 +70,19 @@ class Lexicon:
         english = torch.zeros(shape, dtype=torch.long)
         german = torch.full(shape, NOTHING)
         for row, each in enumerate(sentences):
-            for place, word in enumerate(each.english):
-                english[row, place] = self.english.get(word.lower(), 1)
+            for place, word in enumerate(as_read(each)):
+                english[row, place] = self.english.get(word, 1)
             for place, at in reversed(each.alignment):  # the first German word of several counts
                 german[row, place] = self.german.get(each.german[at].lower(), 1)
         return Texts(sentences, english, german)
+
+
+def as_read(sentence: Sentence) -> list[str]:
+    """Its words in small letters, and verbs without what tells one from many."""
+    words = [word.lower() for word in sentence.english]
+    for verb, _ in sentence.subjects:
+        words[verb] = WITHOUT_NUMBER.get(words[verb], words[verb].removesuffix("s"))
+    return words
 
 
 def _numbered(words: Any) -> dict[str, int]:
@@ -80,12 +92,17 @@ def _numbered(words: Any) -> dict[str, int]:
 def _links(seed: int, quick: bool) -> Data:
     """Train; find for each relation, on some sentences, the head and the fixed offset that meet it
     most; on other sentences measure both, and what is lost without that head."""
-    sizes = (600, 150, 150) if quick else (3000, 400, 400)
+    return (
+        _measured(seed, (600, 150, 150), 90) if quick else _measured(seed, (3000, 400, 400), 1500)
+    )
+
+
+def _measured(seed: int, sizes: Sequence[int], steps: int) -> Data:
     world = Toyland(seed=seed)
     splits = zip(("train", "valid", "test"), sizes, strict=True)
     train, valid, test = (list(world.sentences(split, size)) for split, size in splits)
     words = Lexicon(train)
-    net = _trained(words, words.texts(train), seed, 90 if quick else 1500)
+    net = _trained(words, words.texts(train), seed, steps)
     chosen_on, measured_on = words.texts(valid), words.texts(test)
     before, after = (_maps(net, each) for each in (chosen_on, measured_on))
     whole = _losses(net, measured_on)
@@ -104,7 +121,7 @@ def _trained(words: Lexicon, texts: Texts, seed: int, steps: int) -> Network:
     torch.manual_seed(seed)
     net = build(TransformerConfig(
         shape="encoder", head="tag", vocab=len(words.english) + 2, outputs=len(words.german) + 2,
-        d_model=48, heads=HEADS, layers=LAYERS, d_ff=96, dropout=0.0,
+        d_model=48, heads=HEADS, layers=LAYERS, d_ff=96, dropout=0.0, positions="rotary",
     ))  # fmt: skip
     chance = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3, fused=True)
@@ -216,7 +233,8 @@ def roles(data: Data) -> list[bool]:
 
 def _judge_links(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    loss = mean_of(column(data, "loss"))
+    said = [f"loss {loss} nats a word"]
     for relation, name in zip(RELATIONS, ("verb and subject", "pronoun"), strict=True):
         share = [each[relation]["share"][each[relation]["best"]] for each in data]
         baseline = column(data, relation, "baseline")
@@ -237,6 +255,8 @@ def _judge_links(data: Sequence[Data]) -> Finding:
     cases["more than half of the heads"] = clearly(share_of_heads.against(0.5), "above")
     said.append(f"the steadiest head looks at one distance at {order} of the words")
     said.append(f"{share_of_heads} of all heads have one of these roles")
+    if loss.against(LEARNED) != "below":
+        cases = dict.fromkeys(cases)
     return by_case(cases, "; ".join(said), "the relation and the head")
 
 
@@ -279,13 +299,15 @@ links = Experiment(
     measures="links that a head meets, against a fixed offset; the loss without it, here and there",
     claims={
         "C54": Rule(
-            "In a 2-layer net that names the German word for each English one. Holds for verb and "
+            "In a 2-layer net that names the German word for each English one and reads verbs "
+            "without their ending for one or many. Holds for verb and "
             "subject (not side by side), and for pronoun and antecedent, if the head chosen on "
             "other sentences clearly meets more than 0.05 more of the links than the best fixed "
             "offset, and its removal clearly costs more at these words than at others; for word "
             "order if a head looks at one distance at clearly more than half of the words; for "
             "most heads if clearly more than half have one of these roles. (Context and meaning "
-            "are too vague to ask.) Supported if all four hold, refuted if none, depends if some.",
+            "are too vague to ask.) Supported if all four hold, refuted if none, depends if some; "
+            "open while the net's loss on new sentences is not clearly below 0.5 nats a word.",
             _judge_links,
         )
     },

@@ -98,7 +98,8 @@ def _judge_relations(data: Sequence[Data]) -> Finding:
             # Who has not learned the task yet cannot show what heads are for.
             "several heads get nine of ten right": _all(
                 clearly(each.against(0.9), "above") for each in levels
-            ) or None,
+            )
+            or None,
             "and 0.02 more than one head": _all(
                 clearly(each.against(0.02), "above") for each in gains
             ),

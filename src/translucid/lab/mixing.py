@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.lab.deep import average, by_case
+from translucid.lab.deep import average
 from translucid.lab.experiment import Experiment
-from translucid.lab.fitting import NOTHING, Batch, answers, fit, patterns, right
+from translucid.lab.fitting import Batch, fit, patterns, right
 from translucid.lab.verdict import (
     Data,
     Finding,
@@ -23,9 +23,9 @@ from translucid.lab.verdict import (
 )
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.parts.attention import Layout, SelfAttention
+from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
-from translucid.see.pictures import Axis, Bars, Heat, Lines
+from translucid.see.pictures import Axis, Bars, Lines
 from translucid.trace import Edit, Trace
 
 ATTENTION = "encoder.layers.0.self_attention"
@@ -71,8 +71,9 @@ def _dictionary_net(seed: int) -> Network:
 def _dictionary(seed: int, quick: bool) -> Data:
     """One head, with no feed-forward block behind it that could mend what it hands over, learns to
     look up; then its queries, keys and values are changed."""
-    net = fit(silent(_dictionary_net(seed), FeedForward), lambda chance: _question(64, chance), seed,
-              steps=120 if quick else 600, rate=1e-2)  # fmt: skip
+    net = silent(_dictionary_net(seed), FeedForward)
+    steps = 120 if quick else 600
+    fit(net, lambda chance: _question(64, chance), seed, steps=steps, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
     entries, keys, values = dictionaries(500, chance)
     x = torch.cat([entries, ASKING + keys[:, :1]], dim=1)
