@@ -38,7 +38,7 @@ BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, f
 def _coarse_fine(seed: int, quick: bool) -> Data:
     """Layers with two heads fetch the coarse and the fine features of earlier words: the share of
     layers whose heads split them, before and after training."""
-    nets, steps = (3, 100) if quick else (8, 400)
+    nets, steps = (2, 100) if quick else (8, 400)
     found: dict[str, Any] = {}
     for name, back in BACK.items():
         before, after, errors = [], [], []
@@ -142,7 +142,7 @@ coarse_fine = Experiment(
     },
     run=_coarse_fine,
     draw=_draw_coarse_fine,
-    seconds=12.0,
+    seconds=20.0,
 )
 
 # ---- C59: "I am Tom" ----

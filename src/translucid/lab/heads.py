@@ -188,7 +188,7 @@ relations = Experiment(
     },
     run=_relations,
     draw=_draw_relations,
-    seconds=40.0,
+    seconds=48.0,
     references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2106.09650"),
 )
 
@@ -200,7 +200,7 @@ MANY = 8
 def _pruning(seed: int, quick: bool) -> Data:
     """Train eight heads; early and at the end remove the one that is missed least; at the end go
     on, one by one. Chosen on one half of fresh sequences, measured on the other."""
-    early, late = (40, 120) if quick else (60, 600)
+    early, late = (40, 90) if quick else (60, 600)
     net = _trained(_net(seed, MANY), seed, early)
     halves = _fresh(seed), _fresh(seed + 1)
     found: dict[str, Any] = {"early": _gain(net, *halves)}
@@ -284,6 +284,6 @@ pruning = Experiment(
     },
     run=_pruning,
     draw=_draw_pruning,
-    seconds=6.0,
+    seconds=7.0,
     references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1905.09418"),
 )

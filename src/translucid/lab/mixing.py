@@ -72,8 +72,8 @@ def _dictionary(seed: int, quick: bool) -> Data:
     """One head, with no feed-forward block behind it that could mend what it hands over, learns to
     look up; then its queries, keys and values are changed."""
     net = silent(_dictionary_net(seed), FeedForward)
-    steps = 120 if quick else 600
-    fit(net, lambda chance: _question(64, chance), seed, steps=steps, rate=1e-2)
+    steps = 110 if quick else 600
+    fit(net, lambda chance: _question(48, chance), seed, steps=steps, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
     entries, keys, values = dictionaries(500, chance)
     x = torch.cat([entries, ASKING + keys[:, :1]], dim=1)
@@ -285,7 +285,7 @@ def _far(seed: int, quick: bool) -> Data:
     found: dict[str, Any] = {"distances": list(distances)}
     for name in NETS:
         net = fit(_far_net(name, seed), lambda chance: _any_distance(distances, chance), seed,
-                  steps=70 if quick else 500, rate=1e-2)  # fmt: skip
+                  steps=60 if quick else 500, rate=1e-2)  # fmt: skip
         fresh = torch.Generator().manual_seed(seed + 1_000_000)
         found[name] = [right(net, far_question(each, 300, fresh)) for each in distances]
     return found
@@ -338,6 +338,6 @@ far = Experiment(
     },
     run=_far,
     draw=_draw_far,
-    seconds=40.0,
+    seconds=25.0,
     references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2307.03172"),
 )

@@ -165,13 +165,13 @@ def _carried(seed: int, quick: bool) -> Data:
     ))  # fmt: skip
     fit(net, lambda chance: _before(32, chance), seed, steps=60 if quick else 300, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
-    shown, fresh = (_before(300, chance) for _ in range(2))
+    shown, fresh = (_before(150 if quick else 300, chance) for _ in range(2))
     seen, unseen = _rows(net, shown[0]), _rows(net, fresh[0])
     found: dict[str, Any] = {"learned": right(net, fresh)}
     for place in PLACES:
         found[place] = [
             _probed(seen[place], facts(shown[0])[asked], unseen[place], facts(fresh[0])[asked],
-                    seed, 60 if quick else 150)
+                    seed, 50 if quick else 150)
             for asked in ASKED
         ]  # fmt: skip
     return found
