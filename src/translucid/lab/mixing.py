@@ -1,6 +1,7 @@
 """What tokens can do with one another: look things up, near and far; what an MLP alone cannot."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,10 @@ def _side_by_side(batch: Batch) -> Batch:
     return F.one_hot(x, KINDS).flatten(1).float(), wanted
 
 
+def _formed(form: Callable[[Batch], Batch], chance: torch.Generator) -> Batch:
+    return form(_previous(32, chance))
+
+
 def _reader(seed: int) -> Network:
     torch.manual_seed(seed)
     return build(TransformerConfig(
@@ -194,8 +199,8 @@ def _alone(seed: int, quick: bool) -> Data:
     changed[:, -2] = (changed[:, -2] + 1) % KINDS
     found: dict[str, Any] = {}
     for name, (net, form) in nets.items():
-        fit(net, lambda chance, form=form: form(_previous(32, chance)), seed,
-            steps=70 if quick else 400, rate=1e-2)  # fmt: skip
+        draw = partial(_formed, form)
+        fit(net, draw, seed, steps=70 if quick else 400, rate=1e-2)
         with torch.no_grad():
             moved = net(form((changed, seen[1]))[0]) - net(form(seen)[0])
         found[name] = {"accuracy": right(net, form(seen)), "moved": float(moved.abs().max())}
