@@ -1,0 +1,182 @@
+"""Label smoothing, asked beyond the books: are probabilities more honest, are beams shorter?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.lab.author import Author, author
+from translucid.lab.deep import average, by_case
+from translucid.lab.experiment import Experiment
+from translucid.lab.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
+from translucid.lab.writing import STEPS, mean_length
+from translucid.see.pictures import Axis, Lines
+from translucid.tasks.base import IGNORE, cross_entropy
+
+SMOOTHING = (0.0, 0.1)
+# How many sentences, and steps of training in times of the usual: few are learned by heart.
+SETTINGS = {"few sentences": (40, 2), "many sentences": (900, 1)}
+BINS = 10
+
+# ---- are the probabilities more honest? ----
+
+
+def _honesty(seed: int, quick: bool) -> Data:
+    """Language models of few and of many sentences, with and without smoothing, on new sentences:
+    by how much they are surer of their likeliest word than they are right, and their loss."""
+    found: dict[str, Any] = {}
+    for setting, (sentences, times) in SETTINGS.items():
+        each: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
+        for share in SMOOTHING:
+            made = author(seed, STEPS[quick] * times, smoothing=share, sentences=sentences)
+            for name, value in _on_unseen(made).items():
+                each[name].append(value)
+        found[setting] = each
+    return found
+
+
+@torch.no_grad()
+def _on_unseen(made: Author) -> dict[str, float]:
+    read, targets = made.unseen[:, :-1], made.unseen[:, 1:]
+    there = targets != 0
+    logits = made.net(read)
+    top, said = logits.softmax(dim=-1)[there].max(dim=-1)
+    right = said == targets[there]
+    loss = cross_entropy(logits, targets.masked_fill(~there, IGNORE)) / there.sum()
+    return {
+        "error": calibration_error(top, right),
+        "loss": float(loss),
+        "sure": float(top.mean()),
+        "right": float(right.float().mean()),
+    }
+
+
+def calibration_error(sure: Tensor, right: Tensor) -> float:
+    """How far what one is sure of is from what one is right in, over ten bins of sureness, each
+    by its share. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
+    bins = (sure * BINS).long().clamp(max=BINS - 1)
+    gaps = torch.zeros(BINS, dtype=torch.float64)
+    gaps.index_add_(0, bins, sure.double() - right.double())
+    return float(gaps.abs().sum() / len(sure))
+
+
+def _judge_honesty(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    told = []
+    for setting in SETTINGS:
+        without, smoothed = (column(data, setting, "error", at) for at in (0, 1))
+        less = difference_of(smoothed, without)
+        cases[setting] = True if less.high < 0 else False if less.low > 0 else None
+        loss = difference_of(*(column(data, setting, "loss", at) for at in (1, 0)))
+        told.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
+                    f"loss changes by {loss})")  # fmt: skip
+    return by_case(
+        cases, f"calibration error on new sentences: {'; '.join(told)}",
+        "whether the model is too sure of itself without it",
+    )  # fmt: skip
+
+
+def _draw_honesty(data: Sequence[Data]) -> Lines:
+    series = {}
+    for setting in SETTINGS:
+        for name, said in (("sure", "how sure"), ("right", "how often right")):
+            series[f"{setting}: {said}"] = average(data, setting, name).numpy()
+    return Lines(
+        "Label smoothing: how sure, and how often right",
+        Axis("label smoothing", tuple(f"{share:g}" for share in SMOOTHING)),
+        "of the likeliest word, on new sentences", series,
+        note="honest where the two lines of a colour's name meet",
+    )  # fmt: skip
+
+
+label_smoothing = Experiment(
+    name="label-smoothing",
+    title="Label smoothing makes a model's probabilities more honest.",
+    varies="label smoothing, 0 and 0.1; few sentences learned by heart, or many",
+    measures="the calibration error and the loss on new sentences",
+    claims={
+        "label-smoothing": Rule(
+            "Holds in a setting if the calibration error on new sentences is clearly lower with "
+            "smoothing 0.1 than without; fails if clearly higher. Supported if it holds for few "
+            "and for many sentences, refuted if for none, depends if for one.",
+            _judge_honesty,
+        )
+    },
+    run=_honesty,
+    draw=_draw_honesty,
+    seconds=30.0,
+    references=("https://arxiv.org/abs/1906.02629", "https://arxiv.org/abs/1706.04599"),
+)
+
+# ---- are beams shorter? ----
+
+BEAMS = (1, 2, 4, 8)
+SCORES = {"by probability": 0.0, "divided by length": 1.0}
+
+
+def _shorter(seed: int, quick: bool) -> Data:
+    """The words that searches write, from authors with and without smoothing."""
+    found: dict[str, Any] = {}
+    for share in SMOOTHING:
+        made = author(seed, STEPS[quick], smoothing=share)
+        found[f"{share:g}"] = {score: [mean_length(made, beams, alpha) for beams in BEAMS]
+                               for score, alpha in SCORES.items()}  # fmt: skip
+    return found
+
+
+def _judge_shorter(data: Sequence[Data]) -> Finding:
+    without, smoothed = (f"{share:g}" for share in SMOOTHING)
+    score = next(iter(SCORES))
+    # What greedy loses is no matter of the beam.
+    beam, greedy = (
+        [a - b for a, b in zip(column(data, smoothed, score, at), column(data, without, score, at),
+                               strict=True)]
+        for at in (-1, 0)
+    )  # fmt: skip
+    less = mean_of(beam)
+    shown = {share: mean_of(column(data, share, score, -1)) for share in (without, smoothed)}
+    return decide(
+        {"a beam's texts are shorter with smoothing": clearly(less.against(0.0), "below")},
+        f"compared by probability, a beam of {BEAMS[-1]} writes {shown[without]} words without "
+        f"smoothing and {shown[smoothed]} with it, a change of {less}; greedy's texts change by "
+        f"{mean_of(greedy)}",
+        {"less": less.mean},
+    )
+
+
+def _draw_shorter(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Words that a search writes, with and without label smoothing",
+        Axis("beams; 1 is greedy", tuple(map(str, BEAMS))), "words, on average",
+        {f"smoothing {share:g}, {score}": average(data, f"{share:g}", score).numpy()
+         for share in SMOOTHING for score in SCORES},
+    )  # fmt: skip
+
+
+smoothing_length = Experiment(
+    name="label-smoothing-length",
+    title="Label smoothing makes a beam's sentences shorter.",
+    varies="label smoothing, 0 and 0.1; the beams; how texts are compared",
+    measures="the words of the text that is found",
+    claims={
+        "label-smoothing-length": Rule(
+            "Supported if, compared by probability, the texts of a beam of 8 are clearly shorter "
+            "with smoothing 0.1 than without; refuted if clearly longer.",
+            _judge_shorter,
+        )
+    },
+    run=_shorter,
+    draw=_draw_shorter,
+    seconds=12.0,
+    references=("https://arxiv.org/abs/2205.00659",),
+)
