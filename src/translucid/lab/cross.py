@@ -26,7 +26,7 @@ from translucid.lab.verdict import (
 )
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.base import EncoderDecoderModel, Network
-from translucid.see.pictures import Axis, Lines
+from translucid.see.pictures import Axis, Bars, Lines
 from translucid.tasks.base import cross_entropy
 from translucid.trace import Trace
 
@@ -285,11 +285,11 @@ def _both(sides: Any) -> bool | None:
     return False if False in known else None if None in known else True
 
 
-def _draw_cloze(data: Sequence[Data]) -> Lines:
-    series = {f"sees {reader}": average(data, reader).numpy() for reader in READERS}
-    series["chance"] = np.full(len(SIDES), 1 / CLUES)
-    return Lines("Filling a gap whose clue stands left or right",
-                 Axis("where the clue stands", SIDES), "gaps filled right", series)  # fmt: skip
+def _draw_cloze(data: Sequence[Data]) -> Bars:
+    labels = [f"sees {reader}: {side}" for reader in READERS for side in SIDES]
+    values = [value for reader in READERS for value in average(data, reader).tolist()]
+    return Bars("Filling a gap whose clue stands left or right", "gaps filled right",
+                (*labels, "chance"), np.array([*values, 1 / CLUES]))  # fmt: skip
 
 
 cloze = Experiment(

@@ -41,7 +41,7 @@ def with_mask() -> NoTrace:
 
 WORDS, LENGTH = 8, 12
 ARMS: dict[str, Callable[[], NoTrace]] = {"mask": with_mask, "no mask": without_mask}
-LOOKS = 5  # times that a net in training is measured
+LOOKS = 4  # times that a net in training is measured
 FAR_WORSE = 1.5  # times the entropy
 SAME = 0.001  # nats
 
@@ -49,7 +49,7 @@ SAME = 0.001  # nats
 def _leak(seed: int, quick: bool) -> Data:
     """A language model of a Markov chain, with and without the mask: the loss on texts that it
     reads whole, as in training, and on prefixes, which is all that there is when one writes."""
-    steps = 100 if quick else 300
+    steps = 96 if quick else 300
     chance = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 1, 1.5, chance)
     texts, test = (chain.draw(count, LENGTH + 1, chance) for count in (2000, 200))
