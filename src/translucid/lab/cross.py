@@ -35,7 +35,7 @@ from translucid.trace import Trace
 PAD, START, END, FIRST, WORDS = 0, 1, 2, 3, 8  # the first word's number, and how many there are
 LENGTHS = (2, 3, 5, 7)  # tried; trained on all from 2 to the last
 LONGER = 16
-ARMS = {"attention": "additive", "one vector": "none"}
+ARMS = ("attention", "one vector")
 BATCH, TESTS = 64, 50
 
 
@@ -208,7 +208,7 @@ context_vector = Experiment(
 
 FILLERS, CLUES, PLACES = 4, 8, 9
 GAP = FILLERS + CLUES  # its number
-READERS = {"both sides": "encoder", "left side only": "decoder"}
+READERS = ("both sides", "left side only")
 SIDES = ("clue on the left", "clue on the right")
 
 

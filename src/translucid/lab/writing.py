@@ -164,7 +164,7 @@ def example(p: float) -> TableModel:
     """The worked example: a short sentence that begins likely, a long one that goes on likely."""
     sure = {END: 0.05}
     return TableModel({
-        "I am": {"fine": 0.5, "finally": p, "here": 0.5 - p},
+        "I am": {"fine": 0.5, "finally": p, "here": round(0.5 - p, 9)},
         "I am fine": {END: 0.5, "thanks": 0.3, "today": 0.2},
         "I am finally": {"feeling": 0.95, **sure},
         "I am finally feeling": {"much": 0.95, **sure},
