@@ -102,12 +102,12 @@ def test_c79(data, wanted):
     assert verdict(mask_in_writing, "C79", data) == wanted
 
 
-def gaps(ratio=1.3, later=0.0, spread=0.0):
+def gaps(same=0.5, later=0.0, spread=0.0):
     taught, scheduled = OWN
     return [
-        {"truth": 1.0, "same": 0.5, "later": later,
-         taught: {SIDES[0]: 1.0, SIDES[1]: each}, scheduled: {SIDES[0]: 1.0, SIDES[1]: 1.1}}
-        for each in around(ratio, spread)
+        {"truth": 1.0, "same": each, "later": later,
+         taught: {SIDES[0]: 1.0, SIDES[1]: 1.3}, scheduled: {SIDES[0]: 1.0, SIDES[1]: 1.1}}
+        for each in around(same, spread)
     ]  # fmt: skip
 
 
@@ -115,10 +115,10 @@ def gaps(ratio=1.3, later=0.0, spread=0.0):
     ("data", "wanted"),
     [
         (gaps(), "depends"),
-        (gaps(ratio=1.0), "supported"),  # it makes no difference whose words they are
+        (gaps(same=1.0), "supported"),  # what it reads is what it says
         (gaps(later=0.5), "refuted"),  # not even from left to right
-        (gaps(ratio=1.05, spread=0.1), "undecided"),
-        (gaps(later=NAN, ratio=1.0), "undecided"),
+        (gaps(same=0.95, spread=0.05), "undecided"),
+        (gaps(later=NAN, same=1.0), "undecided"),
     ],
 )
 def test_c80(data, wanted):

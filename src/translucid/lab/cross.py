@@ -308,6 +308,6 @@ cloze = Experiment(
     },
     run=_cloze,
     draw=_draw_cloze,
-    seconds=6.0,
+    seconds=4.0,
     references=("https://arxiv.org/abs/1810.04805",),
 )

@@ -22,7 +22,7 @@ from translucid.see.pictures import Bars
 WORDS, LENGTH, BEFORE = 12, 16, 12
 # Share of the words that a step of training reads from the net itself (Bengio et al. 2015).
 OWN = {"the text's words": 0.0, "half its own words": 0.5}
-DIFFERENCE = 1.05
+OWN_WORDS = 0.95  # share of what is read that counts as all
 SIDES = ("on the text", "on its own")
 
 
@@ -107,16 +107,15 @@ def _judge_exposure(data: Sequence[Data]) -> Finding:
     gaps = {arm: ratio_of(column(data, arm, SIDES[1]), column(data, arm, SIDES[0])) for arm in OWN}
     same = mean_of(column(data, "same"))
     later = max(column(data, "later"))
-    apart = clearly(gaps[taught].against(DIFFERENCE), "below")
     cases = {
         "from the words before": later < 1e-4 if np.isfinite(later) else None,
-        "and these might as well be its own": apart,
+        "from words that it generated": clearly(same.against(OWN_WORDS), "above"),
     }
     return by_case(
-        cases, f"trained on the text's words, of which it would itself have said {same}, a decoder "
-        f"is {gaps[taught]} times as far from the truth after its own words as after the text's; "
-        f"trained on half its own words, {gaps[scheduled]} times; later words change an output by "
-        f"at most {later:.1g}",
+        cases, f"of the text's words, which training reads, a decoder would itself have said "
+        f"{same}; later words change an output by at most {later:.1g}. Trained so, it is "
+        f"{gaps[taught]} times as far from the truth after its own words as after the text's; "
+        f"trained on half its own words, {gaps[scheduled]} times",
         "the word `generated`: a decoder learns from the words before, but they are the text's",
         {arm: gap.mean for arm, gap in gaps.items()},
     )  # fmt: skip
@@ -140,15 +139,15 @@ exposure = Experiment(
     claims={
         "C80": Rule(
             "Two halves. From the words before: holds if no output changes with later words. From "
-            "words it generated: holds if it makes no difference, that is if after training on "
-            "the text's words it is clearly less than 1.05 times as far from the truth after its "
-            "own words as after the text's; fails if clearly more. Supported if both hold, refuted "
-            "if neither, depends if one.",
+            "words that it generated: holds if clearly over 0.95 of the words that training reads "
+            "are those the decoder itself says there; fails if clearly less. Supported if both "
+            "hold, refuted if neither, depends if one. What the difference does (the distance from "
+            "the truth after its own words) is reported.",
             _judge_exposure,
         )
     },
     run=_exposure,
     draw=_draw_exposure,
-    seconds=15.0,
+    seconds=12.0,
     references=("https://arxiv.org/abs/1506.03099", "https://arxiv.org/abs/1511.06732"),
 )

@@ -252,7 +252,7 @@ who_sees_whom = Experiment(
     },
     run=_influence,
     draw=_draw_influence,
-    seconds=0.2,
+    seconds=0.1,
     references=("https://arxiv.org/abs/1706.03762",),
 )
 
@@ -356,6 +356,6 @@ mask_in_writing = Experiment(
     },
     run=_writing,
     draw=_draw_writing,
-    seconds=7.0,
+    seconds=6.0,
     references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1911.02150"),
 )

@@ -164,7 +164,7 @@ beam_optimum = Experiment(
     },
     run=_optimum,
     draw=_draw_optimum,
-    seconds=2.0,
+    seconds=0.2,
     references=("https://arxiv.org/abs/1409.3215", "https://arxiv.org/abs/2010.02650"),
 )
 
@@ -321,5 +321,5 @@ dead_ends = Experiment(
     },
     run=_dead_ends,
     draw=_draw_dead_ends,
-    seconds=1.5,
+    seconds=0.2,
 )

@@ -206,6 +206,6 @@ smoothing_length = Experiment(
     },
     run=_shorter,
     draw=_draw_shorter,
-    seconds=2.0,
+    seconds=1.0,
     references=("https://arxiv.org/abs/2205.00659",),
 )

@@ -254,7 +254,7 @@ beam_length = Experiment(
     },
     run=_lengths,
     draw=_draw_lengths,
-    seconds=8.0,
+    seconds=6.0,
     references=("https://arxiv.org/abs/1808.10006", "https://arxiv.org/abs/1908.10090",
                 "https://arxiv.org/abs/1609.08144"),
 )  # fmt: skip
