@@ -116,7 +116,7 @@ label_smoothing = Experiment(
     },
     run=_honesty,
     draw=_draw_honesty,
-    seconds=30.0,
+    seconds=22.0,
     references=("https://arxiv.org/abs/1906.02629", "https://arxiv.org/abs/1706.04599"),
 )
 
