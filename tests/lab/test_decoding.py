@@ -373,7 +373,7 @@ def test_quick_runs(experiment):
 
 def test_pictures_show_the_means():
     drawn = beam_optimum.draw(shares(spread=0.1))
-    assert np.allclose(drawn.series["the likeliest text of all"], [0.2, 0.2, 0.2, 0.7, 0.2])
+    assert np.allclose(drawn.series["the likeliest of all"], [0.2, 0.2, 0.2, 0.7, 0.2])
     assert np.allclose(dead_ends.draw(ends()).values, [0.2, 0.0, 0.3])
     assert np.allclose(beam_length.draw(lengths(spread=0.1)).series["by probability"],
                        [5, 5, 5, 3])  # fmt: skip

@@ -139,8 +139,8 @@ def _judge_optimum(data: Sequence[Data]) -> Finding:
 
 
 def _draw_optimum(data: Sequence[Data]) -> Lines:
-    said = {"found": "the likeliest text of all", "above": "a likelier one than greedy",
-            "below": "a less likely one than greedy"}  # fmt: skip
+    said = {"found": "the likeliest of all", "above": "likelier than greedy",
+            "below": "less likely than greedy"}  # fmt: skip
     return Lines(
         "What a beam finds", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))), "share of models",
         {words: average(data, name).numpy() for name, words in said.items()},
