@@ -165,8 +165,7 @@ causal_mask = Experiment(
 
 PLACES = 8
 SEEN = 1e-9  # of the largest change: what is less is rounding
-Stack = str
-STACKS: tuple[Stack, ...] = ("decoder", "encoder")
+STACKS = ("decoder", "encoder")
 
 
 def _influence(seed: int, quick: bool) -> Data:
@@ -175,7 +174,7 @@ def _influence(seed: int, quick: bool) -> Data:
     return {stack: _changes(stack, seed, 4 if quick else 32) for stack in STACKS}
 
 
-def _changes(stack: Stack, seed: int, texts: int) -> list[list[float]]:
+def _changes(stack: str, seed: int, texts: int) -> list[list[float]]:
     torch.manual_seed(seed)
     net = build(
         TransformerConfig(shape="decoder" if stack == "decoder" else "encoder", head="tag",
@@ -193,7 +192,7 @@ def _changes(stack: Stack, seed: int, texts: int) -> list[list[float]]:
     return rows
 
 
-def _sees(data: Sequence[Data], stack: Stack) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _sees(data: Sequence[Data], stack: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which word reaches which output, in any of the runs: (outputs, words)."""
     return np.max([each[stack] for each in data], axis=0) > SEEN
 
