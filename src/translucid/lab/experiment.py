@@ -14,7 +14,7 @@ from translucid.see.pictures import Picture
 
 FAMILIES = (  # one file each
     "perceptron", "sigmoids", "depth", "backprop", "descent", "attention", "norms", "batch_norm",
-    "norm_training", "residuals",
+    "norm_training", "residuals", "positions", "sinusoids", "telling", "lengths",
 )  # fmt: skip
 LEAST_SEEDS = 5  # where there is chance
 
