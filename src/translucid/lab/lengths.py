@@ -173,7 +173,7 @@ beyond_length = Experiment(
     },
     run=_beyond,
     draw=_draw_beyond,
-    seconds=60.0,
+    seconds=40.0,
     references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/2305.19466"),
 )
 
@@ -282,6 +282,6 @@ rotary_scaling = Experiment(
     },
     run=_rotary,
     draw=_draw_rotary,
-    seconds=20.0,
+    seconds=15.0,
     references=("https://arxiv.org/abs/2104.09864", "https://arxiv.org/abs/2306.15595"),
 )

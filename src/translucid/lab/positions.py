@@ -76,7 +76,8 @@ def _judge_absolute(data: Sequence[Data]) -> Finding:
 
 def _draw_absolute(data: Sequence[Data]) -> Lines:
     return Lines(
-        "The whole text moved: how much outputs change", Axis("places", tuple(map(str, SHIFTS))),
+        "The whole text moved: how much outputs change",
+        Axis("moved by so many places", tuple(map(str, SHIFTS))),
         "largest change",
         {"ALiBi" if kind == "alibi" else kind: average(data, kind).numpy().clip(min=1e-17)
          for kind in KINDS},
@@ -100,7 +101,7 @@ absolute = Experiment(
     },
     run=_absolute,
     draw=_draw_absolute,
-    seconds=0.3,
+    seconds=0.1,
     references=("https://arxiv.org/abs/1803.02155", "https://arxiv.org/abs/2102.11090"),
 )
 
@@ -226,14 +227,15 @@ def _judge_dot(data: Sequence[Data]) -> Finding:
 
 
 def _draw_dot(data: Sequence[Data]) -> Lines:
-    shown = range(0, TESTED, EVERY)
+    shown = slice(0, TESTED, EVERY)
     (first,) = data[:1]
+    sizes = {name: np.array(first[name]) for name in ("as they are", "projected")}
     return Lines(
         f"The dot product of encodings {DISTANCE} places apart",
-        Axis("place", tuple(str(DISTANCE + at) for at in shown)), "PE(p) · PE(p + 3)",
-        {"as they are": average(data, "as they are").numpy()[list(shown)],
-         "through projections": np.array(first["projected"])[list(shown)]},
-        note="projections of one untrained attention layer, the first seed's",
+        Axis("place p", tuple(str(DISTANCE + at) for at in range(TESTED)[shown])),
+        "PE(p) · PE(p + 3), in its mean size",
+        {name: (values / np.abs(values).mean())[shown] for name, values in sizes.items()},
+        note="projected: by the queries and keys of one untrained attention layer",
     )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ distinct = Experiment(
     },
     run=_distinct,
     draw=_draw_distinct,
-    seconds=15.0,
+    seconds=2.0,
     seeds=1,
     references=("https://arxiv.org/abs/1706.03762",),
 )
@@ -131,6 +131,7 @@ HALVES = {"fast half": slice(0, PAIRS), "slow half": slice(PAIRS, WIDE), "all": 
 DISTANCES = {"near": range(1, 6), "far": range(100, 1001, 100)}
 NOISE = 0.1  # deviation in each channel, whose values are between -1 and 1
 MORE, ENOUGH = 0.1, 0.75
+SPAN = 4096  # places that Fourier's transform sees
 
 
 def _speeds(seed: int, quick: bool) -> Data:
@@ -138,7 +139,7 @@ def _speeds(seed: int, quick: bool) -> Data:
     noisy encodings, by half of the channels or all."""
     chance = torch.Generator().manual_seed(seed)
     return {
-        "peaks": _peaks(4096),
+        "peaks": _peaks(SPAN),
         **{half: {name: _nearer(name, kept, 500 if quick else 5000, chance) for name in DISTANCES}
            for half, kept in HALVES.items()},
     }  # fmt: skip
@@ -180,7 +181,8 @@ def _judge_speeds(data: Sequence[Data]) -> Finding:
             "all together do both": True if set(enough) == {"above"} else
             False if "below" in enough else None,
         },
-        f"the strongest frequency falls from {peaks[0]:.3g} turns per place to {peaks[-1]:.3g}; "
+        f"in {SPAN} places the strongest frequency falls from {peaks[0]:.3g} turns per place to "
+        f"{peaks[-1]:.3g}; "
         f"which of two places is nearer is told more often, near by, by the fast half, by {fine}, "
         f"and far away by the slow half, by {coarse}; all together tell it in {together[0]} and "
         f"{together[1]}",
@@ -188,9 +190,11 @@ def _judge_speeds(data: Sequence[Data]) -> Finding:
 
 
 def _draw_speeds(data: Sequence[Data]) -> Lines:
+    ranges = (f"{each[0]} to {each[-1]}" for each in DISTANCES.values())
+    apart = f"places {' or '.join(ranges)} apart"
     return Lines(
         "Which of two places is nearer? By fast channels, slow ones and all",
-        Axis("distances", tuple(f"{each[0]} to {each[-1]}" for each in DISTANCES.values())),
+        Axis(apart, tuple(DISTANCES)),
         "share of right answers",
         {half: np.array([float(average(data, half, name)) for name in DISTANCES])
          for half in HALVES},
@@ -215,7 +219,7 @@ speeds = Experiment(
     },
     run=_speeds,
     draw=_draw_speeds,
-    seconds=0.5,
+    seconds=0.3,
     references=("https://arxiv.org/abs/1706.03762",),
 )
 

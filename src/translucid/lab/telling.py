@@ -132,7 +132,7 @@ order = Experiment(
     },
     run=_order,
     draw=_draw_order,
-    seconds=5.0,
+    seconds=7.5,
     references=("https://arxiv.org/abs/2203.16634", "https://arxiv.org/abs/2305.19466"),
 )
 
@@ -304,7 +304,7 @@ waves = Experiment(
     title="Sine and cosine, or another wave",
     varies="the wave: sine; tangent, which is not bounded; triangle, which has corners; sawtooth, "
     "which jumps",
-    measures="accuracy of copying from three back, in texts of the trained length",
+    measures=f"accuracy of copying from three back, in texts of {TRAINED} tokens as in training",
     claims={
         "C41": Rule(
             "If being smooth and bounded is the reason, a wave that lacks one does worse: holds "
@@ -317,6 +317,6 @@ waves = Experiment(
     },
     run=_waves,
     draw=_draw_waves,
-    seconds=20.0,
+    seconds=22.0,
     references=("https://arxiv.org/abs/1706.03762",),
 )
