@@ -236,6 +236,13 @@ def test_without_noise_near_places_are_told_by_all(monkeypatch):
     assert sinusoids._nearer("near", HALVES["slow half"], 300, chance) > 0.99
 
 
+def test_each_half_is_what_it_says(measured):
+    """Of noisy encodings: the slow half cannot tell neighbours, the fast half no far places."""
+    found = measured["fast-and-slow"]
+    assert found["slow half"]["near"] < 0.6 < 0.9 < found["fast half"]["near"]
+    assert found["fast half"]["far"] < 0.75 < 0.85 < found["slow half"]["far"]
+
+
 def test_repeats_by_known_near_misses(measured):
     found = measured["exact-repeats"]
     assert found["closest_at"] == [710, 1885]  # 113 turns of 2π; three of 200π
