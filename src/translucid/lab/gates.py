@@ -1,0 +1,325 @@
+"""What the gates of an LSTM do: forget, write, show. Gates are read and replaced in the trace.
+
+Shapes: ids (rows, length); gates and states (rows, length, hidden), at one place (rows, hidden).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.lab.deep import average
+from translucid.lab.drills import batch_of, practise, reader, right
+from translucid.lab.experiment import Experiment
+from translucid.lab.verdict import (
+    Data,
+    Finding,
+    Rule,
+    Verdict,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
+from translucid.models import Network
+from translucid.parts.recurrent import Recurrent
+from translucid.see.pictures import Axis, Lines
+from translucid.tasks.base import IGNORE, Batch
+from translucid.trace import Edit, Trace
+
+LSTM = "encoder.recurrent.layers.0.lstm"
+HIDDEN = 24
+LEARNED = 0.9  # a net that is right less often has nothing to show
+
+
+@torch.no_grad()
+def _seen(net: Network, ids: Tensor, *points: str) -> dict[str, Tensor]:
+    trace = Trace([f"{LSTM}.{point}" for point in points])
+    net(ids, trace=trace)
+    return {point: trace[f"{LSTM}.{point}"] for point in points}
+
+
+@torch.no_grad()
+def _edited(net: Network, ids: Tensor, edits: Mapping[str, Edit]) -> Tensor:
+    """The answers if gates are other than they are: name@place -> what to put there."""
+    trace = Trace([], edit={f"{LSTM}.{name}": edit for name, edit in edits.items()})
+    logits: Tensor = net(ids, trace=trace)
+    trace.check()
+    return logits
+
+
+# ---- C28: the forget gate ----
+
+TICK, RESET, COUNTED, ROW = 1, 2, 4, 12
+
+
+def counting(chance: torch.Generator, rows: int) -> Batch:
+    """How many ticks since the last reset? At each place; COUNTED or more are one class."""
+    drawn = torch.rand(rows, ROW, generator=chance)
+    ids = (drawn < 0.5).long() + (drawn < 0.15).long()  # 0 nothing, 1 tick, 2 reset
+    counts = torch.zeros(rows, dtype=torch.long)
+    targets = []
+    for t in range(ROW):
+        counts = torch.where(ids[:, t] == RESET, 0, counts + (ids[:, t] == TICK))
+        targets.append(counts.clamp(max=COUNTED))
+    return batch_of(ids, torch.stack(targets, dim=1))
+
+
+def _forgetting(seed: int, quick: bool) -> Data:
+    """The cell when its gate is set by hand; and a net that learned to count, with resets: how
+    much of its cell it keeps at a reset and elsewhere, and its accuracy with the gate held open at
+    resets."""
+    net = reader(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
+    practise(net, counting, seed=seed, steps=150 if quick else 600, rate=1e-2, enough=0.02)
+    batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
+    ids, targets = batch.inputs["ids"], batch.targets
+    seen = _seen(net, ids, "forget_gate", "cell")
+    before, gate = seen["cell"][:, :-1].abs(), seen["forget_gate"][:, 1:]
+    reset = ids[:, 1:] == RESET
+    held = {f"forget_gate@{t}": _held_open(ids[:, t] == RESET) for t in range(ROW)}
+    after = (ids == RESET).cumsum(dim=1) > 0  # where a reset has happened
+    wanted = targets.where(after, torch.tensor(IGNORE))
+    return {
+        **_by_hand(seed),
+        "at resets": float((gate * before)[reset].sum() / before[reset].sum()),
+        "elsewhere": float((gate * before)[~reset].sum() / before[~reset].sum()),
+        "by place": [_mean_gate(gate, ids, symbol) for symbol in range(3)],
+        "accuracy": right(_edited(net, ids, {}), wanted),
+        "held open": right(_edited(net, ids, held), wanted),
+    }
+
+
+def _held_open(rows: Tensor) -> Any:
+    return lambda gate: torch.where(rows[:, None], 1.0, gate)
+
+
+def _mean_gate(gate: Tensor, ids: Tensor, symbol: int) -> float:
+    return float(gate[ids[:, 1:] == symbol].mean())
+
+
+@torch.no_grad()
+def _by_hand(seed: int) -> dict[str, float]:
+    """An untrained cell: what is left of it with the gate at 0, and how far it moves at 1."""
+    torch.manual_seed(seed)
+    layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
+    shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}
+    found = []
+    for value in (0.0, 1.0):
+        gates: dict[str, Edit] = {f"layers.0.lstm.forget_gate@{t}": value for t in range(5, 10)}
+        trace = Trace("layers.0.lstm.cell", edit={**shut, **gates})
+        layer(x, trace=trace)
+        found.append(trace["layers.0.lstm.cell"])
+    wiped, kept = found
+    return {"wiped": float(wiped[:, 5:].abs().max()),
+            "kept": float((kept[:, 5:] - kept[:, 4:5]).abs().max())}  # fmt: skip
+
+
+def _judge_forgetting(data: Sequence[Data]) -> Finding:
+    reset, rest = (mean_of(column(data, name)) for name in ("at resets", "elsewhere"))
+    less = difference_of(column(data, "elsewhere"), column(data, "at resets"))
+    learned, open_ = (mean_of(column(data, name)) for name in ("accuracy", "held open"))
+    wiped, kept = max(column(data, "wiped")), max(column(data, "kept"))
+    uses = clearly(less.against(0.2), "above") if learned.against(LEARNED) == "above" else None
+    return decide(
+        {
+            "at 0 nothing is left of the cell": wiped < 1e-6,
+            "at 1 it does not move": kept < 1e-6,
+            "a net that counts forgets at resets, more than elsewhere": uses,
+        },
+        f"set by hand to 0 it leaves {wiped:.1e} of the cell, to 1 it moves it by {kept:.1e}; a "
+        f"net that counts ({learned} right) keeps {reset} of its cell at resets and {rest} "
+        f"elsewhere, and is right at {open_} with the gate held open at resets",
+        {"at resets": reset.mean, "elsewhere": rest.mean},
+    )
+
+
+def _draw_forgetting(data: Sequence[Data]) -> Any:
+    from translucid.see.pictures import Bars
+
+    return Bars(
+        "How much of its cell a net keeps that counts ticks", "share of the cell kept",
+        ("at resets", "elsewhere"),
+        np.array([float(average(data, name)) for name in ("at resets", "elsewhere")]), marked=(0,),
+    )  # fmt: skip
+
+
+forget_gate = Experiment(
+    name="forget-gate",
+    title="The forget gate: 0 wipes the cell, 1 keeps it",
+    varies="the forget gate, by hand; and what a net reads that counts ticks since the last reset",
+    measures="the cell; the share of it that the trained net keeps at resets and elsewhere",
+    claims={
+        "C28": Rule(
+            "Supported if, set by hand with the input gate shut, 0 leaves nothing of the cell and "
+            "1 does not move it (1e-6), and if a net that counts with resets (right clearly more "
+            "often than 0.9, else undecided) keeps a share of its cell at resets that is clearly "
+            "more than 0.2 less than elsewhere; refuted if one clearly fails.",
+            _judge_forgetting,
+        )
+    },
+    run=_forgetting,
+    draw=_draw_forgetting,
+    seconds=10.0,
+    references=("https://doi.org/10.1162/089976600300015015",),
+)
+
+# ---- C29, C30: store one symbol among others, show it when asked ----
+
+KINDS = 4  # of symbols; ids from KINDS on are the marked ones, which are to be stored
+ASK, BLANK = 2 * KINDS, KINDS  # an id, and the answer where nothing is asked
+PLACES = 10
+ITEM, MIDDLE, END = 1, 5, PLACES - 1  # places in the texts of the test
+WAITING = range(ITEM + 1, END)
+
+
+def storing(chance: torch.Generator, rows: int, *, fixed: bool = False) -> Batch:
+    """One marked symbol among others, early; a question, late. The answer is the marked symbol,
+    and blank wherever nothing is asked."""
+    ids = torch.randint(KINDS, (rows, PLACES), generator=chance)
+    item = torch.randint(0, 3, (rows, 1), generator=chance)
+    asked = torch.randint(PLACES - 3, PLACES, (rows, 1), generator=chance)
+    if fixed:
+        item, asked = torch.full_like(item, ITEM), torch.full_like(asked, END)
+    symbols = ids.gather(1, item)
+    ids = ids.scatter(1, item, symbols + KINDS).scatter(1, asked, ASK)
+    targets = torch.full_like(ids, BLANK).scatter(1, asked, symbols)
+    return batch_of(ids, targets)
+
+
+def _store_and_show(seed: int, quick: bool) -> Data:
+    """A net that stores and shows, and what becomes of its answers when gates are changed."""
+    net = reader(seed, "lstm", vocab=2 * KINDS + 1, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
+    practise(net, storing, seed=seed, steps=300 if quick else 1000, rate=1e-2, enough=0.01)
+    batch = storing(torch.Generator().manual_seed(seed + 10**6), 400, fixed=True)
+    ids, own = batch.inputs["ids"], batch.targets[:, END]
+    other = own.roll(1)
+    differs = own != other
+
+    def answers(edits: Mapping[str, Edit]) -> Tensor:
+        return _edited(net, ids, edits)[:, END]
+
+    def swapped(name: str) -> Tensor:
+        """Answers of texts that get another text's gate where the symbol is stored."""
+        return answers({f"{name}@{ITEM}": lambda value: value.roll(1, 0)})[differs]
+
+    seen = _seen(net, ids, "cell", "hidden")
+    return {
+        "accuracy": right(answers({}), own),
+        "silent": right(_edited(net, ids, {})[:, :END], batch.targets[:, :END]),
+        "input gate open": right(answers({f"input_gate@{t}": 1.0 for t in WAITING}), own),
+        "other candidate": right(swapped("candidate"), other[differs]),
+        "other input gate": right(swapped("input_gate"), own[differs]),
+        "forgotten": right(answers({f"forget_gate@{MIDDLE}": 0.0}), own),
+        "not shown": right(answers({f"output_gate@{END}": 0.0}), own),
+        "hidden while waiting": right(answers({f"output_gate@{t}": 0.0 for t in WAITING}), own),
+        "probe": {name: [probe(seen[name][:, t], own) for t in range(PLACES)] for name in seen},
+    }
+
+
+def probe(x: Tensor, labels: Tensor, ridge: float = 1e-3) -> float:
+    """How often a linear readout, fitted to half of the rows, is right about the other half."""
+    x = x.double()
+    x = (x - x.mean(dim=0)) / (x.std(dim=0) + 1e-9)
+    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+    half = len(x) // 2
+    wanted = torch.nn.functional.one_hot(labels[:half], KINDS).to(x.dtype)
+    gram = x[:half].T @ x[:half] + ridge * half * torch.eye(x.shape[1], dtype=x.dtype)
+    weights = torch.linalg.solve(gram, x[:half].T @ wanted)
+    return right(x[half:] @ weights, labels[half:])
+
+
+def _judge_writing(data: Sequence[Data]) -> Finding:
+    learned = mean_of(column(data, "accuracy"))
+    loss = difference_of(column(data, "accuracy"), column(data, "input gate open"))
+    candidate, gate = (mean_of(column(data, f"other {name}")) for name in
+                       ("candidate", "input gate"))  # fmt: skip
+    why = (
+        f"right {learned}; with the input gate open at all other symbols it loses {loss}; given "
+        f"another text's candidate it answers with that text's symbol in {candidate}, given its "
+        f"input gate it keeps to its own in {gate}"
+    )
+    if learned.against(LEARNED) != "above":
+        return Finding("undecided", f"{why} (the net must first have learned the task)")
+    return decide(
+        {
+            "an open gate lets other symbols in": clearly(loss.against(0.1), "above"),
+            "the answer follows the candidate": clearly(candidate.against(0.5), "above"),
+            "and not the gate": clearly(gate.against(0.5), "above"),
+        },
+        why, {"loss": loss.mean, "candidate": candidate.mean, "gate": gate.mean},
+    )  # fmt: skip
+
+
+def _judge_separate(data: Sequence[Data]) -> Finding:
+    learned, silent = (mean_of(column(data, name)) for name in ("accuracy", "silent"))
+    cell, hidden = (mean_of(column(data, "probe", name, MIDDLE)) for name in ("cell", "hidden"))
+    forgotten, not_shown, waited = (
+        mean_of(column(data, name)) for name in ("forgotten", "not shown", "hidden while waiting")
+    )
+    why = (
+        f"right {learned} when asked, blank {silent} before; while it waits, a linear probe reads "
+        f"the symbol from the cell in {cell} and from h in {hidden}; the answer is right in "
+        f"{forgotten} after a forget gate of 0, in {not_shown} with an output gate of 0 when "
+        f"asked, in {waited} with one of 0 all the time before"
+    )
+    if learned.against(LEARNED) != "above":
+        return Finding("undecided", f"{why} (the net must first have learned the task)")
+    found = decide(
+        {
+            "the cell holds the symbol": clearly(cell.against(0.9), "above"),
+            "the forget gate erases it": clearly(forgotten.against(0.5), "below"),
+            "the output gate shows it": clearly(not_shown.against(0.5), "below"),
+            "it is remembered without being shown": clearly(waited.against(0.5), "above"),
+        },
+        why, {"cell": cell.mean, "hidden": hidden.mean},
+    )  # fmt: skip
+    if found.verdict != "supported" or hidden.against(0.5) == "below":
+        return found
+    verdict: Verdict = "depends" if hidden.against(0.5) == "above" else "undecided"
+    return Finding(verdict, f"{why}; it depends on who looks: the gates can keep the two apart, and "
+                   "the net's own answers do, but what is stored can still be read from h",
+                   found.numbers)  # fmt: skip
+
+
+def _draw_store(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Where the stored symbol can be read", Axis("place", tuple(map(str, range(PLACES)))),
+        "a linear probe is right",
+        {said: average(data, "probe", name).numpy()
+         for name, said in (("cell", "from the cell c"), ("hidden", "from the output h"))},
+        note=f"stored at {ITEM}, asked for at {END}; guessing gives {1 / KINDS}",
+    )  # fmt: skip
+
+
+store_and_show = Experiment(
+    name="store-and-show",
+    title="An LSTM stores one symbol among others and shows it when asked",
+    varies="gates and candidates of a trained net, replaced one at a time",
+    measures="its answers, and what a linear probe reads from its cell and its output",
+    claims={
+        "C29": Rule(
+            "The net must be right clearly more often than 0.9, else nothing is decided. Supported "
+            "if holding the input gate open at the other symbols costs clearly more than 0.1 of "
+            "accuracy, and if, with candidates exchanged between two texts where the symbol is "
+            "stored, the answer goes with the candidate (clearly above 0.5), but not with the "
+            "input gate when that is exchanged; refuted if one clearly fails.",
+            _judge_writing,
+        ),
+        "C30": Rule(
+            "The net must be right clearly more often than 0.9, else nothing is decided. Refuted "
+            "if clearly not: a probe reads the symbol from the cell (0.9); a forget gate of 0 "
+            "erases it (answers below 0.5); an output gate of 0 hides it (below 0.5); with the "
+            "output gate at 0 until it is asked for, it is still known (above 0.5). If all four "
+            "hold: supported if before the question a probe reads it from h clearly less often "
+            "than 0.5, depends (on who looks) if clearly more often.",
+            _judge_separate,
+        ),
+    },
+    run=_store_and_show,
+    draw=_draw_store,
+    seconds=15.0,
+    references=("https://arxiv.org/abs/1503.04069",),
+)
