@@ -197,7 +197,7 @@ def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
 
 
 def _at_first(net: nn.Module, seed: int) -> float:
-    """log10 of the mean length of the gradient with respect to the first symbol's vector, in float64."""
+    """log10 of the mean length of the gradient with respect to the first symbol's vector."""
     batch = recall(LENGTH)(torch.Generator().manual_seed(seed), 64)
     trace = Trace("encoder.embedding.lookup")
     loss = cross_entropy(net.double()(batch.inputs["ids"], trace=trace), batch.targets)

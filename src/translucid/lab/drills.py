@@ -1,6 +1,7 @@
 """Made-up sequences to practise on, and the library's own training loop to practise with.
 
-Shapes: ids (rows, length); targets (rows,) for one label each, (rows, length) for one at each place.
+Shapes: ids (rows, length); targets (rows,) for one label of a text, (rows, length) for one at each
+place.
 """
 
 from collections import deque

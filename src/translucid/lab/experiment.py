@@ -14,7 +14,8 @@ from translucid.see.pictures import Picture
 
 FAMILIES = (  # one file each
     "perceptron", "sigmoids", "depth", "backprop", "descent", "attention", "norms", "batch_norm",
-    "norm_training", "residuals",
+    "norm_training", "residuals", "recurrence", "recurrence_time", "far_back",
+    "gates", "clipping",
 )  # fmt: skip
 LEAST_SEEDS = 5  # where there is chance
 

@@ -52,9 +52,7 @@ SHOWN = range(0, SPAN, 9)  # in the picture: the first and the last step among t
 
 def made(seed: int, kind: Kind, hidden: int = 32) -> Network:
     cell, forget_bias, uniform = kind
-    net = reader(
-        seed, cell, vocab=SYMBOLS, outputs=SYMBOLS, hidden=hidden, forget_bias=forget_bias
-    )
+    net = reader(seed, cell, vocab=SYMBOLS, outputs=SYMBOLS, hidden=hidden, forget_bias=forget_bias)
     if uniform:
         cast(RecurrentEncoder, net.encoder).recurrent.fused.reset_parameters()
     return net
@@ -94,7 +92,9 @@ def _farthest(data: Sequence[Data], name: str) -> Interval:
 def _judge_lstm(data: Sequence[Data]) -> Finding:
     found = {name: _farthest(data, name) for name in LSTMS}
     cases = {name: clearly(each.against(KEPT), "above") for name, each in found.items()}
-    said = ", ".join(f"{name} {each}" for name, each in {**found, RNN: _farthest(data, RNN)}.items())
+    said = ", ".join(
+        f"{name} {each}" for name, each in {**found, RNN: _farthest(data, RNN)}.items()
+    )
     return by_case(
         cases, f"log10 of the gradient {SPAN - 1} steps back against the last step's: {said}",
         "the forget gate's bias at the start",
@@ -157,9 +157,7 @@ def _recall(seed: int, quick: bool) -> Data:
 
 def _learned(seed: int, kind: Kind, length: int, steps: int, rate: float) -> float:
     net = made(seed, kind)
-    return practise(
-        net, recall(length), seed=seed, steps=steps, rate=rate, enough=0.05
-    ).accuracy
+    return practise(net, recall(length), seed=seed, steps=steps, rate=rate, enough=0.05).accuracy
 
 
 def _judge_vanishing(data: Sequence[Data]) -> Finding:

@@ -1,6 +1,5 @@
-"""One set of weights for every step: unrolling, sharing, counting, and what it costs in time."""
+"""One set of weights for every step: unrolling, sharing, counting places."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,14 +19,13 @@ from translucid.lab.verdict import (
     column,
     decide,
     mean_of,
-    ratio_of,
 )
 from translucid.models import MLPConfig, build
-from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
 from translucid.parts.recurrent_kernel import CellName
 from translucid.see.pictures import Axis, Bars, Lines
 from translucid.tasks.base import IGNORE, Batch
+from translucid.trace import NO_TRACE
 
 # ---- C18: a step is a layer ----
 
@@ -77,7 +75,7 @@ def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
     start = x.new_zeros(len(x), copies[0][1].shape[1])
     now: Step = (start, start if cell == "lstm" else None)
     for t, weights in enumerate(copies):
-        now = STEPS[cell](x[:, t], now, weights)
+        now = STEPS[cell](x[:, t], now, weights, NO_TRACE)
     return now[0]
 
 
@@ -225,8 +223,11 @@ def _judge_sharing(data: Sequence[Data]) -> Finding:
         said.append(f"asked {question}: " + ", ".join(
             f"{name} ({sizes[name]:.0f} parameters) {near[name]} where the motif was trained and "
             f"{far[name]} where it never was" for name in NETS))  # fmt: skip
-        sides = (clearly(far["RNN"].against(0.8), "above"),
-                 clearly(far["MLP"].against(0.8), "below"), sizes["RNN"] < sizes["MLP"])  # fmt: skip
+        sides = (
+            clearly(far["RNN"].against(0.8), "above"),
+            clearly(far["MLP"].against(0.8), "below"),
+            sizes["RNN"] < sizes["MLP"],
+        )
         learned = all(each.against(0.9) == "above" for each in near.values())
         cases[f"asked {question}"] = (
             None if not learned or (None in sides and False not in sides) else all(sides)
@@ -340,85 +341,4 @@ positions = Experiment(
     draw=_draw_positions,
     seconds=5.0,
     references=("https://arxiv.org/abs/1805.04908",),
-)
-
-# ---- C23: time ----
-
-WIDTH = 64
-SLOWER = 1.25  # times as long: less is no difference on a busy machine
-
-
-def _times(seed: int, quick: bool) -> Data:
-    """Seconds for a pass forward and backward by length, one text at a time, an RNN and
-    self-attention by turns, the best of several. Timings: no two runs give the same."""
-    lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
-    torch.manual_seed(seed)
-    nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
-    found: dict[str, Any] = {"lengths": list(lengths), **{name: [] for name in nets}}
-    for length in lengths:
-        x = torch.randn(1, length, WIDTH)
-        taken: dict[str, list[float]] = {name: [] for name in nets}
-        for _ in range(turns + 1):
-            for name, net in nets.items():
-                taken[name].append(_seconds(net, x))
-        for name in nets:
-            found[name].append(min(taken[name][1:]))  # the first one warms up
-    return found
-
-
-def _seconds(net: nn.Module, x: Tensor) -> float:
-    began = time.perf_counter()
-    output = net(x)[0] if isinstance(net, Recurrent) else net(x, Layout())
-    output.sum().backward()
-    return time.perf_counter() - began
-
-
-def _judge_times(data: Sequence[Data]) -> Finding:
-    lengths = data[0]["lengths"]
-    cases: dict[str, bool | None] = {}
-    said = []
-    for place, length in enumerate(lengths):
-        times = ratio_of(column(data, "RNN", place), column(data, "attention", place))
-        cases[f"length {length}"] = (
-            True if times.against(SLOWER) == "above" else
-            False if times.against(1 / SLOWER) == "below" else None
-        )  # fmt: skip
-        said.append(f"{length}: {times}")
-    grows = mean_of([
-        float(np.polyfit(np.log(lengths), np.log(each["RNN"]), 1)[0]) for each in data
-    ])  # fmt: skip
-    return by_case(
-        cases, "an RNN takes this many times as long as self-attention, by length, on one core: "
-        f"{', '.join(said)}; its time grows as length to the power {grows}",
-        "the length: beyond some length, all pairs cost more than one step after another",
-        {"power": grows.mean},
-    )  # fmt: skip
-
-
-def _draw_times(data: Sequence[Data]) -> Lines:
-    return Lines(
-        "Time for one text, forward and backward",
-        Axis("length", tuple(map(str, data[0]["lengths"]))), "seconds",
-        {name: average(data, name).numpy() for name in ("RNN", "attention")},
-        logarithmic=True, note=f"width {WIDTH}, one core",
-    )  # fmt: skip
-
-
-times = Experiment(
-    name="recurrence-time",
-    title="Time of an RNN and of self-attention, by length",
-    varies="the length of a text",
-    measures="seconds for a pass forward and backward, on one core; timings differ between runs",
-    claims={
-        "C23": Rule(
-            "Holds at a length if an RNN takes clearly more than 1.25 times as long as "
-            "self-attention of the same width, fails if clearly less than 1/1.25 times. Supported "
-            "if it holds at every length, refuted if at none, depends (on the length) if at some.",
-            _judge_times,
-        )
-    },
-    run=_times,
-    draw=_draw_times,
-    seconds=15.0,
-    references=("https://arxiv.org/abs/1706.03762",),
 )
