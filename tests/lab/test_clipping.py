@@ -117,8 +117,8 @@ def clipped(
     for extra in around(0.0, spread):
         added = {"not clipped": (0.0, 0.0), "clipped at 1": (accuracy[0] + extra, orders[0]),
                  "clipped at 0.1": (accuracy[1] + extra, orders[1])}  # fmt: skip
-        rows.append({name: {"accuracy": plain + more, "first": -9 + longer, "fired": 0.5,
-                            "used": [-1.0] * 10}
+        rows.append({name: {"accuracy": plain + more, "fired": 0.5,
+                            "reach": [0.0] * 19 + [-9 + longer]}
                      for name, (more, longer) in added.items()})  # fmt: skip
     return rows
 
@@ -144,10 +144,11 @@ def test_vanishing() -> None:
     data = quick_data(clipping.clipping_and_vanishing)
     check(clipping.clipping_and_vanishing, [data])
     assert data["not clipped"]["fired"] == 0
-    assert max(data["clipped at 0.1"]["used"]) <= math.log10(0.1) + 1e-9
+    assert all(len(data[name]["reach"]) == clipping.LENGTH for name in THRESHOLDS)
+    assert data["not clipped"]["reach"][-1] < data["not clipped"]["reach"][0] - 2  # it vanishes
     drawn = clipping.clipping_and_vanishing.draw([data, data]).series
     for name in THRESHOLDS:
-        np.testing.assert_allclose(np.log10(drawn[name]), data[name]["used"])
+        np.testing.assert_allclose(np.log10(drawn[name]), data[name]["reach"])
 
 
 def test_the_gradient_at_the_first_symbol() -> None:
@@ -158,6 +159,6 @@ def test_the_gradient_at_the_first_symbol() -> None:
         net = clipping.made(0, clipping.PLAIN[clipping.RNN_UNIFORM])
         with torch.no_grad():
             net.encoder.recurrent.weights(0, "forward")[1].mul_(gain)
-        sizes.append(clipping._at_first(net, 0))
+        sizes.append(clipping._reach(net, 0)[-1])
     steps = clipping.LENGTH - 1
     assert sizes[1] - sizes[0] == pytest.approx(steps * math.log10(0.5), abs=1.0)

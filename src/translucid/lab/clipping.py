@@ -89,7 +89,7 @@ def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> Pr
 
 def diverged(run: Practice) -> bool:
     """Did a loss come to be ten times the first, or no number any more?"""
-    return run.broke or not max(run.losses) <= DIVERGED * run.losses[0]
+    return run.broke or not all(loss <= DIVERGED * run.losses[0] for loss in run.losses)
 
 
 def _drawn(run: Practice, steps: int) -> list[float]:
@@ -174,35 +174,32 @@ LENGTH = 20  # symbols, over which an RNN with torch's start does not learn to r
 THRESHOLDS = {"not clipped": NEVER_CLIP, "clipped at 1": 1.0, "clipped at 0.1": 0.1}
 TENFOLD = 1.0  # log10
 MARGIN = 0.05  # of accuracy
-FEW = range(10)  # parts of the training, for the picture
 
 
 def _vanishing(seed: int, quick: bool) -> Data:
-    """An RNN that forgets, trained with clipping and without: accuracy, log10 of the gradient that
-    reaches the first symbol, the share of steps that were clipped, and log10 of the length of the
-    gradients that were used, by tenths of the training."""
+    """An RNN that forgets, trained with clipping and without: accuracy, the share of steps that
+    were clipped, and log10 of the gradient that reaches each symbol afterwards, last one first."""
     return {said: _trained(seed, clip, 60 if quick else 800) for said, clip in THRESHOLDS.items()}
 
 
 def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
     net = made(seed, PLAIN[RNN_UNIFORM])
     practice = practise(net, recall(LENGTH), seed=seed, steps=steps, clip=clip)
-    used = np.log10(np.minimum(practice.norms, clip))
     return {
         "accuracy": practice.accuracy,
-        "first": _at_first(net, seed),
         "fired": float(np.mean(np.array(practice.norms) > clip)),
-        "used": [float(part.mean()) for part in np.array_split(used, len(FEW))],
+        "reach": _reach(net, seed),
     }
 
 
-def _at_first(net: nn.Module, seed: int) -> float:
-    """log10 of the mean length of the gradient with respect to the first symbol's vector."""
+def _reach(net: nn.Module, seed: int) -> list[float]:
+    """log10 of the mean length of the gradient with respect to each symbol's vector."""
     batch = recall(LENGTH)(torch.Generator().manual_seed(seed), 64)
     trace = Trace("encoder.embedding.lookup")
     loss = cross_entropy(net.double()(batch.inputs["ids"], trace=trace), batch.targets)
     (slopes,) = torch.autograd.grad(loss, trace["encoder.embedding.lookup"])
-    return math.log10(float(slopes[:, 0].norm(dim=-1).mean()))
+    sizes: list[float] = slopes.norm(dim=-1).mean(dim=0).flip(0).log10().tolist()
+    return sizes
 
 
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
@@ -210,8 +207,10 @@ def _judge_vanishing(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
     said = [f"without clipping an RNN recalls {plain} over {LENGTH} symbols"]
     for name in list(THRESHOLDS)[1:]:
-        more, longer = (difference_of(column(data, name, what), column(data, "not clipped", what))
-                        for what in ("accuracy", "first"))  # fmt: skip
+        more, longer = (
+            difference_of(column(data, name, *path), column(data, "not clipped", *path))
+            for path in (("accuracy",), ("reach", LENGTH - 1))
+        )
         fired = mean_of(column(data, name, "fired"))
         said.append(f"{name} ({fired.mean:.0%} of the steps): accuracy by {more}, gradient at the "
                     f"first symbol by 10^{longer}")  # fmt: skip
@@ -225,10 +224,9 @@ def _judge_vanishing(data: Sequence[Data]) -> Finding:
 
 def _draw_vanishing(data: Sequence[Data]) -> Lines:
     return Lines(
-        "Length of the gradients that were used", Axis("tenth of the training",
-                                                       tuple(str(part + 1) for part in FEW)),
-        "norm, after clipping",
-        {name: 10.0 ** average(data, name, "used").numpy() for name in THRESHOLDS},
+        "The gradient that reaches each symbol, with clipping and without",
+        Axis("steps back", tuple(map(str, range(LENGTH)))), "norm, after training",
+        {name: 10.0 ** average(data, name, "reach").numpy() for name in THRESHOLDS},
         logarithmic=True, note=f"an RNN that is to recall the first of {LENGTH} symbols",
     )  # fmt: skip
 

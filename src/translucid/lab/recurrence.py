@@ -96,7 +96,7 @@ def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> fl
 
 
 def _judge_unrolled(data: Sequence[Data]) -> Finding:
-    worst = {said: max(max(column(data, cell, said)) for cell in CELLS)
+    worst = {said: float(np.max([column(data, cell, said) for cell in CELLS]))
              for said in ("copies", "differences")}  # fmt: skip
     return decide(
         {f"agrees with {said} to 1e-6": True if each < 1e-6 else False if each > 1e-4 else None
@@ -279,7 +279,7 @@ SHIFTS = 4
 def _positions(seed: int, quick: bool) -> Data:
     """y[t] = x[t] + s[t] mod 4, with a table s of random shifts: the accuracy of an RNN at each
     place, and of the best rule that does not know the place."""
-    places, steps = (10, 150) if quick else (20, 1000)
+    places, steps = (10, 250) if quick else (20, 1000)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 
     def draw(chance: torch.Generator, rows: int) -> Batch:
