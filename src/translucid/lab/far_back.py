@@ -283,6 +283,7 @@ def _windows(stream: Tensor) -> Draw:
 def _moved(net: Network, stream: Tensor, vocab: int, seed: int, rows: int) -> list[float]:
     chance = torch.Generator().manual_seed(seed)
     ids = _windows(stream)(chance, rows).inputs["ids"]
+    net.double()  # float32 cannot tell 1e-8 from nothing
     before = net(ids)[:, -1].log_softmax(dim=-1)
     found = []
     for back in BACK:

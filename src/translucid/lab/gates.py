@@ -5,6 +5,7 @@ Shapes: ids (rows, length); gates and states (rows, length, hidden), at one plac
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from translucid.lab.verdict import (
 )
 from translucid.models import Network
 from translucid.parts.recurrent import Recurrent
-from translucid.see.pictures import Axis, Lines
+from translucid.see.pictures import Axis, Bars, Lines
 from translucid.tasks.base import IGNORE, Batch
 from translucid.trace import Edit, Trace
 
@@ -295,13 +296,25 @@ def _judge_separate(data: Sequence[Data]) -> Finding:
                    found.numbers)  # fmt: skip
 
 
-def _draw_store(data: Sequence[Data]) -> Lines:
-    return Lines(
-        "Where the stored symbol can be read", Axis("place", tuple(map(str, range(PLACES)))),
-        "a linear probe is right",
-        {said: average(data, "probe", name).numpy()
-         for name, said in (("cell", "from the cell c"), ("hidden", "from the output h"))},
-        note=f"stored at {ITEM}, asked for at {END}; guessing gives {1 / KINDS}",
+DRAWN: dict[str, tuple[str | int, ...]] = {
+    "as it is": ("accuracy",),
+    "input gate at 1 while waiting": ("input gate open",),
+    "another text's input gate: its own symbol": ("other input gate",),
+    "another text's candidate: that text's symbol": ("other candidate",),
+    "forget and input gate at 0 once": ("erased",),
+    "output gate at 0 when asked": ("not shown",),
+    "output gate at 0 while waiting": ("answer alone",),
+    "output gate at 0 while waiting: a probe of the cell": ("alone",),
+    "as it is, while waiting: a probe of the cell": ("probe", "cell", MIDDLE),
+    "as it is, while waiting: a probe of h": ("probe", "hidden", MIDDLE),
+}
+
+
+def _draw_store(data: Sequence[Data]) -> Bars:
+    return Bars(
+        "An LSTM that stores a symbol, with other gates", "share of right answers", tuple(DRAWN),
+        np.array([float(average(data, *path)) for path in DRAWN.values()]),
+        note=f"guessing gives {1 / KINDS}",
     )  # fmt: skip
 
 
