@@ -14,7 +14,7 @@ from translucid.see.pictures import Picture
 
 FAMILIES = (  # one file each
     "perceptron", "sigmoids", "depth", "backprop", "descent", "attention", "norms", "batch_norm",
-    "norm_training", "residuals", "task_shapes", "next_word", "mixing", "token_rows", "heads", "head_cost", "head_links", "head_habits", "masking", "exposure", "cross", "searching", "writing", "smoothing", "positions", "sinusoids", "telling", "lengths",
+    "norm_training", "residuals", "task_shapes", "next_word", "mixing", "token_rows", "heads", "head_cost", "head_links", "head_habits", "masking", "exposure", "cross", "searching", "writing", "smoothing", "positions", "sinusoids", "telling", "lengths", "recurrence", "recurrence_time", "far_back", "gates", "clipping",
 )  # fmt: skip
 LEAST_SEEDS = 5  # where there is chance
 
