@@ -98,7 +98,7 @@ def test_c35(data, expected):
     ],
 )
 def test_alibi(data, expected):
-    assert verdict(lengths.beyond_length, "X-ALIBI", data) == expected
+    assert verdict(lengths.beyond_length, "alibi", data) == expected
 
 
 def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
@@ -146,7 +146,7 @@ GAINS = {"copy_back": -0.3, "latest": 0.3, "far_letter": 0.3}
     ],
 )
 def test_rotary_scaling(data, expected):
-    assert verdict(lengths.rotary_scaling, "X-ROTARY", data) == expected
+    assert verdict(lengths.rotary_scaling, "rotary-scaling", data) == expected
 
 
 def orders(unmasked=(1e-15, 0.14), causal=(0.5, 0.9), spread=0.01):

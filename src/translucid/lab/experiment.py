@@ -12,9 +12,13 @@ from translucid.lab.claims import claims
 from translucid.lab.verdict import Data, Rule
 from translucid.see.pictures import Picture
 
-FAMILIES = (  # one file each
-    "perceptron", "sigmoids", "depth", "backprop", "descent", "attention", "norms", "batch_norm",
-    "norm_training", "residuals", "task_shapes", "next_word", "mixing", "token_rows", "heads", "head_cost", "head_links", "head_habits", "masking", "exposure", "cross", "searching", "writing", "smoothing", "positions", "sinusoids", "telling", "lengths", "recurrence", "recurrence_time", "far_back", "gates", "clipping",
+FAMILIES = (  # one file each, in the order of the claims
+    "perceptron", "sigmoids", "depth", "backprop", "descent",
+    "task_shapes", "next_word", "recurrence", "recurrence_time", "far_back", "gates", "clipping",
+    "positions", "sinusoids", "telling", "lengths",
+    "attention", "mixing", "token_rows", "heads", "head_cost", "head_links", "head_habits",
+    "norms", "batch_norm", "norm_training", "residuals",
+    "masking", "exposure", "cross", "searching", "writing", "smoothing",
 )  # fmt: skip
 LEAST_SEEDS = 5  # where there is chance
 
@@ -100,7 +104,7 @@ def for_claim(key: str, known: Mapping[str, Experiment]) -> Experiment:
     if key.lower() in known:
         return known[key.lower()]
     for each in known.values():
-        if key.upper() in each.claims:
+        if key.lower() in map(str.lower, each.claims):
             return each
     if key.upper() in claims():
         raise ConfigError(f"{key.upper()}: there is no experiment for this claim yet")

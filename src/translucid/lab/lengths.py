@@ -165,7 +165,7 @@ beyond_length = Experiment(
             "undecided if a task was not learned inside.",
             _judge_learned,
         ),
-        "X-ALIBI": Rule(
+        "alibi": Rule(
             "As C34, for ALiBi, with the last letter, in mixed texts and where it is the first "
             "token of the text.",
             _judge_alibi,
@@ -271,7 +271,7 @@ rotary_scaling = Experiment(
             "all hold, refuted if none does, depends if some do.",
             _judge_efficient,
         ),
-        "X-ROTARY": Rule(
+        "rotary-scaling": Rule(
             "Asked for three tasks (three back, the last letter, a far letter), to twice the "
             "length with positions divided by 2 and to four times with 4, without training anew. "
             "Holds if the accuracy is clearly higher than undivided, fails if clearly lower; "
