@@ -73,7 +73,7 @@ def _dictionary(seed: int, quick: bool) -> Data:
     """One head, with no feed-forward block behind it that could mend what it hands over, learns to
     look up; then its queries, keys and values are changed."""
     net = silent(_dictionary_net(seed), FeedForward)
-    steps = 110 if quick else 600
+    steps = 160 if quick else 600
     fit(net, lambda chance: _question(48, chance), seed, steps=steps, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
     entries, keys, values = dictionaries(500, chance)
