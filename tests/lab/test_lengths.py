@@ -122,7 +122,7 @@ def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
         (rotary(copy_back=LOST, far_letter=LOST), "refuted"),
         (rotary(), "depends"),
         (rotary(time=0.5, copy_back=LOST, far_letter=LOST), "depends"),
-        (rotary(time=0.95, spread=0.1), "undecided"),
+        (rotary(time=0.8, spread=0.1), "undecided"),
         (rotary(copy_back=(0.5, 0.5, 0.5), far_letter=LOST), "undecided"),
     ],
 )
