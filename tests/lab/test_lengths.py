@@ -2,6 +2,7 @@
 pictures. What trains for long is slow."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
         (rotary(copy_back=LOST, far_letter=LOST), "refuted"),
         (rotary(), "depends"),
         (rotary(time=0.5, copy_back=LOST, far_letter=LOST), "depends"),
-        (rotary(time=0.95, spread=0.1), "undecided"),
+        (rotary(time=0.8, spread=0.1), "undecided"),
         (rotary(copy_back=(0.5, 0.5, 0.5), far_letter=LOST), "undecided"),
     ],
 )
@@ -350,5 +351,9 @@ def test_rotary_scaling_runs(monkeypatch):
     assert drawn.series["divided by 4"][-1] == pytest.approx(np.mean(found["far_letter"][2][-4:]))
 
 
-def test_times_are_compared():
-    assert 0.2 < lengths._time_ratio(0, 64, 3) < 5
+def test_times_are_compared_by_turns_best_against_best(monkeypatch):
+    """By a clock of our own: rotary takes 3 and 6 seconds, sinusoidal 8 and 2."""
+    ticks = iter([0, 3, 10, 18, 20, 26, 30, 32])
+    monkeypatch.setattr(lengths, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    assert lengths._time_ratio(0, 16, 2) == 1.5
+    assert next(ticks, None) is None

@@ -181,7 +181,7 @@ beyond_length = Experiment(
 
 SCALINGS = (1.0, 2.0, 4.0)
 CONTEXTS = (256, 1024)  # tokens
-NO_FASTER = 0.95  # of the time without rotation
+SAVED = 0.8  # of the time: one that a busy machine does not make by chance
 
 
 def _rotary(seed: int, quick: bool) -> Data:
@@ -225,7 +225,7 @@ def _judge_efficient(data: Sequence[Data]) -> Finding:
     ratio = mean_of(column(data, "time", -1))
     cases, why = _keeps(data, {task: (task, 0) for task in ("copy_back", "far_letter")})
     return by_case(
-        {"less time": clearly(ratio.against(NO_FASTER), "below"), **cases},
+        {"less time": clearly(ratio.against(SAVED), "below"), **cases},
         f"a pass over {CONTEXTS[-1]} tokens takes {ratio} times as long as with sinusoidal "
         f"positions; {why}",
         "what is asked: time, the same distances in longer texts, or distances never trained",
@@ -265,7 +265,7 @@ rotary_scaling = Experiment(
     claims={
         "C38": Rule(
             "Efficiency is vague; asked is whether a pass over 1024 tokens takes clearly less than "
-            f"0.95 of the time with sinusoidal positions, and whether copying from {BACK} back, "
+            f"0.8 of the time with sinusoidal positions, and whether copying from {BACK} back, "
             "and finding a letter at distances never trained, keep clearly more than 0.9 of the "
             "accuracy above chance to twice and to four times the trained length. Supported if "
             "all hold, refuted if none does, depends if some do.",
