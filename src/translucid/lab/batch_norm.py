@@ -124,6 +124,7 @@ small_batches = Experiment(
     run=_small_batches,
     draw=_draw_small_batches,
     seconds=4.0,
+    seeds=15,
     references=("https://arxiv.org/abs/1702.03275", "https://arxiv.org/abs/1803.08494"),
 )
 

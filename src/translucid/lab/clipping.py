@@ -249,5 +249,6 @@ clipping_and_vanishing = Experiment(
     run=_vanishing,
     draw=_draw_vanishing,
     seconds=25.0,
+    seeds=15,
     references=("https://arxiv.org/abs/1211.5063",),
 )

@@ -239,6 +239,7 @@ recall_by_distance = Experiment(
     run=_recall,
     draw=_draw_recall,
     seconds=100.0,
+    seeds=10,
     references=("https://arxiv.org/abs/1211.5063", "https://arxiv.org/abs/1412.3555"),
 )
 

@@ -345,5 +345,6 @@ store_and_show = Experiment(
     run=_store_and_show,
     draw=_draw_store,
     seconds=15.0,
+    seeds=15,
     references=("https://arxiv.org/abs/1503.04069",),
 )

@@ -279,7 +279,7 @@ SHIFTS = 4
 def _positions(seed: int, quick: bool) -> Data:
     """y[t] = x[t] + s[t] mod 4, with a table s of random shifts: the accuracy of an RNN at each
     place, and of the best rule that does not know the place."""
-    places, steps = (10, 250) if quick else (20, 1000)
+    places, steps = (10, 250) if quick else (20, 2500)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 
     def draw(chance: torch.Generator, rows: int) -> Batch:
@@ -340,5 +340,6 @@ positions = Experiment(
     run=_positions,
     draw=_draw_positions,
     seconds=5.0,
+    seeds=10,
     references=("https://arxiv.org/abs/1805.04908",),
 )
