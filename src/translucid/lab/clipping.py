@@ -239,10 +239,11 @@ clipping_and_vanishing = Experiment(
     claims={
         "C31": Rule(
             f"Without clipping, recall of the first of {LENGTH} symbols must be clearly below "
-            "0.5, else there is nothing to mitigate and nothing is decided. Clipping at 1 or at 0.1 helps if "
-            "it raises accuracy clearly by more than 0.05, or the gradient at the first symbol "
-            "clearly more than tenfold; it does not if both are clearly less. Supported if both "
-            "help, refuted if neither, depends (on the length) if one does.",
+            "0.5, else there is nothing to mitigate and nothing is decided. Clipping at 1 or "
+            "at 0.1 helps if it raises accuracy clearly by more than 0.05, or the gradient at"
+            " the first symbol clearly more than tenfold; it does not if both are clearly "
+            "less. Supported if both help, refuted if neither, depends (on the length) if one"
+            " does.",
             _judge_vanishing,
         )
     },
