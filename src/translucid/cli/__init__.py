@@ -26,6 +26,7 @@ from translucid.cli import (
     explore,
     generate,
     info,
+    lab,
     recipe,
     reproduce,
     score,
@@ -71,6 +72,7 @@ def options(
 # The commands, in the order in which help lists them.
 app.command()(demo.demo)
 app.add_typer(work.app, name="work")
+app.add_typer(lab.app, name="lab")
 app.add_typer(data.app, name="data")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(recipe.app, name="recipe")

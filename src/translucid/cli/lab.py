@@ -1,0 +1,377 @@
+"""`translucid lab ...`: what the textbooks say, measured."""
+
+import json
+import shlex
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from translucid.cli.lab_meter import meter
+from translucid.cli.lines import in_words
+from translucid.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from translucid.lab.experiment import Experiment
+    from translucid.lab.results import Kept, Row
+    from translucid.lab.runner import Failure
+
+app = typer.Typer(
+    help="Claims of textbooks as experiments: run them, and see what they say.",
+    epilog="Example: translucid lab run C46",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+RUNS = Path("runs") / "lab"
+Results = Annotated[
+    Path, typer.Option("--results", help="Folder that `lab run` wrote; where it has no result, "
+                       "those that come with the package are shown.")
+]  # fmt: skip
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+
+
+@app.command("list")
+def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
+    """List all claims, with the verdict of the last run.
+
+    Example: translucid lab list --json
+    """
+    rows = _rows(results)
+    if as_json:
+        typer.echo(json.dumps([_row_as_dict(row) for row in rows], indent=2, ensure_ascii=False))
+        return
+    states = [row.state + (", quick" if row.kept and row.kept.quick else "") for row in rows]
+    widths = [max(map(len, column)) for column in ([row.claim.key for row in rows], states)]
+    head = f"{'':{widths[0]}}  {'literature':10}  {'verdict':{widths[1]}}  {'time':>8}  claim"
+    typer.echo(head)
+    for row, state in zip(rows, states, strict=True):
+        told = f"{row.claim.key:{widths[0]}}  {row.claim.literature or '-':10}  "
+        told += f"{state:{widths[1]}}  {_time(row):>8}  "
+        typer.echo(told + _fitting(row.claim.says, len(told)))
+    counts = Counter(row.state for row in rows)
+    typer.echo(f"\n{len(rows)} claims: {_counted(counts)}")
+    runnable = next((row for row in rows if row.state == "not run"), None)
+    typer.echo(f"next: translucid lab {f'run {runnable.claim.key}' if runnable else 'show C46'}")
+
+
+@app.command()
+def run(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="Claims (C46), experiments (softmax-scale), files (mine.py)."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All experiments of the lab.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="So many seeds; fewer than 5 decide nothing.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Less of the same: to see how it works.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="So many processes, one core each.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the numbers of every seed.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Run experiments, and say what follows for their claims.
+
+    Every seed is kept: a run that was stopped goes on when the same command is given again, and
+    what is there already is not measured twice, unless the experiment's code has changed.
+
+    Example: translucid lab run C46 C34 --quick
+    """
+    from translucid.lab.results import keep
+    from translucid.lab.runner import Failure, jobs_of
+    from translucid.lab.runner import run as measure
+
+    chosen = _chosen(what or [], every)
+    todo = [job for each in chosen for job in jobs_of(each, out, seeds=seeds, quick=quick)]
+    found: list[Kept] = []
+    failed: list[Failure] = []
+    stopped = False
+    with meter(todo, jobs) as watch:
+        answers = measure(
+            chosen, out, seeds=seeds, quick=quick, processes=jobs, progress=watch.move
+        )
+        try:
+            for answer in answers:
+                if isinstance(answer, Failure):
+                    failed.append(answer)
+                    typer.echo(str(answer), err=True)
+                    continue
+                found.append(keep(out, answer))
+                if not as_json:
+                    _tell(found[-1])
+        except KeyboardInterrupt:
+            stopped = True
+    if as_json:
+        told = {"complete": not stopped and not failed, "out": str(out)}
+        told["results"] = [_kept_as_dict(kept) for kept in found]
+        typer.echo(json.dumps(told, ensure_ascii=False))
+    if stopped:
+        done = sum(job.kept for job in todo)
+        typer.echo(
+            f"stopped: {done} of {len(todo)} seeds are in {out}; run the same command again to "
+            "go on", err=True,
+        )  # fmt: skip
+        raise typer.Exit(130)
+    if not as_json:
+        _tell_end(found, out, watch.seconds)
+    _raise_first(failed)
+
+
+@app.command()
+def show(
+    claim: Annotated[str, typer.Argument(help="A claim (C46), or an experiment of your own.")],
+    results: Results = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show a claim: how it is tested, by which rule, and what came out.
+
+    Example: translucid lab show C46
+    """
+    row = _row(claim, results)
+    if as_json:
+        typer.echo(json.dumps(_row_as_dict(row), indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{row.claim.key}  {row.state}\n")
+    for name, text in _facts(row):
+        _say(f"{name:11} {text}", indent=12)
+    typer.echo("")
+    if row.finding is not None:
+        typer.echo("next: translucid lab report --out report")
+    elif row.experiment is not None:
+        typer.echo(f"next: translucid lab run {row.claim.key}")
+    else:
+        typer.echo("next: translucid lab list")
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option(help="Folder for the page, index.html.")],
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also each figure by itself, in OUT/figures, as SVG.")
+    ] = False,
+    results: Results = RUNS,
+) -> None:
+    """Write one page with every claim: verdict, figure, numbers, rule, code.
+
+    The page loads nothing from elsewhere; it can be mailed, printed and projected.
+
+    Example: translucid lab report --out report
+    """
+    from translucid.lab.report import write, write_figures
+
+    rows = _rows(results)
+    if not any(row.kept for row in rows):
+        raise InputError(f"nothing has run yet in {results}; begin with `translucid lab run C46`")
+    path = write(out, rows)
+    size = path.stat().st_size / 1e6
+    typer.echo(f"{path}: {len(rows)} claims, {size:.1f} MB, for any browser")
+    if figures:
+        drawn = write_figures(out / "figures", rows)
+        typer.echo(f"{out / 'figures'}: {len(drawn)} figures")
+    typer.echo("next: translucid lab run --all")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What to call it: letters, digits, _ and -.")],
+) -> None:
+    """Write an experiment to begin from: NAME.py, commented, that runs as it is.
+
+    Example: translucid lab new longer-words
+    """
+    from translucid.lab.template import write
+
+    path = write(name)
+    typer.echo(f"{path}: an experiment that runs; change what it measures, and its rule")
+    typer.echo(f"next: translucid lab run {shlex.quote(str(path))} --quick")
+
+
+# ---- what was asked for ----
+
+
+def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
+    from translucid.lab.experiment import experiments, for_claim, of_file
+
+    if not words and not every:
+        raise InputError("say what to run: claims such as C46, a file of your own, or --all")
+    known = experiments()
+    found: dict[str, Experiment] = dict(known) if every else {}
+    mistakes: list[str] = []
+    for word in words:
+        try:
+            several = of_file(Path(word)) if _is_file(word) else [for_claim(word, known)]
+        except ConfigError as error:
+            mistakes += error.mistakes
+            continue
+        for each in several:
+            if each.name in found and found[each.name] is not each:
+                mistakes.append(f"{word}: two experiments are called {each.name}")
+            found[each.name] = each
+    if mistakes:
+        raise ConfigError(*mistakes)
+    return list(found.values())
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith(".py") or "/" in word or "\\" in word
+
+
+def _rows(results: Path) -> "list[Row]":
+    from translucid.lab.experiment import experiments
+    from translucid.lab.results import latest, rows
+
+    return rows(experiments(), latest(results))
+
+
+def _row(claim: str, results: Path) -> "Row":
+    """By the claim's key, or by the name of an experiment: its first claim."""
+    from translucid.errors import nearest
+
+    rows = _rows(results)
+    for row in rows:
+        if row.claim.key.lower() == claim.lower():
+            return row
+    names = {row.kept.experiment: row for row in reversed(rows) if row.kept}
+    names |= {row.experiment.name: row for row in reversed(rows) if row.experiment}
+    if claim.lower() in names:
+        return names[claim.lower()]
+    close = nearest(claim.upper(), [row.claim.key for row in rows]) or nearest(claim, names)
+    hint = f"; did you mean {', '.join(close)}?" if close else "; see `translucid lab list`"
+    raise ConfigError(f"{claim}: no such claim or experiment{hint}")
+
+
+# ---- what is told ----
+
+
+def _tell(kept: "Kept") -> None:
+    """One paragraph for each claim of an experiment that is done."""
+    from translucid.lab.results import claim_of, difference
+
+    for key, finding in kept.findings.items():
+        claim = claim_of(kept, key)
+        quick = " (quick)" if kept.quick else ""
+        _say(f"{key}  {finding.verdict}{quick}: {claim.says}", indent=5)
+        _say(f"     {finding.why}", indent=5)
+        if differs := difference(claim, finding.verdict):
+            _say(f"     {differs}", indent=5)
+
+
+def _tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
+    if not found:
+        return
+    counts = Counter(finding.verdict for kept in found for finding in kept.findings.values())
+    claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
+    typer.echo(f"\n{out}: {claims}, {_counted(counts)}, in {in_words(seconds)}")
+    if any(kept.quick for kept in found):
+        typer.echo("a quick run measures less: without --quick the verdict is firmer")
+    first = next(iter(found[0].findings))
+    where = [] if out == RUNS else ["--results", str(out)]
+    if counts.total() == 1:
+        typer.echo(f"next: {shlex.join(['translucid', 'lab', 'show', first, *where])}")
+    else:
+        words = ["translucid", "lab", "report", "--out", "report", *where]
+        typer.echo(f"next: {shlex.join(words)}")
+
+
+def _raise_first(failed: "Sequence[Failure]") -> None:
+    """The one that main() reports; the others have been told. What was measured is kept."""
+    if not failed:
+        return
+    if len(failed) > 1:
+        typer.echo(f"{len(failed)} seeds or rules failed; the first of them:", err=True)
+    raise failed[0].error
+
+
+def _facts(row: "Row") -> list[tuple[str, str]]:
+    made, kept, key = row.experiment, row.kept, row.claim.key
+    facts = [("claim", row.claim.says)]
+    about = made or kept
+    if about is not None:
+        name = made.name if made else f"{kept.experiment} in {kept.file}" if kept else ""
+        facts += [
+            ("experiment", f"{name}: {about.title}"),
+            ("varied", about.varies),
+            ("measured", about.measures),
+        ]
+    if kept is not None and key in kept.rules:
+        facts.append(("rule", kept.rules[key]))
+    elif made is not None:
+        facts.append(("rule", made.claims[key].text))
+    if row.finding is not None and kept is not None:
+        facts += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
+        if made is not None and kept.stale(made):
+            facts.append(("", "the experiment's code has changed since; run it again"))
+    elif made is not None:
+        seconds = in_words(made.seconds * made.seeds)
+        facts.append(("verdict", f"not run; all seeds take about {seconds}"))
+    else:
+        facts.append(("verdict", row.state))
+    if row.claim.literature is not None:
+        facts.append(("literature", f"{row.claim.literature}. {row.claim.notes}"))
+    else:
+        facts.append(("literature", row.claim.notes))
+    if row.difference:
+        facts.append(("", row.difference))
+    return facts + [("see", address) for address in (about.references if about else ())]
+
+
+def _say(text: str, indent: int) -> None:
+    typer.echo(textwrap.fill(text, _columns(), subsequent_indent=" " * indent))
+
+
+def _fitting(text: str, before: int) -> str:
+    """On a terminal a row is one line; a pipe gets every word."""
+    room = _columns() - before
+    if not sys.stdout.isatty() or len(text) <= room:
+        return text
+    return textwrap.shorten(text, max(room, 20), placeholder=" …")
+
+
+def _columns() -> int:
+    return min(shutil.get_terminal_size((100, 24)).columns, 200)
+
+
+def _time(row: "Row") -> str:
+    if row.kept is not None:
+        return in_words(row.kept.seconds)
+    if row.experiment is not None:
+        return "~" + in_words(row.experiment.seconds * row.experiment.seeds)
+    return "-"
+
+
+def _counted(counts: "Counter[Any]") -> str:
+    order = ("supported", "refuted", "depends", "undecided", "not run", "no experiment yet")
+    return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
+
+
+def _row_as_dict(row: "Row") -> dict[str, Any]:
+    made, kept = row.experiment, row.kept
+    return {
+        "claim": row.claim.key,
+        "says": row.claim.says,
+        "literature": row.claim.literature,
+        "notes": row.claim.notes,
+        "state": row.state,
+        "difference": row.difference,
+        "experiment": made.name if made else kept.experiment if kept else None,
+        "seconds_expected": made.seconds * made.seeds if made else None,
+        "stale": kept.stale(made) if made and kept else None,
+        "result": _kept_as_dict(kept, row.claim.key) if kept else None,
+    }
+
+
+def _kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
+    """For scripts: without the numbers of every seed, which are in the folder."""
+    from translucid.lab.results import finite
+
+    told = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
+    chosen = {key: found for key, found in kept.findings.items() if only in (None, key)}
+    told["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
+    told["findings"] = {key: finite(vars(found)) for key, found in chosen.items()}
+    return told

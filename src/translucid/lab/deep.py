@@ -1,0 +1,118 @@
+"""What the experiments on norms and residuals share: a deep net of the library's parts whose norm
+and residual can be switched, data to fit, and the verdict over several cases.
+
+Shapes: x (samples, features).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translucid.lab.verdict import Finding, Verdict
+from translucid.parts.activations import ACTIVATIONS
+from translucid.parts.feedforward import Dense
+from translucid.parts.norms import NormName, make_norm
+from translucid.parts.residual import Residual
+
+
+class Block(nn.Module):
+    """W relu(norm(x)) + b, or x + branch * that: the order of He et al. 2016b, in which nothing
+    stands in the residual's way and a branch may add and take away. Chained without residuals it
+    is the order of Ioffe & Szegedy 2015, the norm between a weight and its activation."""
+
+    def __init__(self, width: int, norm: NormName, residual: bool, branch: float = 1.0) -> None:
+        super().__init__()
+        self.dense = Dense(width, width)
+        self.frame = Residual(make_norm(norm, width), "pre")
+        self.residual, self.branch = residual, branch
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.dense(ACTIVATIONS["relu"](self.frame.enter(x)))
+        return self.frame.leave(x, self.branch * y) if self.residual else y
+
+
+class Deep(nn.Module):
+    """An affine layer in, `depth` blocks, an affine layer out; He's start times `gain`."""
+
+    def __init__(
+        self,
+        *,
+        inputs: int,
+        outputs: int,
+        width: int,
+        depth: int,
+        norm: NormName = "none",
+        residual: bool = False,
+        branch: float = 1.0,
+        gain: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.enter = Dense(inputs, width)
+        self.blocks = nn.ModuleList(Block(width, norm, residual, branch) for _ in range(depth))
+        self.output = Dense(width, outputs)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+                nn.init.zeros_(module.bias)
+        with torch.no_grad():
+            for block in self.each():
+                block.dense.linear.weight.mul_(gain)
+
+    def each(self) -> list[Block]:
+        """The blocks, with their type, which a ModuleList forgets."""
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    def forward(self, x: Tensor, without: int | None = None) -> Tensor:
+        """without: the number of a block to leave out."""
+        x = self.enter(x)
+        for number, block in enumerate(self.blocks):
+            if number != without:
+                x = block(x)
+        return self.output(x)
+
+
+def smooth_target(samples: int, inputs: int, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Points, and a smooth function of them with variance 1. (samples, inputs), (samples, 1)"""
+    x = torch.randn(samples, inputs, generator=chance)
+    directions = torch.randn(inputs, 3, generator=chance) / inputs**0.5
+    y = torch.sin(2 * (x @ directions)).sum(dim=1, keepdim=True)
+    return x, (y - y.mean()) / y.std()
+
+
+def by_case(
+    cases: Mapping[str, bool | None],
+    why: str,
+    depends_on: str,
+    numbers: Mapping[str, Any] | None = None,
+) -> Finding:
+    """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
+    holds in some and clearly not in others; else undecided. None: the data do not say."""
+    holds = [case for case, found in cases.items() if found is True]
+    fails = [case for case, found in cases.items() if found is False]
+    open_still = [case for case, found in cases.items() if found is None]
+    verdict: Verdict = "undecided"
+    if holds and fails:
+        verdict = "depends"
+    elif not open_still:
+        verdict = "supported" if holds else "refuted"
+    parts = [f"it depends on {depends_on}"] if verdict == "depends" else []
+    parts += [f"{said}: {' and '.join(names)}" for said, names in
+              (("holds", holds), ("fails", fails), ("open", open_still)) if names]  # fmt: skip
+    return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {})
+
+
+def mean_square(predicted: Tensor, wanted: Tensor) -> Tensor:
+    return (predicted - wanted).square().mean()
+
+
+def average(data: Sequence[Mapping[str, Any]], *path: str | int) -> Tensor:
+    """The mean over seeds of numbers or lists, for a picture; what no seed measured is nan."""
+    rows = []
+    for each in data:
+        value: Any = each
+        for key in path:
+            value = value[key]
+        rows.append(torch.tensor(value, dtype=torch.float64))
+    return torch.stack(rows).nanmean(dim=0)

@@ -1,0 +1,362 @@
+"""Depth: what becomes of a gradient on its way through many layers, and what activations do to it.
+
+Shapes: x (batch, width).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.lab.experiment import Experiment
+from translucid.lab.perceptron import layers_of
+from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.models.mlp import MLP, MLPConfig
+from translucid.parts.activations import ACTIVATIONS, ActivationName
+from translucid.parts.feedforward import Dense
+from translucid.see.pictures import Axis, Lines
+from translucid.trace import Trace
+
+# ---- C4, C7: gradients through twenty layers ----
+
+LAYERS, WIDTH, BATCH = 20, 64, 16
+HE = math.sqrt(2)  # makes up for the half that ReLU takes away: He et al. 2015
+GAINS: dict[ActivationName, tuple[float, ...]] = {
+    "sigmoid": (1.0, 4.0, 16.0),
+    "tanh": (0.5, 1.0, 2.0),
+    "relu": (0.5, HE, 3.0),
+}
+SETTINGS = tuple((name, gain) for name, gains in GAINS.items() for gain in gains)
+DRAWN = tuple(each for each in SETTINGS if each not in (("tanh", 0.5), ("tanh", 2.0)))
+RATES = (0.01, 0.15)  # a usual one, and one that is too large
+UNITS = 32
+
+
+def _gradients(seed: int, quick: bool) -> Data:
+    """How large the gradient of the output is at every layer, and by which factor a layer should
+    multiply it: the gain times the size of the activation's slopes."""
+    torch.manual_seed(seed)
+    nets = 1 if quick else 8
+    found: dict[str, Data] = {}
+    for name, gain in SETTINGS:
+        rows = [_gradient_by_layer(name, gain) for _ in range(nets)]
+        found[_said(name, gain)] = {
+            "norms": np.mean(
+                [row[0] for row in rows], axis=0
+            ).tolist(),  # log10; of the input first
+            "factor": float(np.mean([row[1] for row in rows])),
+        }
+    dead = [_dead_units(rate, 100 if quick else 500) for rate in RATES]
+    return {"settings": found, "dead": dead}
+
+
+def _said(name: str, gain: float) -> str:
+    return f"{name}, gain {gain:.3g}"
+
+
+def slope(name: ActivationName, z: Tensor) -> Tensor:
+    """The derivative, by autograd."""
+    z = z.detach().requires_grad_()
+    (found,) = torch.autograd.grad(ACTIVATIONS[name](z).sum(), z)
+    return found
+
+
+def deep_net(name: ActivationName, gain: float) -> MLP:
+    """Weights of deviation gain / √width: with unit slopes a layer multiplies by the gain."""
+    config = MLPConfig(inputs=WIDTH, hidden=(WIDTH,) * LAYERS, activation=name)
+    net = MLP(config).double()
+    for layer in layers_of(net):
+        nn.init.normal_(layer.linear.weight, std=gain / math.sqrt(WIDTH))
+    return net
+
+
+def gradient_norms(net: MLP, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The norms of d output / d h over the batch (log10), for the input and every hidden layer; and
+    the size (root mean square) of the slopes of every layer's activation."""
+    x = x.requires_grad_()
+    trace = Trace("layers.*")
+    output = net(x, trace=trace)
+    hidden = [trace[f"layers.{i}.dense.activation"] for i in range(len(net.layers))]
+    before = [trace[f"layers.{i}.dense.preactivation"] for i in range(len(net.layers))]
+    gradients = torch.autograd.grad(output.sum(), [x, *hidden])
+    norms = torch.stack([(each.norm() / math.sqrt(len(x))).log10() for each in gradients])
+    slopes = [slope(net.config.activation, z).square().mean().sqrt() for z in before]
+    return norms.detach(), torch.stack(slopes)
+
+
+def _gradient_by_layer(name: ActivationName, gain: float) -> tuple[list[float], float]:
+    x = torch.randn(BATCH, WIDTH, dtype=torch.float64)
+    norms, slopes = gradient_norms(deep_net(name, gain), x)
+    return norms.tolist(), gain * float(slopes.log().mean().exp())
+
+
+def _dead_units(rate: float, steps: int) -> int:
+    """Hidden ReLU units of a small net that no sample wakes any more after training."""
+    x = torch.randn(128, 8)
+    y = torch.sin(x.sum(dim=1, keepdim=True))
+    net = MLP(MLPConfig(inputs=8, hidden=(UNITS,)))
+    optimiser = torch.optim.SGD(net.parameters(), lr=rate)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        (net(x) - y).square().mean().backward()
+        optimiser.step()
+    trace = Trace("*.activation")
+    with torch.no_grad():
+        net(x, trace=trace)
+    asleep = trace["layers.0.dense.activation"] <= 0  # (samples, units); what diverged is not dead
+    return int(asleep.all(dim=0).sum())
+
+
+def _fall(data: Sequence[Data], said: str) -> list[float]:
+    """log10 of the gradient at the input over that at the last hidden layer, seed by seed."""
+    rows = [each["settings"][said]["norms"] for each in data]
+    return [row[0] - row[-1] for row in rows]
+
+
+def _straightness(data: Sequence[Data], said: str) -> float:
+    """How close the logarithms lie to a line over the layers: their squared correlation."""
+    norms = np.mean([each["settings"][said]["norms"] for each in data], axis=0)
+    return float(np.corrcoef(norms, np.arange(len(norms)))[0, 1] ** 2)
+
+
+def _judge_vanishing(data: Sequence[Data]) -> Finding:
+    shrinking, said = {}, []
+    for name, gain in SETTINGS:
+        setting = _said(name, gain)
+        factor = mean_of(column(data, "settings", setting, "factor"))
+        fall = mean_of(_fall(data, setting))
+        said.append(f"{setting}: factor {factor.mean:.2f}, 10^{fall.mean:.2g}")
+        if factor.against(0.85) == "below":
+            shrinking[setting] = (
+                clearly(fall.against(-1.0), "below"), _straightness(data, setting) > 0.95,
+            )  # fmt: skip
+    small = {_said("relu", 0.5), _said("sigmoid", 1.0)}  # weights; slopes
+    return decide(
+        {
+            "small weights alone and small slopes alone are among the cases":
+                True if small <= set(shrinking) else None,
+            **{f"{setting}: falls below a tenth": fell
+               for setting, (fell, _) in shrinking.items()},
+            **{f"{setting}: by a like factor in every layer": straight or None
+               for setting, (_, straight) in shrinking.items()},
+        },
+        f"gain times slope, and the gradient at the input over that at layer {LAYERS}: "
+        + "; ".join(said),
+    )  # fmt: skip
+
+
+def _judge_relu(data: Sequence[Data]) -> Finding:
+    falls = {gain: mean_of(_fall(data, _said("relu", gain))) for gain in GAINS["relu"]}
+    dead = [mean_of([each["dead"][place] / UNITS for each in data]) for place in range(len(RATES))]
+    kept = {f"at gain {gain:.3g}": clearly(fall.against(-1.0), "above")
+            for gain, fall in falls.items()}  # fmt: skip
+    alive = {f"at rate {rate:g}": clearly(each.against(0.1), "below")
+             for rate, each in zip(RATES, dead, strict=True)}  # fmt: skip
+    why = (
+        f"log10 of the gradient at the input over that at layer {LAYERS}: "
+        + ", ".join(f"gain {gain:.3g}: {fall}" for gain, fall in falls.items())
+        + "; share of units dead after training: "
+        + ", ".join(f"rate {rate:g}: {each}" for rate, each in zip(RATES, dead, strict=True))
+    )
+    on = [
+        what
+        for what, sides in (("the gain of the weights", kept), ("the learning rate", alive))
+        if True in sides.values() and False in sides.values()
+    ]
+    if not any(side is not False for side in kept.values()):
+        return Finding("refuted", f"{why}; it vanishes at every gain")
+    if on:
+        return Finding("depends", f"it depends on {' and on '.join(on)}: {why}")
+    return decide(kept | alive, why)
+
+
+def _draw_gradients(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "The gradient on its way back through twenty layers",
+        Axis("layer, counted from the input", tuple(str(i) for i in range(LAYERS + 1))),
+        "norm of d output / d h",
+        {
+            _said(name, gain): 10
+            ** np.mean([each["settings"][_said(name, gain)]["norms"] for each in data], axis=0)
+            for name, gain in DRAWN
+        },
+        logarithmic=True,
+        note="Weights have deviation gain / √width. Each layer multiplies by the gain times the "
+        "size of the activation's slopes.",
+    )
+
+
+gradient_by_layer = Experiment(
+    name="gradient-by-layer",
+    title="Gradients through twenty layers",
+    varies="the activation and the gain of the weights; the learning rate of a small ReLU net",
+    measures="the gradient's norm at every layer; gain times slope; units that nothing wakes",
+    claims={
+        "C4": Rule(
+            "In every setting whose gain times slope is clearly below 0.85, the gradient at the "
+            "input must be clearly below a tenth of that at the last layer, and its logarithm "
+            "close to a line over the layers (squared correlation above 0.95). Refuted if one of "
+            "them clearly keeps a tenth. Undecided if small weights alone (ReLU) and small slopes "
+            "alone (sigmoid, gain 1) are not among these settings, or it falls otherwise.",
+            _judge_vanishing,
+        ),
+        "C7": Rule(
+            "Supported if at every gain the gradient at the input is clearly above a tenth of that "
+            "at the last layer, and after training at either rate clearly less than a tenth of the "
+            "units is dead. Depends, on the gain or on the rate, if clearly so at one and clearly "
+            "not at another. Refuted if the gradient falls below a tenth at every gain, or units "
+            "die at every rate.",
+            _judge_relu,
+        ),
+    },
+    run=_gradients,
+    draw=_draw_gradients,
+    seconds=2.5,
+    references=(
+        "https://proceedings.mlr.press/v9/glorot10a.html",
+        "https://arxiv.org/abs/1502.01852",
+        "https://arxiv.org/abs/1903.06733",
+    ),
+)
+
+# ---- C5: the slopes of sigmoid and tanh ----
+
+SLOPED: tuple[ActivationName, ...] = ("sigmoid", "tanh", "relu")
+SEEN = np.linspace(-4, 4, 33)
+
+
+def _slopes(seed: int, quick: bool) -> Data:
+    fine = torch.arange(-8_000, 8_001, dtype=torch.float64) / 1000  # holds 0 itself
+    return {
+        "largest": {name: float(slope(name, fine).max()) for name in ("sigmoid", "tanh")},
+        "curves": {name: slope(name, torch.tensor(SEEN)).tolist() for name in SLOPED},
+    }
+
+
+def _judge_slopes(data: Sequence[Data]) -> Finding:
+    largest = data[0]["largest"]
+    why = "; ".join(f"{name}: at most {value:.6g}" for name, value in largest.items())
+    # On a grid, what comes close to 1 may reach it between the places.
+    below = {name: False if value >= 1 else True if value < 1 - 1e-6 else None
+             for name, value in largest.items()}  # fmt: skip
+    if set(below.values()) == {True, False}:
+        reached = ", ".join(name for name, side in below.items() if side is False)
+        return Finding(
+            "depends", f"it depends on the function, {reached} reaches 1: {why}", largest
+        )
+    return decide({f"{name} stays below 1": side for name, side in below.items()}, why, largest)
+
+
+def _draw_slopes(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "The slopes of three activations", Axis("z", tuple(f"{z:.3g}" for z in SEEN)), "derivative",
+        {name: np.mean([each["curves"][name] for each in data], axis=0) for name in SLOPED},
+    )  # fmt: skip
+
+
+slopes = Experiment(
+    name="activation-slopes",
+    title="The slopes of sigmoid and tanh",
+    varies="the activation, and where it is looked at",
+    measures="the derivative on 16 001 places from -8 to 8",
+    claims={
+        "C5": Rule(
+            "Supported if the largest derivatives of both functions are below 1; refuted if both "
+            "reach it; depends on the function if one does. A maximum within 1e-6 of 1 that does "
+            "not reach it stays undecided.",
+            _judge_slopes,
+        )
+    },
+    run=_slopes,
+    draw=_draw_slopes,
+    seconds=0.1,
+    seeds=1,
+    references=("LeCun et al. 1998, Efficient BackProp",),
+)
+
+# ---- C6: a sigmoid that starts on the wrong side ----
+
+OFFSETS = (0.0, 2.5, 5.0, 7.5, 10.0)
+GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
+
+
+def _saturation(seed: int, quick: bool) -> Data:
+    """One unit that should say 0 and starts at this far above zero: steps until it does."""
+    return {
+        "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
+        "squared": [_steps(offset, "squared") for offset in OFFSETS],
+        "cross_entropy": [_steps(offset, "cross_entropy") for offset in OFFSETS],
+    }
+
+
+def _steps(offset: float, loss: str) -> int:
+    """Steps on the bias until the squared error is small."""
+    unit = Dense(1, 1, "sigmoid").double()
+    nn.init.zeros_(unit.linear.weight)
+    nn.init.constant_(unit.linear.bias, offset)
+    x = torch.zeros(1, 1, dtype=torch.float64)
+    bias = unit.linear.bias
+    for step in range(PATIENCE):
+        output = unit(x)
+        error = output.square().mean() / 2
+        if float(error.detach()) <= GOAL:
+            return step
+        wrong = F.binary_cross_entropy(output, x) if loss == "cross_entropy" else error
+        (gradient,) = torch.autograd.grad(wrong, bias)
+        with torch.no_grad():
+            bias.sub_(RATE * gradient)
+    return PATIENCE
+
+
+def _judge_saturation(data: Sequence[Data]) -> Finding:
+    (only,) = data[:1]
+    none, five, ten = (OFFSETS.index(each) for each in (0.0, 5.0, 10.0))
+    steps, others = only["squared"], only["cross_entropy"]
+    slope_at_five = only["slopes"][five]
+    growth = (steps[ten] - steps[five]) / max(steps[five] - steps[none], 1)
+    return decide(
+        {
+            "the slope at 5 is below a tenth of its maximum": slope_at_five < 0.025,
+            "the second 5 cost five times the steps of the first": True if growth > 5 else
+                False if growth < 2 else None,
+        },
+        f"slope {slope_at_five:.4g} at 5; steps from 0, 5, 10: {steps[none]}, {steps[five]}, "
+        f"{steps[ten]} with the squared error, {others[none]}, {others[five]}, {others[ten]} with "
+        "cross-entropy, which takes the slope out again",
+        {"growth": growth},
+    )  # fmt: skip
+
+
+def _draw_saturation(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "A sigmoid that starts on the wrong side",
+        Axis("how far it starts from zero", tuple(f"{z:g}" for z in OFFSETS)),
+        "steps until it is right",
+        {said: np.mean([each[name] for each in data], axis=0)
+         for name, said in (("squared", "squared error"), ("cross_entropy", "cross-entropy"))},
+        logarithmic=True,
+    )  # fmt: skip
+
+
+saturation = Experiment(
+    name="saturation",
+    title="A sigmoid that starts on the wrong side",
+    varies="how far the unit starts from zero; the squared error or cross-entropy",
+    measures="the derivative there, and steps until the squared error is 0.01",
+    claims={
+        "C6": Rule(
+            "Supported if the derivative at 5 is below a tenth of its maximum 1/4, and starting at "
+            "10 instead of 5 costs more than five times the steps that 5 instead of 0 costs; "
+            "refuted if the derivative is not, or it costs less than twice; undecided between.",
+            _judge_saturation,
+        )
+    },
+    run=_saturation,
+    draw=_draw_saturation,
+    seconds=2.5,
+    seeds=1,
+    references=("https://proceedings.mlr.press/v9/glorot10a.html",),
+)

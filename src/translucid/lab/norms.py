@@ -1,0 +1,426 @@
+"""Norms: what scale does to learning, what a norm's answer hangs on, and what it costs."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from translucid.lab.deep import average, by_case, mean_square
+from translucid.lab.experiment import Experiment
+from translucid.lab.toytext import next_words
+from translucid.lab.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+    ratio_of,
+)
+from translucid.models import TransformerConfig, build
+from translucid.models.mlp import MLP, MLPConfig
+from translucid.parts.norms import (
+    BatchNorm,
+    LayerNorm,
+    NormName,
+    RMSNorm,
+    Standardise,
+    make_norm,
+)
+from translucid.see.pictures import Axis, Bars, Heat, Lines
+from translucid.trace import NO_TRACE, NoTrace
+
+# ---- C64: features on one scale ----
+
+SCALES = (1, 3, 10, 30)
+RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the boldest down
+PATIENCE = 20_000  # steps
+GOAL = 0.001
+
+
+def _scales(seed: int, quick: bool) -> Data:
+    """Gradient descent on a line in two features, one of them `scale` times as wide: steps of the
+    best rate until the error is small, with inputs as they are and standardised."""
+    scales = SCALES[:3] if quick else SCALES
+    rates = RATES[::2] if quick else RATES
+    found: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
+    for name in ("raw", "standardised"):
+        found[name] = []
+        for scale in scales:
+            chance = torch.Generator().manual_seed(seed)
+            x = torch.randn(256, 2, generator=chance)
+            y = x @ torch.randn(2, 1, generator=chance)  # of the features before they are scaled
+            x = x * torch.tensor([1.0, float(scale)])
+            found[name].append(_best(x, y, rates, standardise=name != "raw"))
+    return found
+
+
+def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) -> float:
+    """Steps at the best rate; below it, lower rates only take longer."""
+    best = PATIENCE
+    for rate in rates:
+        steps = _steps(x, y, rate, best, standardise=standardise)
+        if steps == best < PATIENCE:
+            break
+        best = steps
+    return float(best)
+
+
+def _steps(x: Tensor, y: Tensor, rate: float, most: int, *, standardise: bool) -> int:
+    """Steps until the mean squared error is at the goal; `most` if not by then."""
+    net = MLP(MLPConfig(inputs=2, hidden=(), standardise=standardise))
+    nn.init.zeros_(net.output.linear.weight)
+    if net.standardise is not None:
+        net.standardise.fit(x)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    for step in range(most):
+        loss = mean_square(net(x), y)
+        if loss.item() <= GOAL:
+            return step
+        if not loss.item() < 1e6:  # diverged
+            return most
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return most
+
+
+def _judge_scales(data: Sequence[Data]) -> Finding:
+    last = len(data[0]["scales"]) - 1
+    raw, even = column(data, "raw", last), column(data, "standardised", last)
+    ratio = ratio_of(raw, even)
+    return decide(
+        {"standardised features need fewer steps": clearly(ratio.against(1.0), "above")},
+        f"with scales 1 and {data[0]['scales'][last]:g}, each with its best rate: {mean_of(raw)} "
+        f"steps raw and {mean_of(even)} standardised, {ratio} times as many",
+        {"ratio": ratio.mean},
+    )
+
+
+def _draw_scales(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Steps of gradient descent, one feature wider than the other",
+        Axis("scale of the second feature", tuple(f"{each:g}" for each in data[0]["scales"])),
+        f"steps to an error of {GOAL:g}",
+        {"as they are": average(data, "raw").numpy(),
+         "standardised": average(data, "standardised").numpy()},
+        logarithmic=True, note="each with the best of its learning rates",
+    )  # fmt: skip
+
+
+feature_scales = Experiment(
+    name="feature-scales",
+    title="Features on one scale, or not",
+    varies="the scale of one of two features; inputs as they are, or standardised",
+    measures="steps of gradient descent, at the best of a grid of rates, to a small error",
+    claims={
+        "C64": Rule(
+            "Supported if raw features of the widest scale need clearly more steps than "
+            "standardised ones, each at its best rate; refuted if clearly not more.",
+            _judge_scales,
+        )
+    },
+    run=_scales,
+    draw=_draw_scales,
+    seconds=10.0,
+)
+
+# ---- C72, C75: what a norm's answer for one token hangs on ----
+
+NORMS = ("layer", "rms", "batch", "batch, in use")
+CHANGES = ("other company", "longer padding", "times 1000", "plus 1")
+WIDTH = 512
+
+
+def _invariance(seed: int, quick: bool) -> Data:
+    chance = torch.Generator().manual_seed(seed)
+    token = torch.randn(1, 1, WIDTH, generator=chance)
+    others = torch.randn(8 if quick else 64, 12, WIDTH, generator=chance)
+    return {
+        "change": [[_largest_change(name, change, token, others) for change in CHANGES]
+                   for name in NORMS],
+        "parameters": [sum(p.numel() for p in norm(WIDTH).parameters())
+                       for norm in (LayerNorm, RMSNorm)],
+        "width": WIDTH,
+    }  # fmt: skip
+
+
+def _largest_change(name: str, change: str, token: Tensor, others: Tensor) -> float:
+    """By how much a token's normalised values change, at most, when this is done to it or to what
+    stands beside it."""
+    norm = _fresh(name)
+    company = others.clone()
+    company[:1, :1] = token
+    real = torch.ones(company.shape[:2], dtype=torch.bool)
+    match change:
+        case "other company":
+            before, after = norm(company[:2], real[:2]), norm(company, real)
+        case "longer padding":
+            real[:, 6:] = False
+            before, after = norm(company[:, :6], real[:, :6]), norm(company * real[..., None], None)
+        case "times 1000":
+            before, after = norm(company, real), norm(1000 * company, real)
+        case _:
+            before, after = norm(company, real), norm(company + 1, real)
+    return float((before[0, 0] - after[0, 0]).abs().max().detach())
+
+
+def _fresh(name: str) -> nn.Module:
+    match name:
+        case "layer" | "rms" | "batch":
+            return make_norm(name, WIDTH)
+        case _:
+            return make_norm("batch", WIDTH).eval()
+
+
+def _change(data: Sequence[Data], norm: str, change: str) -> list[float]:
+    return column(data, "change", NORMS.index(norm), CHANGES.index(change))
+
+
+def _judge_alone(data: Sequence[Data]) -> Finding:
+    layer = max(max(_change(data, "layer", change)) for change in CHANGES[:2])
+    batch = min(min(_change(data, "batch", change)) for change in CHANGES[:2])
+    used = max(_change(data, "batch, in use", "other company"))
+    return decide(
+        {
+            "layer norm gives a token the same bits in any company": True if layer == 0 else
+            False if layer > 1e-5 else None,
+            "batch norm does not": True if batch > 1e-3 else False if batch == 0 else None,
+        },
+        f"in other company a token's values change by at most {layer:.1e} under layer norm and by "
+        f"at least {batch:.2g} under batch norm while training (in use, with running statistics, "
+        f"by {used:.1e})",
+        {"layer": layer, "batch": batch},
+    )  # fmt: skip
+
+
+def _judge_rms(data: Sequence[Data]) -> Finding:
+    scaled = max(_change(data, "rms", "times 1000"))
+    shifted, layer_shifted = min(_change(data, "rms", "plus 1")), max(
+        _change(data, "layer", "plus 1"))  # fmt: skip
+    layer, rms = data[0]["parameters"]
+    width = data[0]["width"]
+    return decide(
+        {
+            "one learned number for each feature, where layer norm has two": (layer, rms)
+            == (2 * width, width),
+            "scaling changes nothing": True if scaled < 1e-4 else False if scaled > 1e-2 else None,
+            "a shift changes the output": True if shifted > 1e-2 else
+            False if shifted < 1e-4 else None,
+        },
+        f"at width {width} RMS norm learns {rms} numbers and layer norm {layer}; times 1000 "
+        f"changes RMS norm's output by at most {scaled:.1e}, a shift by 1 by at least "
+        f"{shifted:.2g} (layer norm's by at most {layer_shifted:.1e}). Which models use it is not "
+        "measured here",
+        {"scaled": scaled, "shifted": shifted},
+    )  # fmt: skip
+
+
+def _draw_invariance(data: Sequence[Data]) -> Heat:
+    values = average(data, "change").numpy()
+    return Heat(
+        "By how much one token's normalised values change", values,
+        Axis("norm", NORMS), Axis("what is changed", CHANGES), "positive", most=1.0,
+        texts=tuple(tuple(f"{value:.2g}" for value in row) for row in values),
+        note="the largest change; 0: not one bit",
+    )  # fmt: skip
+
+
+invariance = Experiment(
+    name="norm-invariance",
+    title="What a norm's answer for one token hangs on",
+    varies="the norm; the batch around a token, its padding, the token's scale, its offset",
+    measures="the largest change of that token's normalised values, and the learned parameters",
+    claims={
+        "C72": Rule(
+            "Supported if layer norm gives a token bit-equal values in any batch and padding, and "
+            "batch norm in training changes them by more than 0.001; refuted if layer norm changes "
+            "them by more than rounding (1e-5), or batch norm not at all.",
+            _judge_alone,
+        ),
+        "C75": Rule(
+            "Supported if RMS norm learns one number for each feature (layer norm two), scaling by "
+            "1000 changes its output by less than 1e-4 and a shift by 1 by more than 0.01; refuted "
+            "if one clearly fails. Which models use it cannot be measured here.",
+            _judge_rms,
+        ),
+    },
+    run=_invariance,
+    draw=_draw_invariance,
+    seconds=0.2,
+    references=("https://arxiv.org/abs/1607.06450", "https://arxiv.org/abs/1910.07467"),
+)
+
+# ---- C73: does zero mean and unit variance stop a feature from dominating? ----
+
+METHODS = ("as it is", "standardised inputs", "batch norm", "layer norm")
+LARGE = 100.0
+FEATURES, FAIR = 16, 1 / 16
+
+
+def _dominance(seed: int, quick: bool) -> Data:
+    """One feature of sixteen is a hundred times as large: its share of a token's squared length,
+    and how far apart the widest and the narrowest feature's ranges are, before and after."""
+    chance = torch.Generator().manual_seed(seed)
+    x = torch.randn(256 if quick else 2048, FEATURES, generator=chance)
+    x[:, 0] *= LARGE
+    fitted = Standardise(FEATURES)
+    fitted.fit(x)
+    made = (x, fitted(x), BatchNorm(FEATURES)(x), LayerNorm(FEATURES)(x))
+    share, ranges = [], []
+    for values in made:
+        squares = values.detach().square()
+        share.append(float((squares[:, 0] / squares.sum(dim=1)).mean()))
+        spread = values.detach().amax(dim=0) - values.detach().amin(dim=0)  # (features,)
+        ranges.append(float(spread.max() / spread.min()))
+    return {"share": share, "ranges": ranges}
+
+
+def _judge_dominance(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    said = []
+    for place, method in enumerate(METHODS):
+        share = mean_of(column(data, "share", place))
+        ranges = mean_of(column(data, "ranges", place))
+        said.append(f"{method} {share}, ranges {ranges.mean:.3g} to 1")
+        if method != METHODS[0]:
+            low, high = share.against(2 * FAIR), share.against(4 * FAIR)
+            cases[method] = True if low == "below" else False if high == "above" else None
+    return by_case(
+        cases, f"the large feature's share of a token (fair: {FAIR:.3g}): {'; '.join(said)}",
+        "whether mean and variance are taken over samples or over the features of a token",
+    )  # fmt: skip
+
+
+def _draw_dominance(data: Sequence[Data]) -> Bars:
+    values = [*average(data, "share").tolist(), FAIR]
+    return Bars(
+        "How much of a token one feature of sixteen makes up", "share of the squared length",
+        (*METHODS, "a fair share"), np.array(values),
+        note=f"the feature's deviation is {LARGE:g} times that of the others",
+    )  # fmt: skip
+
+
+dominance = Experiment(
+    name="large-feature",
+    title="Does normalisation stop a large feature from dominating?",
+    varies="the method: standardised inputs, batch norm, layer norm",
+    measures="the share of the squared length that a feature of scale 100 makes up, and the ranges",
+    claims={
+        "C73": Rule(
+            "Holds for a method if the large feature's share is clearly below twice the fair one, "
+            "fails if clearly above four times it. Supported if it holds for all, refuted if for "
+            "none, depends if for some.",
+            _judge_dominance,
+        )
+    },
+    run=_dominance,
+    draw=_draw_dominance,
+    seconds=0.1,
+    references=("https://arxiv.org/abs/2105.06990", "https://arxiv.org/abs/2208.07339"),
+)
+
+# ---- C74: is RMS norm cheaper? ----
+
+ROWS, COLUMNS = 4096, 512
+
+
+class _Seen(NoTrace):
+    """Someone looks at everything and keeps nothing: a norm then takes its plain operations."""
+
+    def wants(self, *names: str) -> bool:
+        return True
+
+
+TRACES: dict[str, NoTrace] = {"plain operations": _Seen(), "fused kernel": NO_TRACE}
+
+
+def _cost(seed: int, quick: bool) -> Data:
+    """Times of both norms in turns, and the loss of a small language model with each."""
+    torch.manual_seed(seed)
+    x = torch.randn(ROWS // 4 if quick else ROWS, COLUMNS)
+    repeats = 15 if quick else 60
+    layer, rms = LayerNorm(COLUMNS), RMSNorm(COLUMNS)
+    ratio = []
+    with torch.no_grad():
+        for trace in TRACES.values():
+            seen = [
+                (_seconds(lambda: layer(x, trace=trace)), _seconds(lambda: rms(x, trace=trace)))  # noqa: B023
+                for _ in range(repeats)
+            ]
+            of_layer, of_rms = np.median(seen[3:], axis=0)  # the first few warm up
+            ratio.append(float(of_rms / of_layer))
+    loss = {name: _loss(seed, name, 20 if quick else 120) for name in ("layer", "rms")}
+    return {"ratio": ratio, "loss": loss}
+
+
+def _seconds(work: Callable[[], Tensor]) -> float:
+    # Of this thread alone: what else the machine does is not counted.
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def _loss(seed: int, norm: NormName, steps: int) -> float:
+    """Of the last tenth of training a small language model on toyland."""
+    text = next_words(seed)
+    torch.manual_seed(seed)
+    net = build(TransformerConfig(
+        shape="decoder", head="language", vocab=text.vocab, d_model=32, heads=4, layers=2,
+        dropout=0.0, norm=norm,
+    ))  # fmt: skip
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, fused=True)
+    losses = []
+    for _ in range(steps):
+        losses.append(text.step(net, optimizer))
+    return float(np.mean(losses[-max(steps // 10, 1) :]))
+
+
+def _judge_cost(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    said = []
+    worse = difference_of(column(data, "loss", "rms"), column(data, "loss", "layer"))
+    equal = True if worse.high < 0.05 else False if worse.low > 0.05 else None
+    for place, way in enumerate(TRACES):
+        ratio = mean_of(column(data, "ratio", place))
+        faster = clearly(ratio.against(1.0), "below")
+        cases[way] = (
+            False if False in (faster, equal) else None if None in (faster, equal) else True
+        )
+        said.append(f"{way} {ratio}")
+    return by_case(
+        cases, f"RMS norm's time over layer norm's: {', '.join(said)}; its loss in a small "
+        f"language model is {worse} higher", "whether the operations are fused",
+    )  # fmt: skip
+
+
+def _draw_cost(data: Sequence[Data]) -> Bars:
+    return Bars(
+        "How long RMS norm takes", "share of layer norm's time", (*TRACES, "layer norm"),
+        np.array([*average(data, "ratio").tolist(), 1.0]),
+    )  # fmt: skip
+
+
+cost = Experiment(
+    name="norm-cost",
+    title="RMS norm against layer norm: time and loss",
+    varies="the norm; plain operations or a fused kernel",
+    measures="the ratio of the median times of runs in turns in one process; the loss of a small "
+    "language model with each",
+    claims={
+        "C74": Rule(
+            "Holds for a way of computing if RMS norm's time is clearly below layer norm's and its "
+            "loss is not higher by 0.05; fails if one clearly is not so. Supported if it holds for "
+            "both ways, refuted if for neither, depends if for one.",
+            _judge_cost,
+        )
+    },
+    run=_cost,
+    draw=_draw_cost,
+    seconds=5.0,
+    references=("https://arxiv.org/abs/1910.07467",),
+)

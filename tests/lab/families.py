@@ -1,0 +1,38 @@
+"""What holds for every experiment of a family: shapes, determinism, a picture of the numbers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from translucid.lab.experiment import Experiment
+from translucid.lab.verdict import Data, Verdict
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def quick_data(experiment: Experiment, seed: int = 0) -> Data:
+    """As the runner keeps it; measured twice, and the same both times."""
+    first, again = (json.dumps(experiment.run(seed, True)) for _ in range(2))
+    assert first == again, f"{experiment.name}: one seed, two results"
+    found: Data = json.loads(first)
+    return found
+
+
+def check(experiment: Experiment, data: Rows) -> None:
+    """Rules and picture take these numbers; the picture can be drawn."""
+    for key, rule in experiment.claims.items():
+        finding = rule.judge(data)
+        assert finding.why, key
+        json.dumps(finding.numbers, allow_nan=False)
+    picture = experiment.draw(data)
+    assert picture.json()
+    assert picture.svg().startswith("<?xml")
+
+
+def verdict(experiment: Experiment, key: str, data: Rows) -> Verdict:
+    return experiment.claims[key].judge(data).verdict
+
+
+def around(value: float, spread: float = 0.0, seeds: int = 5) -> list[float]:
+    """Numbers of several seeds whose mean is this value."""
+    return [value + spread * (2 * i / (seeds - 1) - 1) for i in range(seeds)]

@@ -1,0 +1,161 @@
+"""The experiments on batch size, length and padding: rules, measuring, pictures."""
+
+import numpy as np
+import pytest
+import torch
+
+from translucid.lab import batch_norm
+from translucid.lab.batch_norm import ALIKE, BATCHES, LENGTHS, SHORTEST, TRAINED, WAYS
+from translucid.lab.experiment import of_module
+
+JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
+EXPERIMENTS = {each.name: each for each in of_module(batch_norm)}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
+
+
+def judge(key, data):
+    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
+    return rule.judge(data)
+
+
+def small_batches(power, small_gap, spread=0.01):
+    return [
+        {
+            "error": [each ** (power + spread * j) for each in BATCHES],
+            "gap": [small_gap + 0.1 * spread * j, 0.05, 0.02],
+        }
+        for j in JITTER
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (small_batches(-1.0, 0.2), "supported"),
+        (small_batches(-0.5, 0.2), "refuted"),  # falls too slowly
+        (small_batches(-1.5, 0.2), "refuted"),  # too fast
+        (small_batches(-1.0, 0.005), "refuted"),  # the net does not care
+        (small_batches(-0.75, 0.2, spread=0.3), "undecided"),
+    ],
+)
+def test_c69(data, verdict):
+    assert judge("C69", data).verdict == verdict
+
+
+def long_sequences(worse, spread=0.01, power=-1.0):
+    """worse: by what batch norm's error is multiplied, for each case."""
+    fall = [1000 * (each / LENGTHS[0]) ** power for each in LENGTHS]
+    cases = [f"{way}, {name}" for way in WAYS for name in ALIKE]
+    return [
+        {
+            **dict.fromkeys(WAYS, fall),
+            **{case: [0.01, 0, 0, 0, 0.01 * (each + spread * j)]
+               for case, each in zip(cases, worse, strict=True)},
+        }
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (long_sequences([9, 9, 9, 9]), "supported"),
+        (long_sequences([1, 1, 1, 1]), "refuted"),
+        (long_sequences([9, 9, 9, 9], power=-0.5), "refuted"),  # the batch does not fall enough
+        (long_sequences([9, 9, 1, 9]), "depends"),
+        (long_sequences([9, 9, 1.5, 9], spread=1.0), "undecided"),
+    ],
+)
+def test_c70(data, verdict):
+    found = judge("C70", data)
+    assert found.verdict == verdict
+    assert ("depends on whether attention keeps its scores" in found.why) == (verdict == "depends")
+
+
+def padding(counted, masked, spread=0.1):
+    """Errors of the mean, in sampling errors."""
+    same = [0.1] * len(SHORTEST)
+    return [
+        {
+            "padded": same, "counted_sd": same, "masked_sd": same, "chance": same,
+            "counted": [0.1 * (counted + spread * j)] * len(SHORTEST),
+            "masked": [0.1 * masked] * len(SHORTEST),
+        }
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (padding(15, 1), "supported"),
+        (padding(1, 1), "refuted"),
+        (padding(15, 9), "refuted"),  # something else than padding is wrong
+        (padding(3, 1, spread=2), "undecided"),
+    ],
+)
+def test_c71(data, verdict):
+    assert judge("C71", data).verdict == verdict
+
+
+def test_shapes_and_rules(measured):
+    found = measured["small-batches"]
+    assert (len(found["error"]), len(found["gap"])) == (len(BATCHES), len(TRAINED))
+    assert len(measured["padding"]["counted"]) == len(SHORTEST)
+    for way in WAYS:
+        assert len(measured["long-sequences"][way]) == len(LENGTHS)
+    for name, each in EXPERIMENTS.items():
+        for rule in each.claims.values():
+            assert rule.judge([measured[name]] * 5).why
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_same_seed_same_numbers(name, measured):
+    assert EXPERIMENTS[name].run(0, True) == measured[name]
+
+
+@pytest.mark.parametrize("name", ["padding", "long-sequences"])
+def test_another_seed_other_numbers(name, measured):
+    assert EXPERIMENTS[name].run(1, True) != measured[name]
+
+
+def test_pictures_show_the_means(measured):
+    error = np.array(measured["small-batches"]["error"])
+    drawn = EXPERIMENTS["small-batches"].draw(
+        [measured["small-batches"], {"error": (3 * error).tolist()}]
+    )
+    assert np.allclose(drawn.series["measured"], 2 * error)
+    drawn = EXPERIMENTS["padding"].draw([measured["padding"]])
+    assert np.allclose(drawn.series["mean, padding counted"], measured["padding"]["counted"])
+    drawn = EXPERIMENTS["long-sequences"].draw([measured["long-sequences"]])
+    assert np.allclose(
+        drawn.series["fused, words alike"], measured["long-sequences"]["fused, alike"]
+    )
+
+
+def test_error_of_a_batch_is_that_of_the_formula():
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    by_hand = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
+    assert batch_norm._batch_error(x) == pytest.approx(float((by_hand - x).square().mean()))
+
+
+def test_kept_bytes_by_count():
+    """Scores kept: two of (heads, length, length) at most beside what grows with length."""
+    fused = [batch_norm._kept_bytes(length, None) for length in (32, 64, 128)]
+    assert fused[1] / fused[0] == pytest.approx(2, rel=0.02) == fused[2] / fused[1]
+    kept = [batch_norm._kept_bytes(length, "pattern") for length in (64, 128)]
+    pattern = 4 * 4 * 64 * 64  # heads, bytes of a number, queries, keys
+    assert kept[0] - fused[1] >= pattern
+    assert kept[1] / kept[0] > 2.5
+
+
+def test_counted_padding_moves_the_mean_by_its_share(measured):
+    found = measured["padding"]
+    assert found["counted"][-1] == pytest.approx(
+        batch_norm.TRUE_MEAN * found["padded"][-1], abs=0.1
+    )
+    assert found["counted"][0] == found["masked"][0]  # nothing is padded

@@ -1,0 +1,164 @@
+"""Exploding gradients and clipping: rules, measuring, pictures."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import clipping
+from translucid.lab.clipping import CLIPS, GAINS, NETS, THRESHOLDS, VALUES
+from translucid.lab.drills import Practice
+
+# ---- explosion ----
+
+
+def exploded(
+    large: int = 2, clipped: int = 0, small: int = 0, longer: float = 2.0, spread: float = 0.0
+) -> list[dict[str, Any]]:
+    """Runs of each seed that diverged, of two."""
+    return [
+        {
+            "steps": 15,
+            "runs": NETS,
+            "gain 1": {clip: {"norm": 0.0, "diverged": small, "losses": [0.0] * 15}
+                       for clip in CLIPS},
+            "gain 2": {
+                "not clipped": {"norm": order, "diverged": large, "losses": [6.0] * 15},
+                "clipped at 1": {"norm": order, "diverged": clipped, "losses": [0.0] * 15},
+            },
+        }
+        for order in around(longer, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (exploded(), "supported"),
+        (exploded(longer=0.1), "refuted"),
+        (exploded(large=0), "refuted"),
+        (exploded(small=2), "refuted"),  # diverges anyhow
+        (exploded(large=1), "undecided"),
+        (exploded(longer=1.0, spread=0.5), "undecided"),
+    ],
+)
+def test_the_rule_of_explosion(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(clipping.explosion, "C22", data) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (exploded(), "supported"),
+        (exploded(clipped=2), "refuted"),
+        (exploded(clipped=1), "undecided"),
+        (exploded(large=0), "undecided"),  # nothing to prevent
+    ],
+)
+def test_the_rule_of_clipping(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(clipping.explosion, "C32", data) == expected
+
+
+@pytest.mark.parametrize(
+    ("losses", "broke", "expected"),
+    [
+        ([1.0, 9.0, 0.5], False, False),
+        ([1.0, 11.0, 0.5], False, True),  # even if it comes back
+        ([1.0, math.nan], False, True),
+        ([1.0, math.inf], False, True),
+        ([1.0], True, True),
+    ],
+)
+def test_diverged(losses: list[float], broke: bool, expected: bool) -> None:
+    assert clipping.diverged(Practice(losses=losses, broke=broke)) is expected
+
+
+def test_losses_as_they_are_drawn() -> None:
+    run = Practice(losses=[1.0, 10.0, 1e9, math.nan])
+    assert clipping._drawn(run, 6) == [0.0, 1.0, 6.0, 6.0, 6.0, 6.0]
+
+
+def test_adding() -> None:
+    batch = clipping.adding(9)(torch.Generator().manual_seed(0), 60)
+    for row, target in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
+        marked = [t for t, value in enumerate(row) if value >= VALUES]
+        assert len(marked) == 2
+        assert marked[0] < 4 < marked[1]
+        assert target == pytest.approx(sum(row[t] - VALUES for t in marked) / VALUES)
+
+
+@pytest.mark.slow
+def test_explosion() -> None:
+    data = quick_data(clipping.explosion)
+    check(clipping.explosion, [data])
+    for gain in GAINS:  # clipping changes no gradient before it is measured
+        norms = {data[gain][clip]["norm"] for clip in CLIPS}
+        assert len(norms) == 1
+        drawn = clipping.explosion.draw([data, data]).series
+        for clip in CLIPS:
+            told = np.log10(drawn[f"{gain}, {clip}"])
+            np.testing.assert_allclose(told, data[gain][clip]["losses"], atol=1e-12)
+
+
+# ---- vanishing ----
+
+
+def clipped(
+    accuracy: tuple[float, float] = (0.0, 0.0),
+    orders: tuple[float, float] = (0.0, 0.0),
+    plain: float = 0.125,
+    spread: float = 0.0,
+) -> list[dict[str, Any]]:
+    """What clipping at 1 and at 0.1 adds."""
+    rows = []
+    for extra in around(0.0, spread):
+        added = {"not clipped": (0.0, 0.0), "clipped at 1": (accuracy[0] + extra, orders[0]),
+                 "clipped at 0.1": (accuracy[1] + extra, orders[1])}  # fmt: skip
+        rows.append({name: {"accuracy": plain + more, "fired": 0.5,
+                            "reach": [0.0] * 19 + [-9 + longer]}
+                     for name, (more, longer) in added.items()})  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (clipped((0.5, 0.5)), "supported"),
+        (clipped(orders=(3.0, 3.0)), "supported"),
+        (clipped(), "refuted"),
+        (clipped((-0.1, 0.01), (0.2, -3.0)), "refuted"),
+        (clipped((0.0, 0.5)), "depends"),
+        (clipped((0.05, 0.05), spread=0.05), "undecided"),
+        (clipped(plain=1.0), "undecided"),  # nothing to mitigate
+    ],
+)
+def test_the_rule_of_clipping_and_vanishing(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(clipping.clipping_and_vanishing, "C31", data) == expected
+
+
+@pytest.mark.slow
+def test_vanishing() -> None:
+    data = quick_data(clipping.clipping_and_vanishing)
+    check(clipping.clipping_and_vanishing, [data])
+    assert data["not clipped"]["fired"] == 0
+    assert all(len(data[name]["reach"]) == clipping.LENGTH for name in THRESHOLDS)
+    assert data["not clipped"]["reach"][-1] < data["not clipped"]["reach"][0] - 2  # it vanishes
+    drawn = clipping.clipping_and_vanishing.draw([data, data]).series
+    for name in THRESHOLDS:
+        np.testing.assert_allclose(np.log10(drawn[name]), data[name]["reach"])
+
+
+def test_the_gradient_at_the_first_symbol() -> None:
+    """Closed form: with recurrent weights of 0 nothing reaches it, so scale them and watch it
+    fall with their power."""
+    sizes = []
+    for gain in (1.0, 0.5):
+        net = clipping.made(0, clipping.PLAIN[clipping.RNN_UNIFORM])
+        with torch.no_grad():
+            net.encoder.recurrent.weights(0, "forward")[1].mul_(gain)
+        sizes.append(clipping._reach(net, 0)[-1])
+    steps = clipping.LENGTH - 1
+    assert sizes[1] - sizes[0] == pytest.approx(steps * math.log10(0.5), abs=1.0)

@@ -1,0 +1,216 @@
+"""The experiments on attention against one vector, on ends, and on gaps."""
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import cross
+from translucid.lab.cross import (
+    ARMS,
+    CLUES,
+    END,
+    FILLERS,
+    FIRST,
+    GAP,
+    LENGTHS,
+    READERS,
+    SIDES,
+    WORDS,
+    cloze,
+    clozes,
+    context_vector,
+    pairs,
+)
+from translucid.tasks.base import IGNORE
+
+NAN = float("nan")
+
+
+# ---- rules ----
+
+
+def matches(attention=1.0, vector=0.1, short=1.0, aligned=0.95, ends=1.0, right=1.0, spread=0.0):
+    """Exact matches at the longest sentences; at the shortest both have `short`."""
+    rest = [short] * (len(LENGTHS) - 1)
+    return [
+        {"attention": [*rest, attention], "one vector": [*rest, vector + jitter],
+         "aligned": [1.0] * (len(LENGTHS) - 1) + [aligned + jitter],
+         "ends": [ends + jitter] * len(LENGTHS) + [0.3],
+         "length right": [right + jitter] * len(LENGTHS) + [0.0], "untrained ends": 0.0}
+        for jitter in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (matches(), "supported"),
+        (matches(vector=1.0), "refuted"),  # one vector does as well
+        (matches(aligned=0.3), "refuted"),  # it looks elsewhere
+        (matches(vector=0.1, attention=0.2), "refuted"),  # neither does well
+        (matches(aligned=0.8, spread=0.1), "undecided"),
+        (matches(vector=NAN), "undecided"),
+    ],
+)
+def test_c81(data, wanted):
+    assert verdict(context_vector, "C81", data) == wanted
+
+
+def test_c81_wants_the_gap_to_grow():
+    data = matches()
+    for each in data:
+        each["one vector"] = [0.1] * len(LENGTHS)  # bad at every length
+    assert verdict(context_vector, "C81", data) == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (matches(), "supported"),  # lengths that were not trained do not count
+        (matches(ends=0.5), "refuted"),
+        (matches(right=0.5), "refuted"),
+        (matches(ends=0.95, spread=0.04), "undecided"),
+        (matches(right=NAN), "undecided"),
+    ],
+)
+def test_c83(data, wanted):
+    assert verdict(context_vector, "C83", data) == wanted
+
+
+def gaps(both=(1.0, 1.0), left=(1.0, 0.125), spread=0.0):
+    return [
+        {"both sides": [each + jitter for each in both],
+         "left side only": [left[0], left[1] + jitter]}
+        for jitter in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (gaps(), "supported"),
+        (gaps(left=(1.0, 0.99)), "refuted"),  # the left side is enough
+        (gaps(both=(1.0, 0.2)), "refuted"),
+        (gaps(both=(0.2, 1.0)), "refuted"),
+        (gaps(both=(0.9, 0.9), spread=0.05), "undecided"),
+        (gaps(left=(0.2, 0.125)), "undecided"),  # it has learned nothing
+    ],
+)
+def test_c82(data, wanted):
+    assert verdict(cloze, "C82", data) == wanted
+
+
+# ---- the measuring ----
+
+
+def chance():
+    return torch.Generator().manual_seed(0)
+
+
+def test_pairs_turn_sentences_round():
+    source, target = pairs(5, 4, chance())
+    for row in range(5):
+        for at in range(4):
+            wanted = (int(source[row, 3 - at]) - FIRST + 3) % WORDS + FIRST
+            assert target[row, at] == wanted
+    assert source.min() >= FIRST
+    assert target.max() < FIRST + WORDS
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_clozes_have_one_gap_and_one_clue_on_its_side(side):
+    ids, targets = clozes(200, side, chance())
+    is_gap, is_clue = ids == GAP, (ids >= FILLERS) & (ids < GAP)
+    assert (is_gap.sum(dim=1) == 1).all()
+    assert (is_clue.sum(dim=1) == 1).all()
+    gap, clue = is_gap.int().argmax(dim=1), is_clue.int().argmax(dim=1)
+    assert ((clue < gap) if side == SIDES[0] else (clue > gap)).all()
+    assert torch.equal(targets[is_gap], ids[is_clue] - FILLERS)
+    assert (targets[~is_gap] == IGNORE).all()
+    assert set((ids[is_clue] - FILLERS).tolist()) == set(range(CLUES))
+
+
+def test_the_sides_of_clozes_are_mirror_images():
+    """So that the two differ in nothing but the side."""
+    left, right = (clozes(2000, side, chance())[0] for side in SIDES)
+    where = [(ids == GAP).float().mean(dim=0) for ids in (left.flip(1), right)]
+    assert torch.equal(*where)
+
+
+class Planted:
+    """A translator that is right in all but the first sentence, where it forgets to end."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def __call__(self, net, source):
+        texts = []
+        for number, row in enumerate(self.answers):
+            words = row if number else [*row, *[FIRST] * 9]
+            texts.append(cross.Hypothesis(words, 0.0, 0.0, [], finished=number > 0))
+        return texts
+
+
+def test_shares_of_what_is_right_and_of_what_ends(monkeypatch):
+    _, target = pairs(cross.TESTS, 3, chance())
+    monkeypatch.setattr(cross, "_written", Planted(target.tolist()))
+    share = 1 - 1 / cross.TESTS
+    assert cross._right(None, 3, chance()) == pytest.approx(share)
+    assert cross._ends(None, 3, chance()) == pytest.approx((share, share))
+
+
+def test_alignment_is_read_off_the_trace():
+    net = cross._translator("attention", 0)
+    pattern = torch.zeros(cross.TESTS, 3, 3)
+    pattern[:, [0, 1, 2], [2, 1, 0]] = 1.0  # the truth
+    pattern[0] = pattern[0].flip(1)  # of one sentence, two of three words are wrong
+
+    class Planted(cross.Trace):
+        def __getitem__(self, name):
+            assert super().__getitem__(name).shape == pattern.shape
+            return pattern
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross, "Trace", Planted)
+        found = cross._aligned(net, 3, chance())
+    assert found == pytest.approx(1 - 2 / 3 / cross.TESTS)
+
+
+def test_one_vector_has_no_attention_and_the_rest_is_the_same():
+    with_it, without = (cross._translator(arm, 0) for arm in ARMS)
+    assert without.decoder.alignment is None
+    names = {name for name, _ in without.named_parameters()}
+    extra = {name for name, _ in with_it.named_parameters()} - names
+    assert extra
+    assert all("alignment" in name for name in extra)
+
+
+def test_greedy_starts_feeds_back_and_ends():
+    """Every word of the text is the likeliest after <start> and the words before it."""
+    net = cross._translator("attention", 0)
+    source, _ = pairs(4, 3, chance())
+    for row, text in enumerate(cross._written(net.eval(), source)):
+        words = [*text.tokens, END] if text.finished else text.tokens
+        read = torch.tensor([[cross.START, *words[:-1]]])
+        said = net(source[row : row + 1], read)[0].argmax(dim=-1)
+        assert said.tolist() == words
+
+
+# ---- pictures and quick runs ----
+
+
+def test_pictures_show_the_means():
+    drawn = context_vector.draw(matches(spread=0.05))
+    assert np.allclose(drawn.series["attention"], [1.0] * len(LENGTHS))
+    assert drawn.series["one vector"][-1] == pytest.approx(0.1)
+    assert drawn.series["weights on the right word"][-1] == pytest.approx(0.95)
+    drawn = cloze.draw(gaps(spread=0.05))
+    assert np.allclose(drawn.values, [1.0, 1.0, 1.0, 0.125, 1 / CLUES])
+    assert len(drawn.labels) == len(READERS) * len(SIDES) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [context_vector, cloze], ids=lambda each: each.name)
+def test_quick_runs(experiment):
+    check(experiment, [quick_data(experiment)] * 5)

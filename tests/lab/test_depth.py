@@ -1,0 +1,182 @@
+"""Gradients through many layers, slopes, saturation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import depth
+
+# ---- gradients by layer ----
+
+FACTORS = {"sigmoid, gain 1": 0.23, "relu, gain 0.5": 0.35}
+
+
+def fallen(
+    falls: dict[str, float] | None = None,
+    factors: dict[str, float] | None = None,
+    dead: tuple[int, int] = (0, 0),
+    spread: float = 0.0,
+    bent: bool = False,
+) -> list[dict[str, Any]]:
+    """Gradients that fall (log10) by so much in these settings and stay 1 in the others."""
+    falls = {"sigmoid, gain 1": -12.0, "relu, gain 0.5": -9.0} | (falls or {})
+    factors = FACTORS | (factors or {})
+    line = np.linspace(1, 0, depth.LAYERS + 1)
+    rows = []
+    for extra in around(0.0, spread):
+        settings = {}
+        for name, gain in depth.SETTINGS:
+            said = depth._said(name, gain)
+            shape = line**20 if bent else line
+            norms = (falls.get(said, 0.0) + extra * (said in falls)) * shape
+            norms = norms + 1e-9 * line  # never quite constant
+            settings[said] = {"norms": norms.tolist(), "factor": factors.get(said, 1.0)}
+        rows.append({"settings": settings, "dead": list(dead)})
+    return rows
+
+
+def test_gradients_by_layer() -> None:
+    data = quick_data(depth.gradient_by_layer)
+    check(depth.gradient_by_layer, [data])
+    assert len(data["settings"]) == 9
+    drawn = depth.gradient_by_layer.draw([data, data]).series
+    said = depth._said("sigmoid", 1.0)
+    np.testing.assert_allclose(np.log10(drawn[said]), data["settings"][said]["norms"])
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (fallen(), "supported"),
+        (fallen({"sigmoid, gain 1": -0.1}), "refuted"),
+        (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided"),
+        (fallen(factors={"relu, gain 0.5": 1.0}), "undecided"),  # no small weights among them
+        (fallen(bent=True), "undecided"),  # falls, but in one layer
+        (fallen(factors={"tanh, gain 1": 0.5}), "refuted"),  # should fall and does not
+    ],
+)
+def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(depth.gradient_by_layer, "C4", data) == expected
+
+
+NEVER = {"relu, gain 0.5": 0.0}
+ALWAYS = {"relu, gain 0.5": -9.0, "relu, gain 1.41": -5.0, "relu, gain 3": -5.0}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "on"),
+    [
+        (fallen(NEVER), "supported", ""),
+        (fallen(), "depends", "the gain of the weights"),
+        (fallen(NEVER, dead=(0, 32)), "depends", "the learning rate"),
+        (fallen(dead=(0, 32)), "depends", "the gain of the weights and on the learning rate"),
+        (fallen(ALWAYS), "refuted", "every gain"),
+        (fallen(NEVER, dead=(32, 32)), "refuted", "rate"),
+        (fallen({"relu, gain 0.5": -1.0}, spread=0.5), "undecided", ""),
+    ],
+)
+def test_the_rule_of_relu(data: list[dict[str, Any]], expected: str, on: str) -> None:
+    finding = depth.gradient_by_layer.claims["C7"].judge(data)
+    assert finding.verdict == expected
+    assert on in finding.why
+
+
+def test_gradient_norms_against_differences() -> None:
+    torch.manual_seed(0)
+    net = depth.deep_net("tanh", 1.0)
+    x = torch.randn(1, depth.WIDTH, dtype=torch.float64)
+    norms, _ = depth.gradient_norms(net, x.clone())
+    with torch.no_grad():
+        steps = 1e-5 * torch.eye(depth.WIDTH, dtype=torch.float64)
+        slopes = (net(x + steps) - net(x - steps))[:, 0] / 2e-5
+    assert float(norms[0]) == pytest.approx(float(slopes.norm().log10()), abs=1e-6)
+
+
+def test_without_an_activation_a_layer_multiplies_by_its_gain() -> None:
+    torch.manual_seed(0)
+    norms, slopes = depth.gradient_norms(
+        depth.deep_net("identity", 0.5), torch.randn(4, depth.WIDTH, dtype=torch.float64)
+    )
+    assert slopes.tolist() == [1.0] * depth.LAYERS
+    assert float(norms[0] - norms[-1]) / depth.LAYERS == pytest.approx(np.log10(0.5), abs=0.03)
+
+
+def test_dead_units_are_those_that_nothing_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = depth.MLP
+
+    def sleeping(config: Any) -> Any:
+        net = made(config)
+        torch.nn.init.constant_(net.layers[0].linear.bias[:2], -100.0)
+        return net
+
+    torch.manual_seed(0)
+    assert depth._dead_units(0.0, 1) == 0
+    monkeypatch.setattr(depth, "MLP", sleeping)
+    assert depth._dead_units(0.0, 1) == 2
+
+
+# ---- slopes ----
+
+
+def test_slopes() -> None:
+    data = quick_data(depth.slopes)
+    check(depth.slopes, [data])
+    assert data["largest"] == {"sigmoid": 0.25, "tanh": 1.0}
+    z = depth.SEEN
+    np.testing.assert_allclose(data["curves"]["tanh"], 1 - np.tanh(z) ** 2, atol=1e-12)
+    drawn = depth.slopes.draw([data]).series
+    assert drawn["sigmoid"].tolist() == data["curves"]["sigmoid"]
+
+
+@pytest.mark.parametrize(
+    ("sigmoid", "tanh", "expected"),
+    [(0.25, 0.9, "supported"), (1.0, 1.0, "refuted"), (0.25, 1.0, "depends"),
+     (0.25, 1 - 1e-9, "undecided")],
+)  # fmt: skip
+def test_the_rule_of_slopes(sigmoid: float, tanh: float, expected: str) -> None:
+    data = [{"largest": {"sigmoid": sigmoid, "tanh": tanh}}]
+    finding = depth.slopes.claims["C5"].judge(data)
+    assert finding.verdict == expected
+    if expected == "depends":
+        assert "tanh reaches 1" in finding.why
+
+
+# ---- saturation ----
+
+
+def steps(five: int, ten: int, slope: float = 0.0066) -> list[dict[str, Any]]:
+    return [{"slopes": [0.25, 0.1, slope, 0.0, 0.0], "squared": [10, 11, five, 12, ten],
+             "cross_entropy": [1, 2, 3, 4, 5]}]  # fmt: skip
+
+
+def test_saturation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depth, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
+    monkeypatch.setattr(depth, "PATIENCE", 300)  # the last start runs out of it
+    data = quick_data(depth.saturation)
+    check(depth.saturation, [data])
+    assert data["slopes"][2] == pytest.approx(0.006648056670790033)
+    assert data["squared"][-1] == 300
+    drawn = depth.saturation.draw([data]).series
+    assert drawn["squared error"].tolist() == data["squared"]
+
+
+def test_steps_against_the_formula() -> None:
+    """dL/dz = s · s (1 - s) for the squared error, s for cross-entropy, without autograd."""
+    for loss in ("squared", "cross_entropy"):
+        z, count = 3.0, 0
+        while (s := 1 / (1 + np.exp(-z))) ** 2 / 2 > depth.GOAL:
+            z -= depth.RATE * (s * s * (1 - s) if loss == "squared" else s)
+            count += 1
+        assert depth._steps(3.0, loss) == count
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(steps(50, 5000), "supported"), (steps(50, 90), "refuted"), (steps(50, 170), "undecided"),
+     (steps(50, 5000, slope=0.2), "refuted")],
+)  # fmt: skip
+def test_the_rule_of_saturation(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(depth.saturation, "C6", data) == expected

@@ -1,0 +1,208 @@
+"""Gradients through time, recall by distance, far words: rules, measuring, pictures."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import drills, far_back
+from translucid.lab.far_back import GRU, GRU_UNIFORM, LSTMS, PLAIN, RECALLED, RNN, RNN_UNIFORM, SPAN
+
+# ---- gradients through time ----
+
+
+def reached(*orders: float, spread: float = 0.0) -> list[dict[str, Any]]:
+    """log10 of the gradient far back, for the LSTMs by forget bias."""
+    told = dict.fromkeys(PLAIN, -9.0) | dict(zip(LSTMS, orders, strict=True))
+    return [
+        {name: np.linspace(0, order + extra, SPAN).tolist() for name, order in told.items()}
+        for extra in around(0.0, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (reached(0, 0, 1, 1), "supported"),
+        (reached(-9, -8, -5, -3), "refuted"),
+        (reached(-9, -3, 1, 1), "depends"),
+        (reached(-1, -1, -1, -1, spread=2.0), "undecided"),
+        (reached(1, 1, 1, -1, spread=0.5), "undecided"),
+    ],
+)
+def test_the_rule_of_the_lstm(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(far_back.gradients_in_time, "C26", data) == expected
+
+
+def test_gradients() -> None:
+    data = quick_data(far_back.gradients_in_time)
+    check(far_back.gradients_in_time, [data])
+    assert all(len(values) == SPAN and values[0] == 0 for values in data.values())
+    drawn = far_back.gradients_in_time.draw([data, data]).series
+    for name, values in drawn.items():
+        np.testing.assert_allclose(np.log10(values), np.array(data[name])[::9])
+
+
+@pytest.mark.parametrize("name", [RNN_UNIFORM, GRU, "LSTM, forget bias 3"])
+def test_reach_against_finite_differences(name: str) -> None:
+    net = far_back.made(0, {**PLAIN, **LSTMS}[name], hidden=6)
+    batch = drills.recall(4)(torch.Generator().manual_seed(0), 3)
+    ids = batch.inputs["ids"]
+    found = far_back.reach(net, ids, batch.targets)
+    vectors = net.encoder.embedding(ids).detach()  # (rows, length, 6)
+    slopes = torch.zeros_like(vectors)
+
+    def loss(x: torch.Tensor) -> float:
+        _, state = net.encoder.recurrent(x)
+        return float(F.cross_entropy(net.head.linear(state.hidden[-1]), batch.targets,
+                                     reduction="sum"))  # fmt: skip
+
+    with torch.no_grad():
+        for place in np.ndindex(*vectors.shape):
+            up, down = vectors.clone(), vectors.clone()
+            up[place] += 1e-6
+            down[place] -= 1e-6
+            slopes[place] = (loss(up) - loss(down)) / 2e-6
+    sizes = slopes.norm(dim=-1).mean(dim=0).flip(0)
+    np.testing.assert_allclose(10.0 ** np.array(found), sizes / sizes[0], rtol=1e-4)
+
+
+def test_starts_differ() -> None:
+    uniform, orthogonal = (far_back.made(0, PLAIN[name]) for name in (RNN_UNIFORM, RNN))
+    u, v = (net.encoder.recurrent.weights(0, "forward")[1] for net in (uniform, orthogonal))
+    assert torch.allclose(v @ v.T, torch.eye(32), atol=1e-5)
+    assert float(u.detach().abs().max()) <= 32**-0.5
+    gru = far_back.made(0, PLAIN[GRU_UNIFORM])
+    assert gru.parameters_count < far_back.made(0, LSTMS["LSTM, forget bias 1"]).parameters_count
+
+
+# ---- recall ----
+
+
+def recalled(
+    accuracy: dict[str, tuple[float, float]] | None = None,
+    reach: dict[str, float] | None = None,
+    parameters: int = 300,
+    spread: float = 0.0,
+) -> list[dict[str, Any]]:
+    """Near and far; RNNs that forget and GRUs that do not, unless told otherwise."""
+    near_far = dict.fromkeys(RECALLED, (1.0, 1.0)) | {RNN: (1.0, 0.1), RNN_UNIFORM: (1.0, 0.1)}
+    near_far |= accuracy or {}
+    orders = {RNN: -9.0, RNN_UNIFORM: -20.0, GRU: -4.0, GRU_UNIFORM: -9.0} | (reach or {})
+    rows = []
+    for extra in around(0.0, spread):
+        row: dict[str, Any] = {"lengths": [5, 20], "steps": 10}
+        for name in RECALLED:
+            near, far = near_far[name]
+            row[name] = {
+                "accuracy": [near, far + (extra if name in (RNN, RNN_UNIFORM) else 0.0)],
+                "reach": orders.get(name, 0.0),
+                "parameters": {RNN: 100, GRU: parameters}.get(name, 400),
+            }
+        rows.append(row)
+    return rows
+
+
+BOTH_FAR = {RNN: (1.0, 1.0), RNN_UNIFORM: (1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (recalled(), "supported"),
+        (recalled(BOTH_FAR), "refuted"),
+        (recalled(reach={RNN: -1.0, RNN_UNIFORM: 0.0}), "refuted"),
+        (recalled({RNN: (1.0, 1.0)}), "depends"),
+        (recalled(reach={RNN: -1.0}), "depends"),
+        (recalled({RNN: (1.0, 0.5), RNN_UNIFORM: (1.0, 0.5)}, spread=0.4), "undecided"),
+        (recalled({RNN: (0.1, 0.1), RNN_UNIFORM: (0.1, 0.1)}), "undecided"),  # nothing learned
+    ],
+)
+def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(far_back.recall_by_distance, "C21", data) == expected
+
+
+NO_BETTER = {GRU: (1.0, 0.1), GRU_UNIFORM: (1.0, 0.1)}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (recalled(), "supported"),
+        (recalled(NO_BETTER, reach={GRU: -19.0, GRU_UNIFORM: -30.0}), "refuted"),
+        (recalled(parameters=400), "refuted"),  # no simpler
+        (recalled(reach={GRU: -19.0}), "depends"),
+        (recalled(NO_BETTER), "depends"),
+        (recalled(BOTH_FAR | {RNN: (1.0, 0.9), RNN_UNIFORM: (1.0, 0.9)}, spread=0.3), "undecided"),
+    ],
+)
+def test_the_rule_of_the_gru(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(far_back.recall_by_distance, "C27", data) == expected
+
+
+@pytest.mark.slow
+def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: RECALLED[name] for name in (RNN_UNIFORM, GRU)}
+    monkeypatch.setattr(far_back, "RECALLED", few)  # the others are learned in the same way
+    data = quick_data(far_back.recall_by_distance)
+    assert data["lengths"] == [4, 16]
+    assert data[RNN_UNIFORM]["accuracy"][0] > 0.9
+    assert data[GRU]["reach"] == pytest.approx(far_back._reach_at_start(0, PLAIN[GRU], 8)[-1])
+    drawn = far_back.recall_by_distance.draw([data, data]).series
+    for name in few:
+        np.testing.assert_allclose(drawn[name], data[name]["accuracy"])
+
+
+# ---- far words ----
+
+
+def moved(share: float, spread: float = 0.0) -> list[dict[str, Any]]:
+    steps = len(far_back.BACK)
+    return [
+        {name: {"kl": [1.0] * (steps - 1) + [each], "losses": [5.0, 3.0]}
+         for name in far_back.READERS}
+        for each in around(share, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (moved(1e-6), "supported"),
+        (moved(0.5), "refuted"),
+        (moved(0.05, 0.04), "undecided"),
+    ],
+)
+def test_the_rule_of_far_words(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(far_back.far_words, "C24", data) == expected
+
+
+@torch.no_grad()
+def test_how_far_a_distribution_moves() -> None:
+    """A net that reads nothing but the last word moves with that word alone."""
+    net = far_back._language_model(0, "rnn", 12)
+    net.decoder.recurrent.weights(0, "forward")[1].zero_()
+    stream = torch.randint(2, 12, (200,), generator=torch.Generator().manual_seed(0))
+    found = far_back._moved(net, stream, 12, 0, 16)
+    assert found[0] > 1e-4
+    np.testing.assert_allclose(found[1:], 0, atol=1e-6)
+
+
+def test_windows_are_of_the_stream() -> None:
+    batch = far_back._windows(torch.arange(100))(torch.Generator().manual_seed(0), 50)
+    assert torch.equal(batch.inputs["ids"] + 1, batch.targets)
+    assert int(batch.targets.max()) < 100
+
+
+@pytest.mark.slow
+def test_far_words() -> None:
+    data = quick_data(far_back.far_words)
+    check(far_back.far_words, [data])
+    for name in far_back.READERS:
+        first, last = data[name]["losses"]
+        assert last < first  # it learns
+        drawn = far_back.far_words.draw([data, data]).series
+        np.testing.assert_allclose(drawn[name], data[name]["kl"])

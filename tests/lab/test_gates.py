@@ -1,0 +1,193 @@
+"""What the gates of an LSTM do: rules, measuring, pictures."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import gates
+from translucid.lab.drills import reader
+from translucid.tasks.base import IGNORE
+
+# ---- the forget gate ----
+
+
+def forgetting(
+    held: float = 0.5,
+    accuracy: float = 1.0,
+    left: float = 0.0,
+    moved: float = 0.0,
+    spread: float = 0.0,
+) -> list[dict[str, Any]]:
+    units = [0.5] * gates.HIDDEN
+    return [
+        {
+            "left": left,
+            "moved": moved,
+            "accuracy": accuracy,
+            "held open": each,
+            "kept": [0.2, 0.9],
+            "gates": {"at resets": units, "elsewhere": units},
+        }
+        for each in around(held, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (forgetting(), "supported"),
+        (forgetting(left=0.5), "refuted"),
+        (forgetting(moved=0.5), "refuted"),
+        (forgetting(held=1.0), "refuted"),  # the net does not need it
+        (forgetting(held=0.9, spread=0.1), "undecided"),
+        (forgetting(accuracy=0.7), "undecided"),  # nothing was learned
+    ],
+)
+def test_the_rule_of_forgetting(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(gates.forget_gate, "C28", data) == expected
+
+
+def test_counting_starts_again_at_resets() -> None:
+    batch = gates.counting(torch.Generator().manual_seed(0), 40)
+    for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
+        count = 0
+        for symbol, target in zip(row, targets, strict=True):
+            count = 0 if symbol == gates.RESET else count + (symbol == gates.TICK)
+            assert target == min(count, gates.COUNTED)
+
+
+def test_by_hand() -> None:
+    assert gates._by_hand(0) == {"left": 0.0, "moved": 0.0}
+
+
+def test_only_rows_with_a_reset_are_held_open() -> None:
+    held = gates._held_open(torch.tensor([True, False]))(torch.full((2, 3), 0.25))
+    assert held.tolist() == [[1.0] * 3, [0.25] * 3]
+
+
+@pytest.mark.slow
+def test_forgetting() -> None:
+    data = quick_data(gates.forget_gate)
+    check(gates.forget_gate, [data])
+    assert data["accuracy"] > 0.9
+    falls = np.subtract(data["gates"]["elsewhere"], data["gates"]["at resets"])
+    assert (np.diff(falls) <= 1e-6).all()  # the one that drops most first
+    drawn = gates.forget_gate.draw([data, data]).series
+    np.testing.assert_allclose(drawn["at resets"], data["gates"]["at resets"])
+
+
+# ---- storing and showing ----
+
+
+def stored(
+    hidden: float = 0.2,
+    cell: float = 1.0,
+    hidden_spread: float = 0.0,
+    spread: float = 0.0,
+    **told: float,
+) -> list[dict[str, Any]]:
+    usual = {
+        "accuracy": 1.0, "silent": 1.0, "input gate open": 0.5, "other candidate": 0.9,
+        "other input gate": 0.9, "erased": 0.25, "not shown": 0.0, "alone": 1.0,
+        "answer alone": 0.5,
+    }  # fmt: skip
+    usual |= {name.replace("_", " "): value for name, value in told.items()}
+    rows = []
+    for extra in around(0.0, 1.0):
+        changed = {name: usual[name] + spread * extra for name in map(_spaced, told)}
+        probes = {"cell": [cell] * gates.PLACES,
+                  "hidden": [hidden + hidden_spread * extra] * gates.PLACES}  # fmt: skip
+        rows.append({**usual, **changed, "probe": probes})
+    return rows
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (stored(), "supported"),
+        (stored(input_gate_open=1.0), "refuted"),
+        (stored(other_candidate=0.1), "refuted"),
+        (stored(other_input_gate=0.1), "refuted"),
+        (stored(input_gate_open=0.9, spread=0.09), "undecided"),
+        (stored(accuracy=0.5), "undecided"),
+    ],
+)
+def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(gates.store_and_show, "C29", data) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (stored(), "supported"),
+        (stored(cell=0.5), "refuted"),
+        (stored(erased=0.9), "refuted"),
+        (stored(not_shown=0.9), "refuted"),
+        (stored(alone=0.3), "refuted"),
+        (stored(hidden=1.0), "depends"),
+        (stored(hidden=1.0, alone=0.3), "refuted"),
+        (stored(hidden=0.5, hidden_spread=0.3), "undecided"),
+        (stored(erased=0.5, spread=0.3), "undecided"),
+        (stored(accuracy=0.5), "undecided"),
+    ],
+)
+def test_the_rule_of_memory_and_exposure(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(gates.store_and_show, "C30", data) == expected
+
+
+def test_answers_are_drawn_as_they_are() -> None:
+    data = stored(hidden=0.6, erased=0.3, spread=0.1)
+    drawn = gates.store_and_show.draw(data)
+    told = dict(zip(drawn.labels, drawn.values, strict=True))  # type: ignore[attr-defined]
+    assert told["as it is"] == 1.0
+    assert told["forget and input gate at 0 once"] == pytest.approx(0.3)
+    assert told["as it is, while waiting: a probe of h"] == pytest.approx(0.6)
+
+
+def test_what_is_stored_follows_the_mark() -> None:
+    batch = gates.storing(torch.Generator().manual_seed(0), 100)
+    for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
+        place, asked = row.index(gates.STORE) + 1, row.index(gates.ASK)
+        assert place < asked
+        assert targets[asked] == row[place] < gates.KINDS
+        rest = {target for at, target in enumerate(targets) if at != asked}
+        assert rest <= {gates.BLANK, IGNORE}
+
+
+def test_probe_reads_what_is_there_and_nothing_else() -> None:
+    chance = torch.Generator().manual_seed(0)
+    labels = torch.randint(gates.KINDS, (400,), generator=chance)
+    noise = torch.randn(400, 8, generator=chance)
+    told = noise.clone()
+    told[:, : gates.KINDS] += 8 * torch.nn.functional.one_hot(labels, gates.KINDS)
+    assert gates.probe(told, labels) > 0.97
+    assert gates.probe(noise, labels) < 0.4  # guessing gives 0.25
+    assert gates.probe(torch.zeros(400, 8), labels) < 0.4
+
+
+def test_edits_reach_the_cell() -> None:
+    """Shut all gates once, and a state from before is of no consequence."""
+    net = reader(0, "lstm", vocab=6, outputs=5, hidden=8, tags=True)
+    ids = torch.randint(4, (2, 6), generator=torch.Generator().manual_seed(0))
+    ids[1, 3:] = ids[0, 3:]  # different beginnings, one ending
+    shut = {"forget_gate@2": 0.0, "input_gate@2": 0.0}
+    first, second = gates._edited(net, ids, shut)[:, 3:]
+    assert torch.equal(first, second)
+    first, second = gates._edited(net, ids, {})[:, 3:]
+    assert not torch.equal(first, second)
+    assert not gates._seen(net, ids, shut)["cell"][:, 2].any()
+
+
+@pytest.mark.slow
+def test_store_and_show() -> None:
+    data = quick_data(gates.store_and_show)
+    check(gates.store_and_show, [data])
+    assert data["accuracy"] > 0.9
+    assert data["probe"]["cell"][0] < 0.5  # nothing is stored yet

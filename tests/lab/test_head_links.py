@@ -1,0 +1,239 @@
+"""Heads against toyland's links; coarse and fine features; a sentence of three words."""
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.data.toyland import Toyland
+from translucid.lab import head_habits
+from translucid.lab.fitting import NOTHING
+from translucid.lab.head_habits import (
+    BACK,
+    FEATURES,
+    SENTENCES,
+    VOCABULARY,
+    WIDTH,
+    coarse_fine,
+    features,
+    split,
+    strongest,
+    three_words,
+)
+from translucid.lab.head_links import (
+    HEADS,
+    LAYERS,
+    RELATIONS,
+    Lexicon,
+    as_read,
+    best_offset,
+    fixed_offset,
+    links,
+    meets,
+    roles,
+)
+from translucid.parts.attention import SelfAttention
+
+# ---- the rules ----
+
+
+def relation(share, lost, elsewhere=0.01, baseline=0.4):
+    return {"best": 1, "share": [0.1, share] + [0.1] * 6, "baseline": baseline, "lost": lost,
+            "lost elsewhere": elsewhere}  # fmt: skip
+
+
+def net(subject=0.8, pronoun=0.8, lost=0.3, steady=0.7, others=0.6, loss=0.2, spread=0.01):
+    return [
+        {"loss": loss, "subject": relation(subject + j, lost + j),
+         "antecedent": relation(pronoun + j, lost + j), "fixed": [steady + j] + [others] * 7}
+        for j in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (net(), "supported"),
+        (net(subject=0.2, pronoun=0.2, steady=0.2, others=0.1), "refuted"),
+        (net(lost=-0.2, steady=0.2, others=0.1), "refuted"),  # they meet, but nothing hangs on it
+        (net(subject=0.2), "depends"),
+        (net(others=0.1), "depends"),  # most heads have no role
+        (net(loss=1.5), "undecided"),  # not learned yet
+        (net(subject=0.45, pronoun=0.45, steady=0.5, others=0.1, spread=0.3), "undecided"),
+    ],
+)
+def test_c54(data, wanted):
+    if wanted == "undecided" and data[0]["loss"] < 1:  # as many heads with a role as without
+        for each, others in zip(data, (0.1, 0.6, 0.1, 0.6, 0.6), strict=True):
+            each["fixed"] = each["fixed"][:1] + [others] * 7
+    assert verdict(links, "C54", data) == wanted
+
+
+def layers(same, different, spread=0.05):
+    return [
+        {name: {"before": 0.1, "after": after + j, "error": 0.01}
+         for name, after in zip(BACK, (same, different), strict=True)}
+        for j in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (layers(0.9, 0.9), "supported"),
+        (layers(0.1, 0.1), "refuted"),
+        (layers(0.1, 0.9), "depends"),
+        (layers(0.2, 0.2, spread=0.2), "undecided"),
+    ],
+)
+def test_c55(data, wanted):
+    assert verdict(coarse_fine, "C55", data) == wanted
+
+
+def sentences(first, second, spread=0.05):
+    return [
+        {"accuracy": 0.7, "links": {"I → am": first + j, "name → I": second + j}}
+        for j in around(0.0, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (sentences(0.9, 0.9), "supported"),
+        (sentences(0.9, 0.2), "refuted"),
+        (sentences(0.9, 0.5, spread=0.2), "undecided"),
+    ],
+)
+def test_c59(data, wanted):
+    assert verdict(three_words, "C59", data) == wanted
+
+
+# ---- the measuring ----
+
+
+@pytest.fixture(scope="module")
+def world():
+    return list(Toyland(seed=0).sentences("train", 60))
+
+
+def test_words_are_named_by_what_they_are_aligned_with(world):
+    lexicon = Lexicon(world)
+    texts = lexicon.texts(world)
+    english = {number: word for word, number in lexicon.english.items()}
+    german = {number: word for word, number in lexicon.german.items()}
+    for row, sentence in enumerate(world):
+        for place, word in enumerate(as_read(sentence)):
+            assert english[int(texts.english[row, place])] == word
+            first = [at for here, at in sentence.alignment if here == place][:1]
+            found = int(texts.german[row, place])
+            assert (found == NOTHING) == (not first)
+            if first:
+                assert german[found] == sentence.german[min(first)].lower()
+        assert not texts.real[row, len(sentence.english) :].any()
+
+
+def test_verbs_are_read_without_number(world):
+    for sentence in world:
+        verbs = {verb for verb, _ in sentence.subjects}
+        for place, (word, read) in enumerate(zip(sentence.english, as_read(sentence), strict=True)):
+            if place not in verbs:
+                assert read == word.lower()
+            else:
+                assert read not in ("is", "are", "am", "has", "does", "was", "sleeps", "likes")
+
+
+def test_links_leave_out_subjects_right_before(world):
+    texts = Lexicon(world).texts(world)
+    found = {tuple(link) for link in texts.links("subject").tolist()}
+    for row, sentence in enumerate(world):
+        for verb, head in sentence.subjects:
+            assert ((row, verb, head) in found) == (abs(verb - head) >= 2)
+    count = sum(len(sentence.antecedents) for sentence in world)
+    assert len(texts.links("antecedent")) == count > 0
+
+
+def test_meeting_links():
+    looks = torch.eye(4)[[0, 0, 1, 1]][None]  # each word at one word
+    found = torch.tensor([[0, 1, 0], [0, 2, 0], [0, 3, 1]])
+    assert meets(looks, found) == pytest.approx(2 / 3)
+    assert best_offset(found) == -2
+    assert fixed_offset(looks, torch.ones(1, 4, dtype=torch.bool)) == pytest.approx(0.5)
+    assert fixed_offset(torch.eye(4)[None], torch.ones(1, 4, dtype=torch.bool)) == 0.0  # itself
+    real = torch.tensor([[True, True, True, False]])
+    assert fixed_offset(looks, real) == pytest.approx(2 / 3)  # padding does not count
+
+
+def test_roles():
+    (found,) = net(subject=0.44, pronoun=0.8, steady=0.7, others=0.1, spread=0.0)[:1]
+    assert roles(found) == [True, True, *[False] * 6]
+
+
+def test_split_of_values():
+    layer = SelfAttention(WIDTH, 2)
+    with torch.no_grad():
+        value = layer.qkv.weight[2 * WIDTH :].unflatten(0, (2, -1))
+        value.zero_()
+        value[0, :, :FEATURES] = 1.0
+        value[1, :, FEATURES : 2 * FEATURES] = 1.0
+        assert split(layer) == 1.0
+        value[:, :, : 2 * FEATURES] = 1.0
+        assert split(layer) == 0.0
+
+
+def test_features_have_two_scales():
+    x = features(4000, torch.Generator().manual_seed(0))
+    assert float(x[..., :FEATURES].std()) == pytest.approx(3.0, rel=0.05)
+    assert float(x[..., FEATURES : 2 * FEATURES].std()) == pytest.approx(0.3, rel=0.05)
+
+
+def test_one_word_is_hidden():
+    hidden, wanted = head_habits._hidden(100, torch.Generator().manual_seed(0))
+    asked = wanted != NOTHING
+    assert (asked.sum(dim=1) == 1).all()
+    assert (hidden[asked] == 0).all()
+    whole = torch.where(asked, wanted, hidden)
+    assert {tuple(VOCABULARY[i] for i in row) for row in whole.tolist()} <= set(SENTENCES)
+
+
+def test_strongest_link_is_to_another_word():
+    pattern = torch.tensor([[0.8, 0.15, 0.05], [0.3, 0.3, 0.4], [0.2, 0.1, 0.7]])
+    assert strongest(pattern, 0, 1)
+    assert strongest(pattern, 2, 0)
+    assert not strongest(pattern, 1, 0)
+
+
+# ---- quick runs ----
+
+
+@pytest.mark.slow
+def test_head_links_quick():
+    found = quick_data(links)
+    check(links, [found] * 5)
+    seen = found["example"]
+    drawn = links.draw([found])
+    assert len(drawn.heats) == len(RELATIONS) + 1
+    assert all(np.allclose(heat.values, each)
+               for heat, each in zip(drawn.heats, seen["maps"], strict=False))  # fmt: skip
+    assert all(np.allclose(np.sum(each, axis=1), 1, atol=1e-4) for each in seen["maps"])
+    assert drawn.heats[0].frames == tuple(map(tuple, seen["subject"]))
+    shares = np.array([found[name]["share"] for name in RELATIONS]).T
+    assert np.allclose(drawn.heats[-1].values[:-1], shares)
+    assert shares.shape == (LAYERS * HEADS, len(RELATIONS))
+
+
+@pytest.mark.slow
+def test_coarse_and_fine_quick():
+    found = quick_data(coarse_fine)
+    check(coarse_fine, [found] * 5)
+    drawn = coarse_fine.draw([found])
+    wanted = [found[name][key] for name in BACK for key in ("before", "after")]
+    assert np.allclose(drawn.values, wanted)
+
+
+@pytest.mark.slow
+def test_three_words_quick():
+    found = quick_data(three_words)
+    check(three_words, [found] * 5)
+    other = {**found, "map": (3 * np.array(found["map"])).tolist()}
+    assert np.allclose(three_words.draw([found, other]).values, 2 * np.array(found["map"]))

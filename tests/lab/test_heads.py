@@ -1,0 +1,239 @@
+"""The experiments on heads: several at once, fewer and fewer, and what they cost."""
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import head_cost, heads
+from translucid.lab.fitting import NOTHING, patterns, right
+from translucid.lab.head_cost import SHARED, grouped, remembered, sizes
+from translucid.lab.heads import (
+    FAR,
+    HEADS,
+    KINDS,
+    MANY,
+    NEAR,
+    looking_back,
+    pruning,
+    relations,
+    removable,
+    two_back,
+)
+from translucid.models import TransformerConfig, build
+
+# ---- the rules ----
+
+
+def levels(one, two=0.99, four=0.99, between=0.6, single=0.3, spread=0.005):
+    return [
+        {"accuracy": [one + j, two + j, four + j / 2], "apart": [0.0, between + j, between + j],
+         "single": {"other positions": single + j}}
+        for j in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (levels(0.3), "supported"),
+        (levels(0.99), "refuted"),  # one head does as well
+        (levels(0.3, between=0.02), "refuted"),  # all heads look alike
+        (levels(0.3, four=0.5), "undecided"),  # not learned yet
+        (levels(0.97, spread=0.05), "undecided"),
+    ],
+)
+def test_c50(data, wanted):
+    if data[0]["accuracy"][0] > 0.9 and wanted == "undecided":
+        data = [{**each, "accuracy": [each["accuracy"][0], 0.99, 0.99]} for each in data]
+    assert verdict(relations, "C50", data) == wanted
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (levels(0.3), "supported"),
+        (levels(0.3, single=0.99), "depends"),
+        (levels(0.99), "refuted"),
+        (levels(0.97, spread=0.1), "undecided"),
+    ],
+)
+def test_c51(data, wanted):
+    found = relations.claims["C51"].judge(data)
+    assert found.verdict == wanted
+    assert ("it depends on" in found.why) == (wanted == "depends")
+
+
+def test_c51_one_lucky_run_is_enough():
+    data = levels(0.3)
+    data[3]["accuracy"][0] = 0.98
+    assert verdict(relations, "C51", data) == "depends"
+
+
+def pruned(spare, early=0.0, late=0.0, spread=0.001):
+    return [
+        {"removable": spare + 100 * j, "early": early + j, "late": late + j, "apart": 0.5}
+        for j in around(0.0, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (pruned(4, 0.05, 0.02), "supported"),
+        (pruned(0), "refuted"),
+        (pruned(4), "depends"),
+        (pruned(1.5, 0.005, 0.005), "undecided"),
+        (pruned(4, 0.005, 0.005), "undecided"),
+    ],
+)
+def test_c52(data, wanted):
+    assert verdict(pruning, "C52", data) == wanted
+
+
+def counted(width=64, weights=9, multiplications=7):
+    return [{"heads": [6, 12], "width": [128, width], "weights": [9, weights],
+             "multiplications": [7, multiplications]}]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (counted(), "supported"),
+        (counted(width=128), "refuted"),
+        (counted(weights=18), "refuted"),
+        (counted(multiplications=8), "refuted"),
+    ],
+)
+def test_c53(data, wanted):
+    """Nothing is left to chance, so nothing stays undecided."""
+    assert verdict(sizes, "C53", data) == wanted
+
+
+def losses(*more, spread=0.005):
+    return [
+        {"loss": [2.0, *(2.0 + each + j for each in more)], "numbers": [128, 64, 32, 16]}
+        for j in around(0.0, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (losses(0.0, 0.01, 0.02), "supported"),
+        (losses(0.1, 0.2, 0.3), "refuted"),
+        (losses(0.0, 0.01, 0.2), "depends"),
+        (losses(0.05, 0.05, 0.05, spread=0.1), "undecided"),
+    ],
+)
+def test_grouped_heads(data, wanted):
+    found = grouped.claims["grouped-heads"].judge(data)
+    assert found.verdict == wanted
+    assert "0.25 of the cache" in found.why
+
+
+# ---- the measuring ----
+
+
+def test_two_words_back():
+    x, wanted = two_back(5, torch.Generator().manual_seed(0))
+    assert (wanted[:, :FAR] == NOTHING).all()
+    for row in range(5):
+        for place in range(FAR, x.shape[1]):
+            pair = int(x[row, place - NEAR]), int(x[row, place - FAR])
+            assert divmod(int(wanted[row, place]), KINDS) == pair
+
+
+def test_looking_back():
+    pattern = torch.zeros(1, 2, 8, 8)
+    for query in range(8):
+        pattern[0, 0, query, max(query - 1, 0)] = 1.0
+        pattern[0, 1, query, max(query - 3, 0)] = 1.0
+    assert looking_back(pattern) == [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+
+
+def test_heads_split_one_width():
+    nets = [heads._net(0, count) for count in (*HEADS, MANY)]
+    assert len({net.parameters_count for net in nets}) == 1
+    assert [patterns(net, two_back(1, torch.Generator())[0])[0].shape[1] for net in nets] == [
+        1, 2, 4, 8,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("curve", "wanted"),
+    [((0.9, 0.9, 0.895, 0.5), 2), ((0.9, 0.5, 0.9), 0), ((0.9, 0.95, 0.95), 2)],
+)
+def test_removable(curve, wanted):
+    assert removable(curve) == wanted
+
+
+def test_removing_a_head_is_zeroing_what_it_hands_to_the_output():
+    net = heads._net(0, MANY).eval()
+    batch = two_back(50, torch.Generator().manual_seed(0))
+    without = heads._without(net, [1, 3], batch)
+    output = net.encoder.layers[0].self_attention.output
+    with torch.no_grad():
+        output.weight.unflatten(1, (MANY, -1))[:, [1, 3]] = 0
+    assert right(net, batch) == without
+
+
+def test_who_goes_next_is_missed_least():
+    net = heads._net(0, MANY).eval()
+    batch = two_back(50, torch.Generator().manual_seed(0))
+    (gone,) = heads._next_to_go(net, [], batch)
+    each = [heads._without(net, [head], batch) for head in range(MANY)]
+    assert each[gone] == max(each)
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_a_cache_remembers_keys_and_values(shared):
+    net = build(TransformerConfig(
+        shape="decoder", head="language", vocab=9, d_model=32, heads=8, kv_heads=shared, layers=2
+    ))  # fmt: skip
+    assert remembered(net) == 2 * 2 * shared * 4  # layers, keys and values, heads, width
+
+
+def test_multiplications_by_hand():
+    layer = head_cost.SelfAttention(8, 2, bias=False)
+    words, width = 3, 8
+    by_hand = words * width * 3 * width + 2 * words * words * width + words * width * width
+    assert head_cost._multiplications(layer, torch.randn(1, words, width)) == by_hand
+
+
+# ---- quick runs ----
+
+
+def test_head_width_quick():
+    found = quick_data(sizes)
+    check(sizes, [found])
+    assert found["weights"][0] == 1_769_472
+    assert found["heads"] == [1, 2, 3, 4, 6, 8, 12]
+    assert np.allclose(sizes.draw([found]).values * 1e6, found["weights"])
+
+
+@pytest.mark.slow
+def test_two_relations_quick():
+    found = quick_data(relations)
+    check(relations, [found] * 5)
+    drawn = relations.draw([found, {**found, "accuracy": [0.0, 0.0, 0.0]}])
+    assert all(np.allclose(heat.values, back)
+               for heat, back in zip(drawn.heats, found["back"], strict=True))  # fmt: skip
+    assert f"{found['accuracy'][0] / 2:.0%} right" in drawn.heats[0].title
+
+
+@pytest.mark.slow
+def test_removing_heads_quick():
+    found = quick_data(pruning)
+    check(pruning, [found] * 5)
+    assert len(found["curve"]) == MANY
+    drawn = pruning.draw([found, {**found, "curve": [0.0] * MANY}])
+    assert np.allclose(drawn.series[f"{MANY} heads"], np.array(found["curve"]) / 2)
+
+
+@pytest.mark.slow
+def test_grouped_heads_quick():
+    found = quick_data(grouped)
+    check(grouped, [found] * 5)
+    assert found["numbers"] == [128, 64, 32, 16]
+    assert np.allclose(grouped.draw([found]).series["loss"], found["loss"])

@@ -1,0 +1,137 @@
+"""Next-word prediction: rules on made-up data, quick runs, and the measuring itself."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+
+from translucid.lab import next_word
+from translucid.lab.next_word import (
+    LENGTHS,
+    SPEEDS,
+    WIDTHS,
+    all_at_once,
+    amount_of_text,
+    one_target,
+    vector_sizes,
+)
+from translucid.lab.toytext import Sentences, sentences
+
+
+@pytest.mark.parametrize(
+    ("one", "spread", "prefix", "wanted"),
+    [
+        (3.02, 0.01, 0.0, "supported"),
+        (3.5, 0.01, 0.0, "depends"),
+        (3.5, 0.01, 0.1, "refuted"),
+        (3.1, 0.05, 0.0, "undecided"),
+    ],
+)
+def test_one_target(one: float, spread: float, prefix: float, wanted: str) -> None:
+    data = [{"every word": 3.0, "one word": value, "prefix": prefix}
+            for value in around(one, spread)]  # fmt: skip
+    assert verdict(one_target, "C14", data) == wanted
+
+
+@pytest.mark.parametrize(
+    ("gaps", "wanted"),
+    [((-0.2, 0.2), "supported"), ((0.2, 0.3), "refuted"), ((-0.2, -0.3), "refuted"),
+     ((0.0, 0.2), "undecided"), ((0.0, 0.0), "undecided")],
+)  # fmt: skip
+def test_amounts(gaps: tuple[float, float], wanted: str) -> None:
+    data = [{"sizes": [1, 2], "LSTM": [3 + gap + noise for gap in gaps], "Transformer": [3.0, 3.0]}
+            for noise in around(0, 0.02)]  # fmt: skip
+    assert verdict(amount_of_text, "C25", data) == wanted
+
+
+@pytest.mark.parametrize(
+    ("losses", "counts", "wanted"),
+    [
+        ((3.5, 3.3, 3.1, 3.0), 4.0, "supported"),
+        ((4.5, 3.3, 3.1, 3.0), 4.0, "refuted"),
+        ((3.03, 3.02, 3.01, 3.0), 4.0, "refuted"),
+        ((4.0, 3.3, 3.1, 3.0), 4.0, "undecided"),
+    ],
+)
+def test_widths(losses: tuple[float, ...], counts: float, wanted: str) -> None:
+    data = [{"loss": [loss + noise for loss in losses], "counts": counts}
+            for noise in around(0, 0.02)]  # fmt: skip
+    assert verdict(vector_sizes, "C89", data) == wanted
+
+
+def timed(gru: float, transformer: float, writes: float, noise: float) -> dict[str, object]:
+    def times(reads: float, writing: float) -> dict[str, list[float]]:
+        return {"reads": [reads] * 2, "trains": [2 * reads] * 2, "writes": [writing] * 2}
+
+    return {"lengths": [32, 128], "GRU": times(gru * (1 + noise), 30.0),
+            "Transformer": times(transformer, writes)}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gru", "writes", "wanted"),
+    [(3.0, 30.0, "supported"), (0.5, 30.0, "refuted"), (3.0, 2.0, "refuted"),
+     (1.0, 30.0, "undecided")],
+)  # fmt: skip
+def test_all_at_once(gru: float, writes: float, wanted: str) -> None:
+    data = [timed(gru, 1.0, writes, noise) for noise in around(0, 0.1)]
+    assert verdict(all_at_once, "C88", data) == wanted
+
+
+def test_one_target_is_one_of_the_text() -> None:
+    wanted = torch.tensor([[4, 5, 6, 0], [7, 0, 0, 0], [8, 9, 0, 0]] * 20)
+    chosen = next_word._only_one(wanted, torch.Generator().manual_seed(0))
+    assert ((chosen != 0).sum(1) == 1).all()
+    assert torch.equal(chosen[chosen != 0], wanted[chosen != 0])
+    assert {int(row.argmax()) for row in chosen[::3]} == {0, 1, 2}
+
+
+def test_what_word_counts_say() -> None:
+    """Beside the same by hand: add one to every count, take the logarithm of the share."""
+    texts = Sentences(torch.tensor([[2, 3, 3], [2, 4, 0]]), torch.tensor([[2, 3, 1], [4, 2, 0]]), 5)
+    counts = Counter([3, 3, 4])
+    share = {word: (counts[word] + 1) / 7 for word in (1, 2, 3, 4)}
+    by_hand = -np.mean([math.log(share[word]) for word in (3, 1, 2)])
+    assert texts.counted == pytest.approx(by_hand)
+
+
+def test_new_sentences_are_the_same_for_every_amount() -> None:
+    few, many = sentences(0, 10), sentences(0, 100)
+    assert torch.equal(few.new, many.new)
+    assert torch.equal(few.train, many.train[:10])
+
+
+def test_writing_reads_the_same_words() -> None:
+    """One by one and all at once are two ways to one answer, so their times may be compared."""
+    net = next_word.made(next_word.transformer(20), 0).eval()
+    ids = torch.arange(8)[None]
+    state = net.start(1, capacity=8)
+    with torch.no_grad():
+        steps = torch.cat([net.step(ids[:, at : at + 1], state) for at in range(8)], dim=1)
+        torch.testing.assert_close(steps, net(ids))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [one_target, amount_of_text, vector_sizes],
+                         ids=lambda each: each.name)  # fmt: skip
+def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
+    data = [quick_data(experiment)] * 5
+    check(experiment, data)
+    drawn = experiment.draw(data)
+    if experiment is one_target:
+        np.testing.assert_allclose(drawn.values, [data[0][name] for name in drawn.labels])
+    elif experiment is vector_sizes:
+        assert len(drawn.x.labels) == len(WIDTHS)
+        np.testing.assert_allclose(drawn.series["GRU"], data[0]["loss"])
+    else:
+        np.testing.assert_allclose(drawn.series["LSTM"], data[0]["LSTM"])
+
+
+def test_times_have_the_shape_that_rule_and_picture_read() -> None:
+    data = [all_at_once.run(seed, True) for seed in range(2)]
+    check(all_at_once, data)
+    assert all(len(data[0]["GRU"][speed]) == len(LENGTHS[:2]) for speed in SPEEDS)
+    mean = np.mean([each["GRU"]["reads"] for each in data], axis=0)
+    np.testing.assert_allclose(all_at_once.draw(data).series["GRU reads"], mean)

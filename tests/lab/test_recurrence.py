@@ -1,0 +1,261 @@
+"""Unrolling, sharing over time, counting places, time: rules, measuring, pictures."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.families import around, check, quick_data, verdict
+from torch import nn
+
+from translucid.lab import drills, recurrence, recurrence_time
+from translucid.tasks.base import IGNORE, Batch
+
+# ---- the drills ----
+
+
+def test_recall_asks_for_the_first_symbol() -> None:
+    batch = drills.recall(7)(torch.Generator().manual_seed(0), 50)
+    assert batch.inputs["ids"].shape == (50, 7)
+    assert torch.equal(batch.targets, batch.inputs["ids"][:, 0])
+    assert batch.count == 50
+
+
+def test_right_counts_targets_that_count() -> None:
+    logits = torch.eye(3)[[0, 1, 2, 2]]
+    assert drills.right(logits, torch.tensor([0, 1, 1, IGNORE])) == pytest.approx(2 / 3)
+
+
+def test_practice_learns_clips_and_stops() -> None:
+    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    found = drills.practise(net, drills.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1)
+    assert found.accuracy > 0.95
+    assert found.steps < 200  # it had learned enough
+    assert not found.broke
+    assert found.losses[0] == pytest.approx(np.log(8), abs=0.5)
+
+
+def _one_step(clip: float) -> float:
+    """How far one step of plain descent moves the weights."""
+    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    before = nn.utils.parameters_to_vector(net.parameters()).detach()
+    drills.practise(net, drills.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd")
+    return float((nn.utils.parameters_to_vector(net.parameters()).detach() - before).norm())
+
+
+def test_clipping_is_the_loops_own() -> None:
+    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    (norm,) = drills.practise(net, drills.recall(4), seed=0, steps=1, clip=0.1).norms
+    assert norm > 0.2  # as it was before clipping
+    assert _one_step(0.1) == pytest.approx(0.1, rel=1e-3)
+    assert _one_step(drills.NEVER_CLIP) == pytest.approx(norm, rel=1e-3)
+
+
+def test_a_net_that_breaks_is_told() -> None:
+    class Broken(drills.Drill):
+        def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+            return super().loss(model, batch) * torch.nan
+
+    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=4)
+    found = drills.practise(net, drills.recall(2), seed=0, steps=3, task=Broken())
+    assert found.broke
+    assert found.steps == 0
+
+
+# ---- unrolling ----
+
+
+def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str, Any]]:
+    rows = []
+    for _ in range(5):
+        each = {"copies": 1e-12, "differences": 1e-9, "adds": [0.1, 0.2]}
+        rows.append({cell: dict(each) for cell in recurrence.CELLS})
+    rows[3]["lstm"] |= {"copies": copies, "differences": differences}
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (unrolled(), "supported"),
+        (unrolled(copies=1e-2), "refuted"),
+        (unrolled(differences=1e-2), "refuted"),
+        (unrolled(copies=1e-5), "undecided"),
+        (unrolled(differences=float("nan")), "undecided"),
+    ],
+)
+def test_the_rule_of_unrolling(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(recurrence.unrolling, "C18", data) == expected
+
+
+def test_unrolling() -> None:
+    data = quick_data(recurrence.unrolling)
+    check(recurrence.unrolling, [data] * 5)
+    assert verdict(recurrence.unrolling, "C18", [data] * 5) == "supported"
+    assert len(data["rnn"]["adds"]) == 6
+    drawn = recurrence.unrolling.draw([data, data]).series
+    np.testing.assert_allclose(drawn["GRU"], data["gru"]["adds"])
+
+
+def test_a_wrong_gradient_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that forget half of their state are another net."""
+    whole = recurrence._deep
+
+    def half(cell: Any, x: torch.Tensor, copies: Any) -> torch.Tensor:
+        return whole(cell, x[:, 1:], copies[1:])
+
+    monkeypatch.setattr(recurrence, "_deep", half)
+    with pytest.raises(RuntimeError, match="not have been used"):
+        recurrence.unrolling.run(0, True)
+    monkeypatch.setattr(recurrence, "_deep", lambda *given: 1.01 * whole(*given))
+    found = recurrence.unrolling.run(0, True)
+    assert verdict(recurrence.unrolling, "C18", [found]) == "refuted"
+
+
+# ---- sharing over time ----
+
+
+def shared(
+    rnn: tuple[float, float] = (1.0, 1.0),
+    mlp: tuple[float, float] = (0.5, 0.5),
+    trained: float = 1.0,
+    parameters: int = 100,
+    spread: float = 0.0,
+) -> list[dict[str, Any]]:
+    """Accuracy at new places, asked at each place and at the end."""
+    return [
+        {
+            question: {
+                "RNN": {"trained": trained, "new": rnn[at] + extra, "parameters": parameters},
+                "MLP": {"trained": 1.0, "new": mlp[at], "parameters": 200},
+            }
+            for at, question in enumerate(recurrence.QUESTIONS)
+        }
+        for extra in around(0.0, spread)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (shared(), "supported"),
+        (shared(rnn=(0.5, 0.5)), "refuted"),
+        (shared(mlp=(1.0, 1.0)), "refuted"),  # then it is not the sharing
+        (shared(parameters=300), "refuted"),
+        (shared(rnn=(1.0, 0.5)), "depends"),
+        (shared(rnn=(0.8, 0.8), spread=0.15), "undecided"),
+        (shared(trained=0.6), "undecided"),  # nothing was learned
+    ],
+)
+def test_the_rule_of_sharing(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(recurrence.sharing, "C19", data) == expected
+
+
+@pytest.mark.parametrize("half", recurrence.HALVES)
+@pytest.mark.parametrize("question", recurrence.QUESTIONS)
+def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
+    batch = recurrence._asked(question, half)(torch.Generator().manual_seed(0), 300)
+    first, beyond = recurrence.HALVES[half]
+    for row, target in zip(batch.inputs["ids"].tolist(), batch.targets, strict=True):
+        ends = [t for t in range(2, len(row)) if tuple(row[t - 2 : t + 1]) == recurrence.MOTIF]
+        assert len(ends) <= 1
+        assert all(first + 2 <= end < beyond for end in ends)
+        if question == "at the end":
+            assert int(target) == len(ends)
+        else:
+            assert [t for t in range(len(row)) if target[t] == 1] == ends
+            counted = (target != IGNORE).nonzero().flatten().tolist()
+            assert counted == list(range(first, beyond))
+    apart = recurrence._asked(question, half, apart=True)(torch.Generator().manual_seed(0), 300)
+    told = apart.inputs["x"].unflatten(1, (-1, recurrence.LETTERS)).argmax(-1)
+    assert torch.equal(told, batch.inputs["ids"])  # the same texts, letter by letter
+    assert torch.equal(apart.targets, batch.targets)
+
+
+def test_yes_and_no_count_alike() -> None:
+    logits = torch.tensor([[1.0, 0.0]] * 10)  # always no
+    targets = torch.tensor([0] * 8 + [1] + [IGNORE])
+    assert recurrence._balanced(logits, targets) == 0.5
+
+
+@pytest.mark.slow
+def test_sharing() -> None:
+    data = quick_data(recurrence.sharing)
+    check(recurrence.sharing, [data])
+    drawn = recurrence.sharing.draw([data, data])
+    told = [
+        data[q][net][half] for q in data for net in ("RNN", "MLP") for half in recurrence.HALVES
+    ]
+    np.testing.assert_allclose(drawn.values, told)  # type: ignore[attr-defined]
+
+
+# ---- counting places ----
+
+
+def counted(accuracy: float, spread: float = 0.0) -> list[dict[str, Any]]:
+    return [{"accuracy": each, "blind": 0.4, "places": [each] * 4}
+            for each in around(accuracy, spread)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (counted(0.41), "supported"),
+        (counted(0.99), "refuted"),
+        (counted(0.7), "undecided"),  # neither
+        (counted(0.93, 0.06), "undecided"),
+    ],
+)
+def test_the_rule_of_places(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(recurrence.positions, "C20", data) == expected
+
+
+@pytest.mark.slow
+def test_places() -> None:
+    data = quick_data(recurrence.positions)
+    check(recurrence.positions, [data])
+    assert np.mean(data["places"]) == pytest.approx(data["accuracy"])
+    assert data["blind"] * 10 == pytest.approx(round(data["blind"] * 10))
+    drawn = recurrence.positions.draw([data, data]).series
+    np.testing.assert_allclose(drawn["RNN"], data["places"])
+
+
+# ---- time ----
+
+
+def timed(ratios: tuple[float, ...], spread: float = 0.0) -> list[dict[str, Any]]:
+    lengths = [64, 256, 1024][: len(ratios)]
+    return [
+        {"lengths": lengths, "attention": [1e-3] * len(lengths),
+         "RNN": [1e-3 * (ratio + extra) for ratio in ratios]}
+        for extra in around(0.0, spread)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (timed((10, 5, 2)), "supported"),
+        (timed((0.5, 0.5, 0.5)), "refuted"),
+        (timed((10, 3, 0.5)), "depends"),
+        (timed((10, 5, 1.0)), "undecided"),
+        (timed((10, 5, 1.4), spread=0.5), "undecided"),
+    ],
+)
+def test_the_rule_of_time(data: list[dict[str, Any]], expected: str) -> None:
+    assert verdict(recurrence_time.times, "C23", data) == expected
+
+
+def test_the_power_of_growth() -> None:
+    data = [{"lengths": [1, 10, 100], "RNN": [1.0, 10.0, 100.0], "attention": [1.0] * 3}] * 5
+    found = recurrence_time.times.claims["C23"].judge(data)
+    assert found.numbers["power"] == pytest.approx(1.0)
+
+
+def test_times() -> None:
+    """Timings differ between runs: only their shape is told here."""
+    data = recurrence_time.times.run(0, True)
+    check(recurrence_time.times, [data])
+    assert all(0 < each < 60 for name in ("RNN", "attention") for each in data[name])
+    drawn = recurrence_time.times.draw([data, data]).series
+    np.testing.assert_allclose(drawn["RNN"], data["RNN"])

@@ -1,0 +1,226 @@
+"""The page of the lab: one file, everything in it escaped, with the numbers that were measured."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from translucid.lab.claims import Claim, claims
+from translucid.lab.experiment import Experiment, experiments, of_file
+from translucid.lab.report import WORKED, page, write
+from translucid.lab.report_figure import figure, inline, number, numbers
+from translucid.lab.results import Kept, Row, keep, latest, rows
+from translucid.lab.runner import Result, run
+from translucid.lab.verdict import Finding
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
+
+FILE = Path(__file__).with_name("planted.py")
+HOSTILE = '<script>alert("1")</script> & <b>'
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Tags, ids, links, and whether everything that opens is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, found in self.tags if (value := found.get(name)) is not None]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    out = tmp_path_factory.mktemp("lab")
+    known = experiments()
+    chosen = [known["softmax-scale"], known["own-token"], of_file(FILE)[0]]
+    for result in run(chosen, out, quick=True):
+        assert isinstance(result, Result)
+        keep(out, result)
+    return rows(known, {name: each for name, each in latest(out).items() if name in
+                        {made.name for made in chosen}})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(measured: list[Row]) -> str:
+    return page(measured)
+
+
+def test_the_page_is_whole_and_loads_nothing(text: str) -> None:
+    found = Page(text)
+    ids = found.values("id")
+    assert len(ids) == len(set(ids))
+    links = found.values("href") + found.values("xlink:href")
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert all(link.startswith(("#", "https://", "data:")) for link in links)
+    assert {tag for tag, _ in found.tags} & {"link", "iframe", "object", "embed"} == set()
+    assert all(value.startswith("data:") for value in found.values("src"))
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
+    text: str, measured: list[Row]
+) -> None:
+    found = Page(text)
+    words = " ".join(found.words)
+    for key, claim in claims().items():
+        assert claim.says in words, key
+    sections = [each["id"] for tag, each in found.tags if each.get("class") == "claim"]
+    assert sections == ["C46", "C47", "C48", "own-planted-planted"]
+    for row in measured:
+        if row.kept and row.finding:
+            assert row.kept.rules[row.claim.key] in words
+            assert row.finding.why[1:60] in words
+            assert row.claim.notes in words
+            assert row.difference in words
+    for command in WORKED:
+        assert f"translucid work {command}" in words
+    order = [text.index(f'id="{name}"') for name in ("supported", "refuted", "C46")]
+    assert order == sorted(order)
+    assert text.count("<figure") == len(sections)
+    assert "def _scale(seed: int, quick: bool)" in words  # the code that measured
+    assert str(FILE.parent) not in text  # whose computer it was
+
+
+def test_the_commands_of_the_worked_examples_exist() -> None:
+    from translucid.cli.work import app
+
+    names = {each.name or each.callback.__name__ for each in app.registered_commands
+             if each.callback}  # fmt: skip
+    assert set(WORKED) == names
+
+
+def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    kept = replace(row.kept, findings={"C48": Finding("supported", "by chance")})
+    told = page([replace(row, kept=kept)])
+    sentence = "The literature calls this wrong; these measurements support it."
+    assert told.count(sentence) == 2  # on the front, and in its section
+    assert "Where measurement and literature differ" in told
+    assert sentence not in page([row])
+
+
+def test_everything_is_escaped(measured: list[Row]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "planted"]
+    assert row.kept is not None
+    kept: Kept = replace(
+        row.kept, title=HOSTILE, varies=HOSTILE, measures=HOSTILE, machine=HOSTILE,
+        references=(HOSTILE, f"https://example.org/{HOSTILE}"), rules={HOSTILE: HOSTILE},
+        findings={HOSTILE: Finding("depends", HOSTILE, {HOSTILE: HOSTILE, "x": [1.0, np.inf]})},
+    )  # fmt: skip
+    made: Experiment = replace(
+        of_file(FILE)[0],
+        draw=lambda data: Bars(HOSTILE, HOSTILE, (HOSTILE, "b"), np.array([1.0, 2.0]), HOSTILE),
+    )
+    told = page([Row(Claim(HOSTILE, HOSTILE, None, HOSTILE), made, kept)])
+    found = Page(told)
+    assert [tag for tag, _ in found.tags].count("script") == 1  # the page's own
+    assert "<b>" not in told.replace("<b>1</b>", "").replace("<b>&lt;", "")
+    assert HOSTILE in " ".join(found.words)
+
+
+def test_a_figure_that_cannot_be_drawn_any_more_says_so(measured: list[Row]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "planted"]
+    assert row.kept is not None
+    gone = replace(row, kept=replace(row.kept, file="/nowhere/mine.py"))
+    assert "No figure: mine.py cannot be loaded any more." in page([gone])
+    made = of_file(FILE)[0]
+    other = replace(row.kept, data=({},), code="of before")
+    assert "the experiment has changed since it ran" in page([Row(row.claim, made, other)])
+    with pytest.raises(KeyError):  # a mistake, which nobody hides
+        page([Row(row.claim, made, replace(row.kept, data=({},)))])
+
+
+def test_the_file(measured: list[Row], tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "a" / "b", measured)
+    assert path == tmp_path / "a" / "b" / "index.html"
+    assert path.read_text("utf-8") == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+# ---- figures ----
+
+LINES = Lines(
+    "T", Axis("d", ("4", "16")), "y", {"a": np.array([0.5, -1e-5]), "b": np.array([3, np.nan])}
+)
+BARS = Bars("T", "share", ("one", "two"), np.array([0.25, 12345.0]))
+HEAT = Heat(
+    "T", np.array([[0.1, -2.0], [np.nan, 4.0]]), Axis("q", ("x", "y")), Axis("k", ("u", "v"))
+)
+
+
+def test_the_tables_have_the_numbers_of_the_pictures() -> None:
+    def cells(html: str) -> list[str]:
+        return re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", html)
+
+    minus = "\N{MINUS SIGN}"
+    assert cells(numbers(LINES)) == [
+        "d",
+        "a",
+        "b",
+        "4",
+        "0.5",
+        "3",
+        "16",
+        f"{minus}1e{minus}05",
+        "–",
+    ]
+    assert cells(numbers(BARS)) == ["", "share", "one", "0.25", "two", "1.23e+04"]
+    assert cells(numbers(HEAT)) == ["q \\ k", "u", "v", "x", "0.1", f"{minus}2", "y", "–", "4"]
+    assert cells(numbers(Grid("G", (HEAT, HEAT), 2))) == cells(numbers(HEAT)) * 2
+    assert number(float("inf")) == "–"
+
+
+def test_lines_and_bars_follow_the_colours_of_the_page_and_tables_keep_theirs() -> None:
+    for picture in (LINES, BARS):
+        drawn = figure(picture, "C1")
+        assert 'class="drawn"' in drawn
+        assert not re.search(r"(?:fill|stroke): #", drawn)
+        assert "var(--ink)" in drawn
+        assert "var(--series0)" in drawn
+    paper = figure(HEAT, "C1")
+    assert 'class="paper"' in paper
+    assert "var(--" not in paper
+
+
+def test_two_pictures_on_a_page_share_no_name() -> None:
+    one, two = (inline(LINES.svg(), prefix, follows=True) for prefix in ("C1", "C2"))
+    names = [set(re.findall(r' id="([^"]+)"', svg)) for svg in (one, two)]
+    assert names[0]
+    assert not names[0] & names[1]
+    for svg, own in zip((one, two), names, strict=True):
+        assert set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", svg)) == own
+    for left in ("<metadata", "<style", "<?xml", "DOCTYPE"):
+        assert left not in one
+    assert not re.search(r"<svg[^>]* (?:width|height)=", one)
+
+
+def test_words_in_a_picture_stay_as_they_are() -> None:
+    said = 'an id="x" of #11201d, url(#y)'
+    drawn = inline(Bars(said, "x", ("a",), np.array([1.0])).svg(), "C1", follows=True)
+    assert said in drawn

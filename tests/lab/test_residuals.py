@@ -1,0 +1,241 @@
+"""The experiments on residuals, the order of norms and feed-forward blocks."""
+
+import numpy as np
+import pytest
+import torch
+
+from translucid.lab import deep, residuals
+from translucid.lab.deep import Deep, by_case
+from translucid.lab.experiment import of_module
+from translucid.lab.residuals import BLOCKS, KINDS, NETS, ORDERS, SETTINGS
+from translucid.lab.toytext import next_words
+from translucid.models import TransformerConfig, build
+
+JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
+EXPERIMENTS = {each.name: each for each in of_module(residuals)}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
+
+
+def judge(key, data):
+    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
+    return rule.judge(data)
+
+
+def depths(*ends, spread=0.01):
+    """The loss at the largest depth, for each kind."""
+    return [
+        {"depths": [4, 40],
+         **{kind: {"loss": [0.01, end + spread * j], "gradient": [1.0, 1.0]}
+            for kind, end in zip(KINDS, ends, strict=True)}}
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (depths(1, 0.02, 0.02, 0.9, 0.02), "supported"),
+        (depths(1, 0.9, 0.9, 0.9, 0.9), "refuted"),
+        (depths(0.05, 0.02, 0.02, 0.05, 0.02), "refuted"),  # plain nets learn as well
+        (depths(1, 0.9, 0.02, 0.9, 0.02), "depends"),
+        (depths(1, 0.1, 0.02, 0.9, 0.02, spread=0.05), "undecided"),
+    ],
+)
+def test_c61(data, verdict):
+    assert judge("C61", data).verdict == verdict
+
+
+def costs(residual, small, plain, loss=0.01, spread=0.01):
+    return [
+        {name: {"loss": loss, "cost": [cost + spread * j] * BLOCKS}
+         for name, cost in zip(NETS, (residual, small, plain), strict=True)}
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (costs(0.05, 0.05, 2.0), "supported"),
+        (costs(1.0, 1.0, 2.0), "refuted"),
+        (costs(0.05, 0.05, 0.2), "refuted"),  # the plain net can skip them too
+        (costs(1.0, 0.05, 2.0), "depends"),
+        (costs(0.25, 0.25, 2.0, spread=0.2), "undecided"),
+        (costs(1.0, 1.0, 2.0, loss=0.9), "undecided"),
+        (costs(0.05, 0.05, 2.0, loss=0.9), "undecided"),  # nothing was learned that could be lost
+    ],
+)
+def test_c62(data, verdict):
+    assert judge("C62", data).verdict == verdict
+
+
+def orders(post=(2.0, 2.0, 2.0), pre=(2.0, 2.0, 2.0), none=(3.0, 3.0, 3.0), spread=0.01):
+    """Losses without warm-up, with it, and from other starts."""
+    said = {"post": post, "pre": pre, "none": none}
+    return [
+        {"rates": [1e-3, 1e-2],
+         **{order: {setting: [loss + (spread * j if order == "post" else 0)] * 2
+                    for setting, loss in zip(SETTINGS, said[order], strict=True)}
+            for order in ORDERS}}
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict", "on"),
+    [
+        (orders(), "supported", ""),
+        (orders(post=(4.0, 4.0, 4.0)), "refuted", ""),
+        (orders(post=(2.5, 2.0, 2.0)), "depends", "on warm-up"),  # which pre-norm does not need
+        (orders(post=(4.0, 2.0, 2.0)), "depends", "on warm-up"),
+        (orders(post=(2.0, 2.0, 4.0)), "depends", "it loses with other starts"),
+        (orders(post=(2.5, 2.0, 2.0), pre=(2.5, 2.0, 2.0)), "supported", ""),  # both need it
+        (orders(post=(3.0, 2.0, 2.0), pre=(3.0, 2.0, 2.0), spread=0.5), "undecided", ""),
+    ],
+)
+def test_c63(data, verdict, on):
+    found = judge("C63", data)
+    assert found.verdict == verdict
+    assert on in found.why
+
+
+def sums(relu, none, wider, linear, spread=0.01):
+    return [
+        {"accuracy": {"none": none, "none, but wider": wider, "linear": linear,
+                      "ReLU": relu + spread * j, "GELU": 0.98}}
+        for j in JITTER
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (sums(0.98, 0.5, 0.6, 0.4), "supported"),
+        (sums(0.98, 0.97, 0.97, 0.97), "refuted"),
+        (sums(0.3, 0.5, 0.6, 0.4), "refuted"),  # GELU alone is not enough
+        (sums(0.98, 0.5, 0.97, 0.4), "depends"),
+        (sums(0.7, 0.5, 0.6, 0.4, spread=0.1), "undecided"),
+    ],
+)
+def test_c76(data, verdict):
+    assert judge("C76", data).verdict == verdict
+
+
+def test_by_case_says_where_it_holds_and_where_not():
+    found = by_case({"a": True, "b": False, "c": None}, "numbers", "the weather")
+    assert found.verdict == "depends"
+    assert found.why == "numbers (it depends on the weather; holds: a; fails: b; open: c)"
+    assert by_case({"a": True, "b": None}, "", "").verdict == "undecided"
+    assert by_case({"a": False, "b": None}, "", "").verdict == "undecided"
+
+
+def test_rules_read_what_is_measured(measured):
+    for name, each in EXPERIMENTS.items():
+        for rule in each.claims.values():
+            assert rule.judge([measured[name]] * 5).why
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_same_seed_same_numbers(name, measured):
+    assert EXPERIMENTS[name].run(0, True) == measured[name]
+
+
+def test_pictures_show_the_means(measured):
+    found = measured["depth"]
+    drawn = EXPERIMENTS["depth"].draw([found, found])
+    assert all(np.allclose(drawn.series[kind], found[kind]["loss"]) for kind in KINDS)
+    found = measured["leaving-out-blocks"]
+    other = {name: {"cost": [3 * each for each in found[name]["cost"]]} for name in NETS}
+    drawn = EXPERIMENTS["leaving-out-blocks"].draw([found, other])
+    for name in NETS:
+        assert np.allclose(drawn.series[f"{name} net"], 2 * np.array(found[name]["cost"]))
+    found = measured["norm-order"]
+    drawn = EXPERIMENTS["norm-order"].draw([found])
+    assert np.allclose(drawn.series["norm after the sum, warm-up"], found["post"]["warm-up"])
+    assert np.allclose(drawn.series["no norm, no warm-up"], found["none"]["no warm-up"])
+    found = measured["feed-forward"]
+    drawn = EXPERIMENTS["feed-forward"].draw([found])
+    assert np.allclose(drawn.values, list(found["accuracy"].values()))
+
+
+# ---- the measuring ----
+
+
+def test_a_residual_block_adds_its_input():
+    torch.manual_seed(0)
+    net = Deep(inputs=3, outputs=1, width=5, depth=2, residual=True, branch=0.5)
+    x = torch.randn(4, 5)
+    first = net.each()[0]
+    assert torch.allclose(first(x), x + 0.5 * first.dense.linear(torch.relu(x)))
+    first.residual = False
+    assert torch.allclose(first(x), first.dense.linear(torch.relu(x)))
+
+
+def test_leaving_out_a_block_is_a_net_without_it():
+    torch.manual_seed(0)
+    net = Deep(inputs=3, outputs=1, width=5, depth=3, norm="layer", residual=True)
+    x = torch.randn(4, 3)
+    less = net(x, without=1)
+    del net.blocks[1]
+    assert torch.equal(net(x), less)
+
+
+def test_small_branches_are_scaled_by_depth():
+    assert residuals._deep(0, "residual, small branches", 16).each()[0].branch == 0.25
+    assert residuals._deep(0, "residual", 16).each()[0].branch == 1.0
+
+
+def test_the_target_has_variance_one():
+    x, y = deep.smooth_target(100, 4, torch.Generator().manual_seed(0))
+    assert x.shape == (100, 4)
+    assert float(y.var()) == pytest.approx(1, rel=1e-4)
+
+
+def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
+    torch.manual_seed(0)
+    net = build(
+        TransformerConfig(
+            shape="encoder", head="classify", outputs=3, vocab=5, d_model=8, heads=2, layers=1
+        )
+    )  # fmt: skip
+    residuals._silence(net)
+    block = net.encoder.layers[0].feedforward
+    assert not block(torch.randn(2, 3, 8)).any()
+    assert not any(each.requires_grad for each in block.parameters())
+
+
+def test_layers_of_the_feedforward_comparison_are_about_equal():
+    sizes = []
+    for d_model, wide, activation in residuals.FEEDFORWARDS.values():
+        if (d_model, activation) == (8, None):
+            continue  # the one that is simply taken away
+        sizes.append(4 * d_model**2 + (0 if activation is None else 2 * wide * d_model**2))
+    assert max(sizes) / min(sizes) < 1.25
+
+
+def test_scaled_starts_scale_layers_alone():
+    torch.manual_seed(0)
+    net = build(
+        TransformerConfig(shape="decoder", head="language", vocab=9, d_model=8, heads=2, layers=1)
+    )
+    before = {name: each.clone() for name, each in net.named_parameters()}
+    residuals._scale_layers(net, 3.0)
+    for name, each in net.named_parameters():
+        scaled = ".layers." in name and before[name].dim() == 2
+        assert torch.allclose(each, before[name] * (3.0 if scaled else 1.0)), name
+
+
+def test_what_diverges_counts_as_guessing():
+    assert residuals._language(0, "none", 1e6, 4, 0) == pytest.approx(np.log(next_words(0).vocab))
+
+
+def test_toyland_rows():
+    text = next_words(3)
+    assert text.ids.max() < text.vocab
+    assert (text.ids[:, 0] != 0).all()
+    padded = text.ids == 0
+    assert not (padded[:, :-1] & ~padded[:, 1:]).any()  # padding only at the end

@@ -1,0 +1,299 @@
+"""Seeds are measured once, kept, gone on with, and the same in one process and in two."""
+
+import json
+import shutil
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from translucid.errors import ConfigError, InputError
+from translucid.lab import results, runner
+from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
+from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
+
+FILE = Path(__file__).with_name("planted.py")
+
+
+@pytest.fixture
+def planted() -> Experiment:
+    return of_file(FILE)[0]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Which seeds were really measured."""
+    path = tmp_path / "log"
+    path.touch()
+    monkeypatch.setenv("LAB_LOG", str(path))
+    return path
+
+
+def ended(planted: Experiment, out: Path, **how: object) -> list[Result | Failure]:
+    return list(run([planted], out, quick=True, **how))  # type: ignore[arg-type]
+
+
+def only(found: list[Result | Failure]) -> Result:
+    (result,) = found
+    assert isinstance(result, Result)
+    return result
+
+
+# ---- kept ----
+
+
+def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path) -> None:
+    first = only(ended(planted, tmp_path))
+    assert log.read_text().split() == list("01234")
+    steps: list[Step] = []
+    again = only(ended(planted, tmp_path, progress=steps.append))
+    assert log.read_text().split() == list("01234")
+    assert again.data == first.data
+    assert [(step.done, step.of, step.kept) for step in steps] == [
+        (n, 5, True) for n in range(1, 6)
+    ]
+    assert first.findings["planted"].verdict == "supported"
+    jobs_of(planted, tmp_path, quick=True)[0].path.unlink()  # the others come before it now
+    assert only(ended(planted, tmp_path)).data == first.data
+    log.write_text("0 1 2 3 4 ")
+    only(ended(planted, tmp_path, seeds=7))  # two more
+    assert log.read_text().split() == list("0123456")
+    list(run([planted], tmp_path))  # the full setting is another one
+    assert len(log.read_text().split()) == 12
+
+
+def test_changed_code_measures_anew(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    shutil.copy(FILE, mine)
+    before = of_file(mine)[0]
+    mine.write_text(FILE.read_text() + "\n# changed\n")
+    after = of_file(mine)[0]
+    assert digest(before) == digest(after)  # both read the file as it is now
+    paths = [job.path for job in jobs_of(after, tmp_path)]
+    shutil.copy(FILE, mine)
+    assert not set(paths) & {job.path for job in jobs_of(after, tmp_path)}
+
+
+def test_code_that_an_experiment_imports_is_its_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A changed helper measures anew, but not those who do without it; nor do changed rules."""
+    copies = tmp_path / "lab"
+    shutil.copytree(Path(runner.__file__).parent, copies)
+    monkeypatch.setattr(runner, "__file__", str(copies / "runner.py"))
+    with_helper, without = experiments()["norm-order"], experiments()["softmax-scale"]
+    before = [digest(with_helper), digest(without)]
+    (copies / "verdict.py").write_text("# changed\n")
+    assert [digest(with_helper), digest(without)] == before
+    (copies / "toytext.py").write_text("# changed\n")
+    assert digest(with_helper) != before[0]
+    assert digest(without) == before[1]
+
+
+def test_an_interrupted_run_goes_on(
+    planted: Experiment, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_TROUBLE", "stop at 3")
+    with pytest.raises(KeyboardInterrupt):
+        ended(planted, tmp_path)
+    assert log.read_text().split() == list("012")
+    monkeypatch.delenv("LAB_TROUBLE")
+    gone_on = only(ended(planted, tmp_path))
+    assert log.read_text().split() == list("01234")
+    assert gone_on.data == only(ended(planted, tmp_path / "other")).data
+
+
+def test_a_damaged_seed_is_named(planted: Experiment, tmp_path: Path) -> None:
+    only(ended(planted, tmp_path))
+    path = jobs_of(planted, tmp_path, quick=True)[2].path
+    path.write_text(path.read_text()[:10])
+    (failure,) = ended(planted, tmp_path)
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.error, InputError)
+    assert str(failure).startswith(f"planted, seed 2: {path} cannot be read")
+
+
+# ---- what goes wrong ----
+
+
+def test_a_failing_seed_is_named_and_the_others_are_kept(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_TROUBLE", "seed 1")
+    (failure,) = ended(planted, tmp_path)
+    assert isinstance(failure, Failure)
+    assert str(failure) == "planted, seed 1: ZeroDivisionError: nothing to divide by"
+    kept = [job.seed for job in jobs_of(planted, tmp_path, quick=True) if job.kept]
+    assert kept == [0, 2, 3, 4]
+    monkeypatch.delenv("LAB_TROUBLE")
+    assert len(only(ended(planted, tmp_path)).data) == 5
+
+
+def test_what_json_cannot_hold_is_told(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_TROUBLE", "tensor at 0")
+    (failure,) = ended(planted, tmp_path)
+    assert "planted, seed 0: run() returned something that JSON cannot hold" in str(failure)
+
+
+def test_a_failing_rule_keeps_the_seeds(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_TROUBLE", "rule")
+    (failure,) = ended(planted, tmp_path)
+    assert str(failure) == "planted, its rule: IndexError: no such seed"
+    assert all(job.kept for job in jobs_of(planted, tmp_path, quick=True))
+
+
+def test_few_seeds_decide_nothing(planted: Experiment, tmp_path: Path) -> None:
+    few = only(ended(planted, tmp_path, seeds=2)).findings["planted"]
+    assert few.verdict == "undecided"
+    assert few.why.startswith("2 seeds of chance decide nothing, 5 may; a mean of")
+    without = replace(planted, seeds=1)  # nothing is left to chance
+    assert only(ended(without, tmp_path, seeds=9)).findings["planted"].verdict == "supported"
+
+
+# ---- processes and threads ----
+
+
+def test_two_processes_give_the_numbers_of_one(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an experiment of the package and of one outside, of which one seed fails."""
+    both = [planted, experiments()["softmax-promises"]]
+    one, two = tmp_path / "1", tmp_path / "2"
+    assert all(isinstance(each, Result) for each in run(both, one, quick=True))
+    monkeypatch.setenv("LAB_TROUBLE", "seed 1")
+    found = list(run(both, two, quick=True, processes=2))
+    (failure,) = [each for each in found if isinstance(each, Failure)]
+    assert str(failure) == "planted, seed 1: ZeroDivisionError: nothing to divide by"
+    assert len(found) == 2
+    seeds = {path.relative_to(two) for path in two.rglob("seed-*.json")}
+    assert seeds == {p.relative_to(one) for p in one.rglob("seed-*.json") if p.stem != "seed-1"}
+    for seed in seeds:
+        here, there = (json.loads((folder / seed).read_text())["data"] for folder in (one, two))
+        assert here == there
+
+
+def test_the_number_of_threads_changes_no_number(planted: Experiment, tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(only(ended(planted, tmp_path / str(threads))).data)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+# ---- experiments: which, and where ----
+
+
+def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
+    assert outside(planted)
+    assert not outside(experiments()["softmax-scale"])
+    assert "def measure(" in FILE.read_text().splitlines()[line_of(planted) - 1]
+    wrapped = replace(planted, run=partial(planted.run))
+    assert line_of(wrapped) == line_of(planted)
+    assert digest(wrapped) == digest(planted)
+    cases = {
+        "none.py": (None, "no such file; `translucid lab new NAME`"),
+        "empty.py": ("x = 1\n", "no Experiment is made in it"),
+        "broken.py": ("def (:\n", "cannot be loaded: SyntaxError"),
+        "raises.py": ("1 / 0\n", "cannot be loaded: ZeroDivisionError"),
+        "words.txt": ("x = 1\n", "its name must end in .py"),
+        "taken.py": (FILE.read_text().replace('"planted"', '"own-token"'), "own-token is taken"),
+        "twice.py": (FILE.read_text().replace('"second"', '"planted"'), "planted is taken"),
+    }
+    for name, (text, message) in cases.items():
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            of_file(tmp_path / name)
+
+
+def test_claims_and_names_find_their_experiment() -> None:
+    known = experiments()
+    for word in ("C46", "c47", "softmax-scale", "Softmax-Scale"):
+        assert for_claim(word, known).name == "softmax-scale"
+    with pytest.raises(ConfigError, match="did you mean softmax-scale"):
+        for_claim("softmax-scal", known)
+    with pytest.raises(ConfigError, match="C46: there is no experiment for this claim yet"):
+        for_claim("C46", {})
+
+
+# ---- results ----
+
+
+def test_results_come_back_as_they_were(planted: Experiment, tmp_path: Path) -> None:
+    assert results.read(tmp_path) == {}
+    made = only(ended(planted, tmp_path))
+    kept = results.keep(tmp_path, made)
+    assert results.read(tmp_path) == {"planted": kept}
+    assert kept.data == made.data  # also what is not finite
+    assert kept.data[0]["odd"] == float("inf")
+    text = (tmp_path / results.FILE).read_text()
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert kept.rules == {"planted": "Supported if above 0; refuted if below."}
+    assert kept.when.startswith("quick, 5 seeds, 20")
+    assert not kept.stale(planted)
+    assert kept.stale(experiments()["own-token"])
+    full = next(iter(run([planted], tmp_path)))
+    assert isinstance(full, Result)
+    results.keep(tmp_path, full)
+    assert not results.read(tmp_path)["planted"].quick  # the last run counts
+
+
+def test_ones_own_results_come_before_the_shipped(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped, own = tmp_path / "shipped", tmp_path / "own"
+    monkeypatch.setattr(results, "SHIPPED", (tmp_path / "none", shipped / results.FILE))
+    assert results.latest(own) == {}
+    known = experiments()
+    some = list(run([known["softmax-promises"], known["own-token"]], shipped, quick=True))
+    for each in some:
+        assert isinstance(each, Result)
+        results.keep(shipped, each)
+    assert isinstance(some[0], Result)
+    mine = results.keep(own, replace(some[0], seconds=12.0))
+    found = results.latest(own)
+    assert found["softmax-promises"] == mine
+    assert found["own-token"] == results.read(shipped)["own-token"]
+    by_claim = {row.claim.key: row for row in results.rows(known, found)}
+    assert len(by_claim) >= 89
+    assert by_claim["C49"].state == "supported"
+    assert by_claim["C46"].state == "not run"
+    assert results.rows({}, {})[0].state == "no experiment yet"
+
+
+def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
+    (tmp_path / results.FILE).write_text('{"results": [{}]}')
+    with pytest.raises(InputError, match=r"results\.json cannot be read .* remove it"):
+        results.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("literature", "verdict", "said"),
+    [
+        ("right", "supported", ""),
+        ("wrong", "refuted", ""),
+        ("partly", "depends", ""),
+        ("right", "refuted", "The literature calls this right; these measurements refute it."),
+        ("wrong", "supported", "The literature calls this wrong; these measurements support it."),
+        ("right", "undecided", "these measurements do not decide it."),
+        ("partly", "supported", "calls this partly right; these measurements support it."),
+        ("vague", "supported", "the nearest measurable question was asked"),
+        (None, "supported", ""),
+    ],
+)
+def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
+    from translucid.lab.claims import Claim
+
+    told = results.difference(Claim("C1", "x", literature, ""), verdict)
+    assert told == "" if not said else said in told
