@@ -249,7 +249,7 @@ clipping_and_vanishing = Experiment(
     },
     run=_vanishing,
     draw=_draw_vanishing,
-    seconds=25.0,
-    seeds=15,
+    seconds=15.0,
+    seeds=40,
     references=("https://arxiv.org/abs/1211.5063",),
 )

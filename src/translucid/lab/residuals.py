@@ -128,7 +128,8 @@ depth = Experiment(
     },
     run=_depth,
     draw=_draw_depth,
-    seconds=120.0,
+    seconds=90.0,
+    seeds=15,
     references=("https://arxiv.org/abs/1512.03385", "https://arxiv.org/abs/1702.08591"),
 )
 
