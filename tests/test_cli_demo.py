@@ -67,7 +67,17 @@ DEMOS = {
 }
 
 
-@pytest.mark.parametrize("task", DEMOS)
+@pytest.mark.parametrize(
+    "task",
+    [
+        "translate",
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in sorted(DEMOS)
+            if task != "translate"
+        ),
+    ],
+)
 def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     asked, sizes, lines, following = DEMOS[task]
     chosen = [] if task == "translate" else ["--task", task]
@@ -84,6 +94,7 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     assert answer.returncode == 0, answer.stderr
 
 
+@pytest.mark.slow
 def test_a_trained_demo_is_used_again_and_never_taken_for_another(tmp_path: Path) -> None:
     words = ["demo", "--task", "regress", "--out", "mine", *QUICK]
     assert run(*words, cwd=tmp_path).returncode == 0
@@ -133,6 +144,7 @@ def test_a_task_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "regress" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_demo_with_a_model_of_another_kind(tmp_path: Path) -> None:
     sizes = ["--set=model.kind=transformer", "--set=model.heads=2", "--set=model.layers=1"]
     done = run("demo", "--task=tag", *QUICK, *sizes, "--set=model.d_model=8", cwd=tmp_path)

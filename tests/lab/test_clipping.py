@@ -118,7 +118,7 @@ def clipped(
         added = {"not clipped": (0.0, 0.0), "clipped at 1": (accuracy[0] + extra, orders[0]),
                  "clipped at 0.1": (accuracy[1] + extra, orders[1])}  # fmt: skip
         rows.append({name: {"accuracy": plain + more, "fired": 0.5,
-                            "reach": [0.0] * 19 + [-9 + longer]}
+                            "reach": [0.0] * (clipping.LENGTH - 1) + [-9 + longer]}
                      for name, (more, longer) in added.items()})  # fmt: skip
     return rows
 

@@ -133,17 +133,20 @@ def test_by_case_says_where_it_holds_and_where_not():
     assert by_case({"a": False, "b": None}, "", "").verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
             assert rule.judge([measured[name]] * 5).why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_same_seed_same_numbers(name, measured):
     assert EXPERIMENTS[name].run(0, True) == measured[name]
 
 
+@pytest.mark.slow
 def test_pictures_show_the_means(measured):
     found = measured["depth"]
     drawn = EXPERIMENTS["depth"].draw([found, found])

@@ -147,7 +147,8 @@ def same_end(one: Path, other: Path) -> None:
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     parallel: str, tmp_path: Path
 ) -> None:
