@@ -25,12 +25,13 @@ HEAD = "decoder.layers.1.cross_attention.head.0"
 SCREENS = [
     ("flow", LAPTOP, "flow?pin=tgt:3"),
     ("flow-dark", WIDE, "flow?theme=dark&pin=src:4"),
-    ("attention", LAPTOP, "attention?kind=cross&layer=2&head=2&pin=tgt:6,src:4"),
-    ("attention-wide", WIDE, "attention?kind=encoder&layer=1&head=1&moment=scaled&pin=src:2,src:1"),
+    ("attention", LAPTOP, "attention?kind=cross&layer=1&head=1&pin=tgt:6,src:4"),
+    ("attention-wide", WIDE, "attention?kind=encoder&layer=0&head=0&moment=scaled&pin=src:2,src:1"),
     ("recurrent", LAPTOP, "recurrent?m=b&at=encoder.recurrent.layers.0.forward.lstm&pin=src:4"),
     ("decode", LAPTOP, "decode?m=a"),
     ("what-if", LAPTOP, f"whatif?off={HEAD}"),
     ("compare", WIDE, "compare?with=b&theme=dark"),
+    ("lesson", LAPTOP, "attention?lesson=attn.7"),
 ]  # fmt: skip
 
 

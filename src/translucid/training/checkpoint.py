@@ -20,11 +20,10 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from translucid.errors import InputError, SaveError
 from translucid.training.folders import aside, fault, saving, write_whole
-from translucid.training.processes import ALONE, Processes
+from translucid.training.processes import ALONE, Processes, share
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
@@ -57,10 +56,7 @@ class Checkpoint:
             return
         found = load_file(str(self.folder / TENSORS))
         for name, tensor in tensors.items():
-            saved = found[name]
-            if isinstance(tensor, DTensor):
-                saved = distribute_tensor(saved, tensor.device_mesh, tensor.placements)
-            tensor.copy_(saved)
+            tensor.copy_(share(found[name], tensor))
 
 
 class Checkpoints:

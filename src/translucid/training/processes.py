@@ -16,7 +16,6 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from translucid.errors import ConfigError, TrainingError
 from translucid.models.committee import Committee
@@ -122,7 +121,22 @@ ALONE = Processes()
 
 def whole(tensor: Tensor) -> Tensor:
     """All of a tensor of which each process holds a share."""
+    if not dist.is_initialized():
+        return tensor
+    from torch.distributed.tensor import DTensor  # takes a second: only where there may be one
+
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def share(tensor: Tensor, like: Tensor) -> Tensor:
+    """What this process holds of a whole tensor, shared out as another one is."""
+    if not dist.is_initialized():
+        return tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if not isinstance(like, DTensor):
+        return tensor
+    return distribute_tensor(tensor, like.device_mesh, like.placements)
 
 
 @contextmanager

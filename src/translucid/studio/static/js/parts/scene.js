@@ -79,7 +79,7 @@ function strands(pen, band) {
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
     front.append(text); texts.push(text);
-    if (band.ids.length) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
+    if (band.ids.length && (band.rows <= LONG || i % every === 0)) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
     if (ids[i] && every > 1) markRow(ids[i], band, i);
     front.append(hit);
   }

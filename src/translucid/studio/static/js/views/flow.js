@@ -13,7 +13,7 @@ import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { held } from '../parts/walk.js';
 
-const ROWS = 256, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
+const ROWS = 128, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
