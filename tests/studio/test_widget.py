@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
 from tests.studio.serving import TEXT, model, serving
+from tests.studio.sockets import listening
+from tests.training.test_runs import small
 
 from translucid.errors import ConfigError, InputError
 from translucid.studio.desk import Desk
+from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.runs import Library
-from translucid.training.model import Model
+from translucid.training.model import Model, load
+from translucid.training.run import train_recipe
+from translucid.training.sitting import Recording
 
 HOST = "http://127.0.0.1/notebook"
 
@@ -118,6 +123,7 @@ def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
         ({"view": "flows"}, "view 'flows': choose one of flow, attention"),
         ({"height": 10}, "height 10: 300 to 4000 pixels"),
         ({"view": "compare"}, r"needs a second model: beside=\[other\]"),
+        ({"view": "train"}, r"view 'train' needs the run that training wrote: tl.load\("),
     ],
 )
 def test_what_cannot_be_shown_is_said(translator: Model, keys: Any, said: str) -> None:
@@ -137,6 +143,29 @@ def test_without_the_extra(translator: Model, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"anywidget.*pip install 'translucid\[notebook\]'"):
         translator.studio(TEXT)
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Read from the folder of its run, which was recorded."""
+    run = tmp_path_factory.mktemp("runs") / "small"
+    chosen = small("classify", "transformer", steps=12, evaluate_every=5)
+    train_recipe(chosen, run, quiet=True, recording=Recording("The dog sleeps."))
+    return load(run)
+
+
+def test_a_training_over_the_channel_is_the_sockets(learnt: Model) -> None:
+    channel = Channel(learnt.studio(view="train"))
+    assert learnt.folder is not None
+    with serving({}, followed={"a": Followed(learnt.folder, "small")}) as served:
+        with listening(served, "/api/train/a") as ear:
+            about, whole = ear.hear(), ear.hear()
+        asked = {"of": "x", "id": 1, "method": "GET", "path": "/api/train/a/about"}
+        assert json.loads(channel.ask(asked)[1]) == about
+        found = unpacked(channel.ask({**asked, "path": "/api/train/a/history"})[1])
+        assert repr(found) == repr(whole)
+    assert json.loads(channel.ask({**asked, "path": "/api/model/a"})[1])["trains"]
+    assert channel.ask({**asked, "path": "/api/train/b/history"})[0]["status"] == 422
 
 
 # ---- in a browser, with the Python object at the other end ----
@@ -244,6 +273,28 @@ def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model)
     assert notebook.ready(1).startswith("decode ")
     assert notebook.root(1).inner_text() == before
     assert all(0 < channel.bytes < 1_000_000 for channel in notebook.channels)
+
+
+@pytest.mark.slow
+def test_a_lesson_and_a_training_in_a_notebook(page: Page, learnt: Model) -> None:  # noqa: F811
+    both = [learnt.studio("The dog sleeps.", view=view) for view in ("train", "lesson")]
+    notebook = Notebook(page, *both)
+    assert notebook.ready(0).startswith("train ")
+    assert learnt.folder is not None
+    steps = [
+        json.loads(line) for line in (learnt.folder / "studio/steps.jsonl").read_text().splitlines()
+    ]
+    last = next(each for each in reversed(steps) if "loss" in each)
+    said = notebook.root(0).locator(".training .say").inner_text()
+    assert said == f"Finished after step {last['step']} of 12"
+    shown = notebook.root(0).locator(".curve .aside").first.text_content()
+    assert float(shown) == pytest.approx(last["loss"], rel=5e-3)  # as it is printed
+    assert notebook.ready(1).startswith("lesson ")
+    notebook.root(1).get_by_role("link", name="Begin").or_(
+        notebook.root(1).get_by_role("button", name="Begin")
+    ).first.click()
+    page.inner.wait_for_function("() => window.models[1].get('address').includes('lesson=')")
+    assert notebook.ready(0).startswith("train ")
 
 
 @pytest.mark.slow

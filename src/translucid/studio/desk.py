@@ -16,7 +16,7 @@ from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers, lessons, session
 from translucid.studio.describe import catalogue, describe_model, describe_run
-from translucid.studio.following import Followed
+from translucid.studio.following import Followed, Reading, history
 from translucid.studio.frames import Cut, cut_shape, frame
 from translucid.studio.runs import Library, Run, clipped
 
@@ -100,6 +100,8 @@ class Desk:
             ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
             ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
             ("POST", "/api/session"): self.save,
+            ("GET", "/api/train/{m}/about"): self.training,
+            ("GET", "/api/train/{m}/history"): self.history,
             ("GET", "/api/train/{m}/probes"): self.probes,
         }  # fmt: skip
 
@@ -218,17 +220,31 @@ class Desk:
         a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
         return told(answers.compare(a, b), forever=True)
 
-    def probes(self, asked: Asked) -> Reply:
-        m, given = asked.place["m"], asked.given
+    # ---- a training, for those who have no socket ----
+
+    def training(self, asked: Asked) -> Reply:
+        return told({"about": self._followed(asked).about()})
+
+    def history(self, asked: Asked) -> Reply:
+        """All so far, as the socket's first message has it."""
+        reading = Reading(self._followed(asked))
+        return Reply(history(reading.more(), reading.state()), BINARY)
+
+    def _followed(self, asked: Asked) -> Followed:
+        m = asked.place["m"]
         if m not in self.followed:
             raise InputError(f"m: there is no training {clipped(m)}")
+        return self.followed[m]
+
+    def probes(self, asked: Asked) -> Reply:
+        run, given = self._followed(asked), asked.given
         steps = [_whole(each, "step", 0, 10**9 - 1) for each in given.all("step")]
         if not 1 <= len(steps) <= 64:
             raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
         form = given.text("as", "u8")
         if form not in ("u8", "f32"):
             raise InputError(f"as: u8 or f32, not {clipped(form)}")
-        return Reply(self.followed[m].tables(steps, form), BINARY)
+        return Reply(run.tables(steps, form), BINARY)
 
     # ---- lessons ----
 

@@ -15,10 +15,11 @@ import traitlets
 from translucid.errors import InputError
 from translucid.studio.bundle import bundle
 from translucid.studio.desk import Desk, told
+from translucid.studio.following import Followed, is_run
 from translucid.studio.runs import Library
 from translucid.training.model import Model
 
-VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare")
+VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px
 # By the ids of their models, which live as long as the desk does.
 _desks: WeakValueDictionary[tuple[int, ...], Desk] = WeakValueDictionary()
@@ -61,6 +62,8 @@ def widget(
         raise InputError(f"height {height}: {HEIGHTS[0]} to {HEIGHTS[1]} pixels")
     if view == "compare" and not beside:
         raise InputError("view 'compare' needs a second model: beside=[other]")
+    if view == "train" and followed_run(model) is None:
+        raise InputError("view 'train' needs the run that training wrote: tl.load(\"runs/x\")")
     given = {"hide": "bar", **({} if text is None else {"text": text}), **keys}
     return StudioWidget(_desk(model, beside), address=f"#/{view}?{urlencode(given)}", height=height)
 
@@ -72,5 +75,13 @@ def _desk(model: Model, beside: Sequence[Model]) -> Desk:
     desk = _desks.get(key)
     if desk is None:
         names = ["model", *(f"model {number}" for number in range(2, 1 + len(models)))]
-        desk = _desks[key] = Desk(Library(dict(zip(names, models, strict=True))))
+        runs = dict(zip("abcdefghijklmnopqrstuvwxyz", map(followed_run, models), strict=False))
+        followed = {letter: run for letter, run in runs.items() if run is not None}
+        desk = _desks[key] = Desk(Library(dict(zip(names, models, strict=True))), followed)
     return desk
+
+
+def followed_run(model: Model) -> Followed | None:
+    """The training of a model that was read from the folder of its run."""
+    folder = model.folder
+    return Followed(folder, folder.name) if folder is not None and is_run(folder) else None

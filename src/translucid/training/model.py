@@ -38,8 +38,9 @@ class Label:
 class Model(SeeingModel):
     """A bundle in use. Made by `tl.train` or `tl.load`."""
 
-    def __init__(self, held: Bundle) -> None:
+    def __init__(self, held: Bundle, folder: Path | None = None) -> None:
         self.network = held.network
+        self.folder = folder  # that it was read from
         self.facts = held.facts
         self._bundle = held
         letters = getattr(held.network.config, "letters", 0) > 0
@@ -124,9 +125,9 @@ class Model(SeeingModel):
         self, text: str | None = None, *, view: str = "flow", height: int = 640,
         beside: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
-        """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif, or
-        compare with the models `beside`. `address`: further keys of the page's address, such as
-        at, head, pin, theme. Needs the extra [notebook]."""
+        """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
+        train, lesson, or compare with the models `beside`. `address`: further keys of the page's
+        address, such as at, head, pin, theme. Needs the extra [notebook]."""
         try:
             # The widget is built on this class; the name is looked up when somebody wants one.
             home = import_module("translucid.studio.widget")
@@ -153,7 +154,7 @@ class Model(SeeingModel):
 def load(folder: str | Path, device: str = "cpu") -> Model:
     """The model in a folder that training wrote. device: cpu, cuda, or auto, a GPU if there is
     one."""
-    return Model(bundle.load(folder, str(pick_device(device))))
+    return Model(bundle.load(folder, str(pick_device(device))), Path(folder))
 
 
 def train(

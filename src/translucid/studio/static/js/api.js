@@ -57,7 +57,24 @@ export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(op
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
 // A training that goes on: what comes is never kept.
-export const training = m => new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`);
+export const training = m => (location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m));
+// A notebook has no socket: there it is asked for anew, as long as it goes on.
+const BETWEEN = 2000;                            // ms
+function watched(m) {
+  const socket = new EventTarget(), at = `/api/train/${encodeURIComponent(m)}`;
+  const told = data => socket.dispatchEvent(new MessageEvent('message', { data }));
+  let left = false;
+  async function look() {
+    const all = await (await fetched(`${at}/history`)).arrayBuffer();
+    if (left) return;
+    told(all);
+    if (frames(all)[0].state === 'training') setTimeout(watch, BETWEEN, look);
+  }
+  const watch = next => { if (!left) next().catch(() => socket.dispatchEvent(new Event('close'))); };
+  queueMicrotask(() => watch(async () => { told(await (await fetched(`${at}/about`)).text()); await look(); }));
+  socket.close = () => { left = true; };
+  return socket;
+}
 export const probes = (m, steps, form) => ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: steps, as: form })}`).then(binary);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 

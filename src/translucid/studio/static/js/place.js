@@ -26,7 +26,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     get hash() { return hash; },
     set hash(to) { if (to === hash) return; hash = to; told(); queueMicrotask(() => events.dispatchEvent(new Event('hashchange'))); },
     get href() { return hash; },
-    host: '',                                    // nobody to follow a training with
+    host: '',                                    // no server, so no socket to one
     toString: () => hash,
   };
   const history = { replaceState: (state, title, to) => { hash = to; told(); }, pushState: (state, title, to) => { hash = to; told(); } };
