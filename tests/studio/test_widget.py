@@ -289,6 +289,13 @@ def test_a_lesson_and_a_training_in_a_notebook(page: Page, learnt: Model) -> Non
     assert said == f"Finished after step {last['step']} of 12"
     shown = notebook.root(0).locator(".curve .aside").first.text_content()
     assert float(shown) == pytest.approx(last["loss"], rel=5e-3)  # as it is printed
+    notebook.root(0).locator(".curve svg").first.focus()
+    page.inner.keyboard.press("t")  # the same as a table
+    row = notebook.root(0).locator("table.twin tbody tr").last
+    assert [row.locator("th").inner_text(), row.locator("td").first.inner_text()] == [
+        str(last["step"]), str(shown).strip()
+    ]  # fmt: skip
+    page.inner.keyboard.press("Escape")
     assert notebook.ready(1).startswith("lesson ")
     notebook.root(1).get_by_role("link", name="Begin").or_(
         notebook.root(1).get_by_role("button", name="Begin")

@@ -3,6 +3,7 @@
 import { h, s, unit, widest } from '../dom.js';
 import { canvas, num } from '../ink.js';
 import { readout } from '../readout.js';
+import { twin } from '../twin.js';
 
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 };         // in units, around the plot
 
@@ -33,6 +34,7 @@ export function curve(o) {
     s('text', { class: 'title', x: 0, y: 16 * u }, `${title} `, newest), axis, flags, chosen, line, dot);
   const el = h('div', { class: 'heat curve', style: `width:${W}px;height:${H}px` }, ground, svg);
   let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 }, at = null;
+  twin(el, o.title, () => ({ corner: 'step', columns: [o.name, 'least', 'most'], rows: shown.points.map(([step, value, least = value, most = value]) => [step.toLocaleString('en'), ...[value, least, most].map(amount)]), note: 'Where points were thinned, a row is the mean of neighbours, with the least and the most of them.' }));
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
   const y = value => box.y + (1 - (value - shown.least) / (shown.most - shown.least || 1)) * box.h;
 

@@ -3,6 +3,7 @@
 import { h, s, unit, widest } from '../dom.js';
 import { canvas, rgb } from '../ink.js';
 import { readout } from '../readout.js';
+import { twin } from '../twin.js';
 import { amount, digitsOf } from './curve.js';
 import { short } from './aim.js';
 
@@ -21,6 +22,7 @@ export function norms(o) {
     layers.map((name, i) => (i % every ? null : s('text', { class: 'name', x: lw - 8 * u, y: box.y + (i + .5) * ch, 'text-anchor': 'end', 'dominant-baseline': 'central' }, short(name, 24)))), ends, chosen, line, cell);
   const el = h('div', { class: 'heat norms', style: `width:${W}px;height:${H}px` }, ground, svg);
   let shown = { columns: [], from: 0, to: 1, most: 1 }, at = null;
+  twin(el, o.title, () => ({ corner: 'step', columns: layers, rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(amount)]), note: 'The norm of each layer’s gradient before clipping.' }));
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
 
   function draw({ columns, from, to }) {                              // columns: [step, norm of each layer...]
