@@ -16,9 +16,10 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 LIGHT = [("translate", "flow"), ("lstm", "flow"), ("regress", "flow"), ("classify", "flow"),
          ("translate", "attention"), ("lstm", "recurrent"), ("lstm", "decode"),
          ("translate", "whatif"), ("tag", "whatif"), ("regress", "whatif"), ("tag", "compare"),
-         ("translate", "compare")]  # fmt: skip
+         ("translate", "compare"), ("translate", "lesson")]  # fmt: skip
 DARK = [("translate", "flow"), ("language", "attention"), ("tag", "recurrent"),
-        ("language", "decode"), ("lstm", "whatif"), ("lstm", "compare")]  # fmt: skip
+        ("language", "decode"), ("lstm", "whatif"), ("lstm", "compare"),
+        ("lstm", "lesson")]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.studio.browser import Page, page, running  # noqa: F401 (fixtures)
 from tests.studio.serving import serving
+from tests.studio.test_access import RULES, violations
 from tests.training.test_processes import SMALL
 from tests.training.test_runs import small
 
@@ -197,6 +198,7 @@ def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path
         assert told_at.startswith("two: norm of its gradient at step 119")
         assert float(value) == pytest.approx(10 ** (-11.9), abs=1e-7)
         assert page.inner.evaluate("document.querySelectorAll('*').length") < 400
+        assert violations(page, RULES) == []
 
 
 def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) -> None:  # noqa: F811
@@ -214,3 +216,5 @@ def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) ->
         assert told.startswith("loss")
         assert float(value) == pytest.approx(losses[9], rel=1e-3)
         assert "No text was followed" in word(page, ".probe")
+        page.changed(lambda: page.inner.keyboard.press("d"))
+        assert violations(page, RULES) == []
