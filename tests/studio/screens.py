@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 from tests.studio.browser import PATIENCE, chromium
 from tests.studio.serving import serving
 
@@ -31,7 +31,7 @@ SCREENS = [
     ("decode", LAPTOP, "decode?m=a"),
     ("what-if", LAPTOP, f"whatif?off={HEAD}"),
     ("compare", WIDE, "compare?with=b&theme=dark"),
-    ("lesson", LAPTOP, "attention?lesson=attn.7"),
+    ("lesson", LAPTOP, "lesson?m=a"),
 ]  # fmt: skip
 
 
@@ -45,10 +45,22 @@ def draw(runs: Path, out: Path) -> None:
             page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(f"{studio.address}#/{view}&text={quote(TEXT)}")
             page.wait_for_function("() => document.documentElement.dataset.ready", timeout=PATIENCE)
+            if name == "lesson":
+                _to_stop(page, 7)
             page.wait_for_timeout(400)  # transitions
             kept(page.screenshot(), out / f"{name}.png")
             page.close()
         browser.close()
+
+
+def _to_stop(page: Page, stop: int) -> None:
+    """As a reader goes there."""
+    page.get_by_text("Begin", exact=True).first.click()
+    for number in range(1, stop + 1):
+        page.wait_for_function(f"() => location.hash.includes('lesson=attn.{number}')")
+        page.wait_for_timeout(600)
+        if number < stop:
+            page.keyboard.press("Space")
 
 
 def kept(picture: bytes, path: Path) -> None:
