@@ -19,7 +19,15 @@ from tests.training.test_runs import small
 
 from translucid.studio import live
 from translucid.studio.app import make_app
-from translucid.studio.following import AT_ONCE, COLUMNS, POINTS, Followed, Tail, thinned
+from translucid.studio.following import (
+    AT_ONCE,
+    COLUMNS,
+    POINTS,
+    Followed,
+    Reading,
+    Tail,
+    thinned,
+)
 from translucid.studio.runs import Library, followed_runs, open_folders
 from translucid.training.probe import table_of
 from translucid.training.recorder import lines
@@ -337,3 +345,18 @@ def test_a_model_says_whether_its_training_can_be_seen(run: Path) -> None:
         assert (young["trains"], young["unopened"], young["task"]) == (True, True, "classify")
         answer = served.post("/api/runs", {"m": "b", "text": "x"})
         assert answer.status == 422
+
+
+def test_steps_between_the_last_record_and_the_end_are_no_new_run(run: Path) -> None:
+    """Not every step is recorded, but metrics.jsonl has the last one."""
+    kept = [each for each in lines(run / "studio/steps.jsonl") if each.get("step", 0) <= 10]
+    (run / "studio/steps.jsonl").write_text("")
+    add(run / "studio/steps.jsonl", *[each for each in kept if "loss" in each],
+        {"end": "interrupted", "step": 12, "why": ""})  # fmt: skip
+    add(run / "metrics.jsonl", {"step": 12, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})
+    reading = Reading(Followed(run, "run"))
+    reading.more()
+    assert reading.state()["state"] == "interrupted"
+    add(run / "metrics.jsonl", {"step": 13, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})
+    reading.more()
+    assert reading.state()["state"] != "interrupted"  # gone on with, without a record

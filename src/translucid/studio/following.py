@@ -174,9 +174,12 @@ class Reading:
         self._end: dict[str, Any] | None = None
         self._last = 0  # step
         self.again = False  # a file was begun anew: all must be sent again
+        self._live: bool | None = None  # does it train? None: nobody knows
 
     def more(self) -> News:
         news = News()
+        # Asked before anything is read: once it is over, all that it wrote is there.
+        self._live = goes_on(self.run.folder) if self.recorded else None
         metrics = self._lines(METRICS)
         for each in metrics:
             score = each.get("valid")
@@ -185,12 +188,10 @@ class Reading:
                 news.valid.append([each["step"], value, bool(each.get("best"))])
         for each in self._lines(STEPS) if self.recorded else metrics:
             if "end" in each:
-                self._end = each
+                self._end, self._last = each, max(self._last, each.get("step", 0))
             elif "loss" in each:
                 self._step(each, news)
-        if (
-            self.recorded and goes_on(self.run.folder) is False
-        ):  # it may have gone on without a record
+        if self._live is False:  # it may have gone on without a record
             for each in metrics:
                 if "loss" in each and each["step"] > self._last:
                     self._step(each, news)
@@ -217,12 +218,13 @@ class Reading:
     def state(self) -> dict[str, Any]:
         """How the run stands: training, finished, interrupted, failed, stopped (without a word), or
         unknown, where nothing was recorded."""
-        live = goes_on(self.run.folder) if self.recorded else None
-        if live:
+        if self._live:
             return {"state": "training"}
         if self._end is None:
             ended = (self.run.folder / "test.json").exists()
-            return {"state": "finished" if ended else "unknown" if live is None else "stopped"}
+            return {
+                "state": "finished" if ended else "unknown" if self._live is None else "stopped"
+            }
         return {"state": self._end["end"], "why": self._end.get("why", "")}
 
 
