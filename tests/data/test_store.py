@@ -473,7 +473,7 @@ def test_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
 
 @pytest.mark.slow
 def test_many_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
-    check_kills(tmp_path, text, tokenizer, 40)
+    check_kills(tmp_path, text, tokenizer, 15)
 
 
 def test_a_build_killed_before_its_end_is_no_store(tmp_path: Path, text: Path, tokenizer) -> None:

@@ -23,7 +23,7 @@ def test_the_readme_lists_every_fault() -> None:
     assert [f.what for f in FAULTS if f"| {f.file} | {f.what} | {f.red} |" not in text] == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @faults
 def test_caught(fault: Fault) -> None:
     assert caught(SOURCE.parent, fault) is None
