@@ -11,6 +11,7 @@ import torch
 
 from translucid.errors import ConfigError, InputError
 from translucid.lab import results, runner
+from translucid.lab.claims import claims
 from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
 from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
 
@@ -297,3 +298,12 @@ def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:
 
     told = results.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told
+
+
+def test_every_claim_has_one_experiment_and_a_verdict_of_the_full_lab() -> None:
+    deciding = [key for each in experiments().values() for key in each.claims]
+    assert sorted(deciding) == sorted(set(deciding))
+    assert set(claims()) <= set(deciding)
+    kept = results.shipped()
+    assert not any(each.quick for each in kept.values())
+    assert {key for each in kept.values() for key in each.findings} == set(deciding)
