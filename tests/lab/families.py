@@ -1,11 +1,11 @@
 """What holds for every experiment of a family: shapes, determinism, a picture of the numbers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Verdict
+from translucid.lab.verdict import Data, Finding, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -31,6 +31,15 @@ def check(experiment: Experiment, data: Rows) -> None:
 
 def verdict(experiment: Experiment, key: str, data: Rows) -> Verdict:
     return experiment.claims[key].judge(data).verdict
+
+
+JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
+
+
+def judging(experiments: Mapping[str, Experiment]) -> Callable[[str, Rows], Finding]:
+    """By the rule that one of these experiments has for a claim."""
+    rules = {key: rule for each in experiments.values() for key, rule in each.claims.items()}
+    return lambda key, data: rules[key].judge(data)
 
 
 def around(value: float, spread: float = 0.0, seeds: int = 5) -> list[float]:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from tests.lab.families import JITTER, judging
 
 from translucid.lab import batch_norm
 from translucid.lab.batch_norm import ALIKE, BATCHES, LENGTHS, SHORTEST, TRAINED, WAYS
 from translucid.lab.experiment import of_module
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 EXPERIMENTS = {each.name: each for each in of_module(batch_norm)}
 
 
@@ -17,9 +17,7 @@ def measured():
     return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
 
 
-def judge(key, data):
-    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
-    return rule.judge(data)
+judge = judging(EXPERIMENTS)
 
 
 def small_batches(power, small_gap, spread=0.01):

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from tests.lab.families import JITTER, judging
 
 from translucid.lab import norm_training
 from translucid.lab.deep import Deep, mean_square, smooth_target
 from translucid.lab.experiment import of_module
 from translucid.lab.norm_training import ARMS, BATCHES, DEPTH, GAINS, KINDS, NORMS
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 EXPERIMENTS = {each.name: each for each in of_module(norm_training)}
 
 
@@ -18,9 +18,7 @@ def measured():
     return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
 
 
-def judge(key, data):
-    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
-    return rule.judge(data)
+judge = judging(EXPERIMENTS)
 
 
 def gradients(layer=0.0, batch=0.0, layer_residual=0.0, batch_residual=0.0, spread=0.1):

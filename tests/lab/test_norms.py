@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from tests.lab.families import JITTER, judging
 
 from translucid.lab import norms
 from translucid.lab.experiment import of_module
 from translucid.lab.norms import CHANGES, FAIR, METHODS, NORMS
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 EXPERIMENTS = {each.name: each for each in of_module(norms)}
 
 
@@ -17,9 +17,7 @@ def measured():
     return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
 
 
-def judge(key, data):
-    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
-    return rule.judge(data)
+judge = judging(EXPERIMENTS)
 
 
 def scales(raw, standardised, spread=1.0):

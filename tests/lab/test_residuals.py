@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.lab.families import JITTER, judging
 
 from translucid.lab import deep, residuals
 from translucid.lab.deep import Deep, by_case
@@ -11,7 +12,6 @@ from translucid.lab.residuals import BLOCKS, KINDS, NETS, ORDERS, SETTINGS
 from translucid.lab.toytext import next_words
 from translucid.models import TransformerConfig, build
 
-JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 EXPERIMENTS = {each.name: each for each in of_module(residuals)}
 
 
@@ -20,9 +20,7 @@ def measured():
     return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
 
 
-def judge(key, data):
-    rule = next(each.claims[key] for each in EXPERIMENTS.values() if key in each.claims)
-    return rule.judge(data)
+judge = judging(EXPERIMENTS)
 
 
 def depths(*ends, spread=0.01):
