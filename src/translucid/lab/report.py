@@ -215,7 +215,7 @@ def _facts(row: Row) -> str:
     assert kept is not None
     known = row.claim.literature
     facts = [
-        ("rule, fixed before running", escape(kept.rules.get(row.claim.key, ""))),
+        ("rule", escape(kept.rules.get(row.claim.key, ""))),
         ("varied", escape(kept.varies)),
         ("measured", escape(kept.measures)),
         ("literature", escape(f"{known.capitalize()}. " * bool(known) if known else "")

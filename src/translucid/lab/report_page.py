@@ -46,7 +46,7 @@ def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     told = (
         "What textbooks and courses say, measured. Each claim has an experiment, and a rule that "
     )
-    told += "was fixed before it ran and says what the numbers mean."
+    told += "says what the numbers mean."
     if measured < sum(counts.values()):
         told += f" {measured} of {sum(counts.values())} claims have been measured so far."
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
