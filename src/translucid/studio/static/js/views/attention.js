@@ -33,7 +33,7 @@ const PIECES = {
 export async function attention(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const kinds = kindsOf(points), at = startAt(params, kinds);
-  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', 'aria-label': 'One head as ribbons, one cell as a sum' });
+  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
   stage.append(h('div', { class: 'attn' }, left, mid, right));
   let turn = 0, now = null, waiting = null;
 

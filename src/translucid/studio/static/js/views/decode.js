@@ -24,7 +24,7 @@ export async function decode(stage, { model, run, params }) {
   const state = { step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))), node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null, row: null, playing: 0, choices: null };
   if (state.node !== null) state.step = nodes[state.node].length;
 
-  const box = h('div', { class: 'tree scene' }), panel = h('aside', { class: 'panel', 'aria-label': 'The chosen step' }), hidden = h('span', { class: 'setting hiding' });
+  const box = h('div', { class: 'tree scene' }), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' }), hidden = h('span', { class: 'setting hiding' });
   const play = h('button', { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() }, icon('play'));
   // Many steps: all of them small, the darker the surer, and a frame around those in the window.
   const frame = h('b'), mini = h('div', { class: 'steps-map', hidden: last <= MANY, 'aria-hidden': 'true', onclick: event => { const r = mini.getBoundingClientRect(); stop(); choose(Math.min(last, 1 + Math.floor((event.clientX - r.left) / r.width * last))); } },

@@ -24,7 +24,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   };
   const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
-  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', 'aria-label': 'Selected part' });
+  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
   stage.append(h('div', { class: 'split' }, box, panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {

@@ -23,7 +23,7 @@ const GATE = { kind: 'seq', max: 1 };
 export async function recurrent(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point])), scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
-  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', 'aria-label': 'One step as a sum' });
+  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
   stage.append(h('div', { class: 'rec' }, left, mid, right));
   let turn = 0, now = null, waiting = null;
   const change = (changes, focus) => { Object.assign(at, changes); settle({ at: scopes[at.scope].scope, unit: at.unit }); return draw(focus); };

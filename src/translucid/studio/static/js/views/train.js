@@ -15,7 +15,7 @@ const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 export async function train(stage, { model, params }) {
   const said = h('p', { class: 'say' }), aside = h('p', { class: 'kicker', role: 'status' }), hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
-  const charts = h('div', { class: 'charts' }), film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' }), side = h('aside', { class: 'panel probe', 'aria-label': 'One text while the model learns' });
+  const charts = h('div', { class: 'charts' }), film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' }), side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
   const root = h('div', { class: 'training' }, h('div', { class: 'left' }, h('div', { class: 'status' }, h('div', null, said, aside), hold), charts, film), side);
   stage.append(root);
   hold.hidden = true;

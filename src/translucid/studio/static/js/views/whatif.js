@@ -22,7 +22,7 @@ const optional = el => { el.classList.add('optional'); return el; };
 export async function whatif(stage, { model, run, catalogue, params }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
   const state = { off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))), swap: swapOf(params.get('swap')), side: params.get('side'), sorted: params.get('sort') === 'effect', measuring: false, left: false, turn: 0 };
-  const list = h('div', { class: 'switches' }), bar = h('div', { class: 'measure' }), mid = h('div'), panel = h('aside', { class: 'panel', 'aria-label': 'What has changed' });
+  const list = h('div', { class: 'switches' }), bar = h('div', { class: 'measure' }), mid = h('div'), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
   stage.append(h('div', { class: 'wi' }, h('div', null, bar, list, h('p', { class: 'quiet why' }, model.task === 'regress' ? 'Δ is how far the numbers lie apart on average.' : `Δ is the mean total variation between the two distributions of ${model.task === 'classify' ? 'labels' : model.task === 'tag' ? 'tags' : 'next words'}: 0 same, 1 nothing shared.`)), mid, panel));
   const words = model.task === 'regress' ? numbers(run.text) : pieces(run.text);
   const delta = each => measured.get(`${run.run}|${each.key}`);
