@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from tests.see.small import LABELS, TAGS, pair
 
 from translucid.data.tokenizers import Tokenizer
 from translucid.studio.app import make_app
+from translucid.studio.desk import Desk
 from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.guard import Guard
@@ -127,6 +129,13 @@ class Served:
         return answer.json
 
 
+def at_hand(desk: Desk) -> "Future[Desk]":
+    """As if its models had just been opened."""
+    opened: Future[Desk] = Future()
+    opened.set_result(desk)
+    return opened
+
+
 @contextmanager
 def serving(
     models: Mapping[str, Model | None],
@@ -137,7 +146,7 @@ def serving(
     held = socket.create_server(("127.0.0.1", 0))
     port = held.getsockname()[1]
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
-    guard = make_app(library, token=TOKEN, hosts=hosts, once=once, followed=followed)
+    guard = make_app(at_hand(Desk(library, followed)), token=TOKEN, hosts=hosts, once=once)
     options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(guard, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)

@@ -14,7 +14,7 @@ from translucid.errors import TraceBudgetError
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.see.words import readable
-from translucid.studio import desk, runs
+from translucid.studio import desk, questions, runs
 from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
 
 GERMAN = "der hund sieht eine katze ."
@@ -335,7 +335,7 @@ def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, bes
 def as_json(value: Any) -> Any:
     import json
 
-    return json.loads(desk.as_json(value)) if value is not None else json.loads("null")
+    return json.loads(questions.as_json(value)) if value is not None else json.loads("null")
 
 
 def test_a_search_with_words_that_must_be(studio: Served) -> None:

@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from tests.studio.serving import TEXT, TOKEN, Served, model, serving
 from translucid.studio import app as studio_app
 from translucid.studio import desk, guard, runs
 from translucid.studio.app import make_app
-from translucid.studio.runs import Library
 
 SEALED = ("content-security-policy", "x-content-type-options", "referrer-policy",
           "cross-origin-resource-policy", "cross-origin-opener-policy")  # fmt: skip
@@ -26,7 +26,7 @@ SEALED = ("content-security-policy", "x-content-type-options", "referrer-policy"
 def routes() -> list[tuple[str, str]]:
     """Every method and address that the application itself knows; new ones are met here, too."""
     found = []
-    for route in make_app(Library({}), hosts=frozenset()).app.routes:
+    for route in make_app(Future(), hosts=frozenset()).app.routes:
         if isinstance(route, WebSocketRoute):
             continue  # test_training walks these
         if isinstance(route, Mount):

@@ -5,6 +5,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from translucid.studio.following import (
     Tail,
     thinned,
 )
-from translucid.studio.runs import Library, followed_runs, open_folders
+from translucid.studio.runs import followed_runs, open_folders
 from translucid.training.probe import table_of
 from translucid.training.recorder import lines
 from translucid.training.run import train_recipe
@@ -82,7 +83,7 @@ def f32(values: Any) -> Any:
 
 
 def test_every_socket_is_guarded() -> None:
-    found = make_app(Library({}), hosts=frozenset()).app.routes
+    found = make_app(Future(), hosts=frozenset()).app.routes
     assert [r.path for r in found if isinstance(r, WebSocketRoute)] == ["/api/train/{m}"]
 
 

@@ -5,13 +5,16 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import typer
 
 from translucid.cli.writing_options import Device, check_device
 from translucid.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from translucid.studio.desk import Desk
 
 
 def explore(
@@ -43,14 +46,13 @@ def explore(
         raise InputError("--text goes with --save; the page asks for a text itself")
     if len(models) > 8:
         raise InputError(f"{len(models)} models; the page shows up to 8")
+    check_device(device)
+    for folder in models:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: there is no such folder; give one that training wrote")
     if save is not None:
         return _save(models, save, text, device)
-    ready = server().ready
-    from translucid.studio.runs import Library, followed_runs, open_folders
-
-    opened = open_folders(models, check_device(device))
-    library = Library(opened, start=secrets.token_hex(8))
-    page = ready(library, followed_runs(models, opened), port)
+    page = server().ready(port)
     typer.echo(f"studio: {page.address}")
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
@@ -60,14 +62,22 @@ def explore(
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once,), daemon=True
         ).start()
-    page.run()
+    page.run_opening(lambda: _desk(models, device))
+
+
+def _desk(models: list[Path], device: str) -> "Desk":
+    from translucid.studio.desk import Desk
+    from translucid.studio.runs import Library, followed_runs, open_folders
+
+    opened = open_folders(models, device)
+    return Desk(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
     from translucid.studio.desk import Desk
     from translucid.studio.runs import Library, open_folders
 
-    library = Library(open_folders(models, check_device(device)))
+    library = Library(open_folders(models, device))
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     given = "" if text is None else "?" + urlencode({"text": text})

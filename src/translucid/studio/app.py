@@ -1,11 +1,14 @@
-"""The studio's server: pages and numbers, for this machine only."""
+"""The studio's server: pages and numbers, for this machine only. The page is shown while the models
+are still being opened; what it asks for waits for them. So nothing here may import torch, which
+takes longer than all the rest."""
 
 import asyncio
 import mimetypes
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -16,11 +19,12 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from translucid.studio.desk import Act, Asked, Desk, as_json, read_query
-from translucid.studio.following import Followed
+from translucid.errors import TranslucidError
 from translucid.studio.guard import Guard, Refused, cookie_name
-from translucid.studio.live import follow
-from translucid.studio.runs import Library
+from translucid.studio.questions import QUESTIONS, Asked, as_json, read_query
+
+if TYPE_CHECKING:
+    from translucid.studio.desk import Desk
 
 STATIC = Path(__file__).parent / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
@@ -50,8 +54,8 @@ class Pages(StaticFiles):
 class Studio:
     """What the routes answer with."""
 
-    def __init__(self, library: Library, token: str, followed: Mapping[str, Followed]) -> None:
-        self.desk, self.token = Desk(library, followed), token
+    def __init__(self, opening: "Future[Desk]", token: str) -> None:
+        self.opening, self.token = opening, token
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
         self.live = 0
 
@@ -60,14 +64,18 @@ class Studio:
             Route("/", self.page),
             Route("/open/{token}", self.open),
             *(
-                Route(path, self._in_turn(act), methods=[method])
-                for (method, path), act in self.desk.acts.items()
+                Route(path, self._in_turn(name), methods=[method])
+                for (method, path), name in QUESTIONS.items()
             ),
             WebSocketRoute("/api/train/{m}", self.train),
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
-    def _in_turn(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+    async def _desk(self) -> "Desk":
+        """As soon as the models are open; a page that goes in the meantime stops nobody."""
+        return await asyncio.shield(asyncio.wrap_future(self.opening))
+
+    def _in_turn(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         """One at a time, on a thread."""
 
         async def in_turn(request: Request) -> Response:
@@ -77,10 +85,11 @@ class Studio:
                 return Told({"error": "the studio is busy; ask again in a moment"}, 503)
             self.waiting += 1
             try:
+                desk = await self._desk()
                 async with self.turn:
                     if await request.is_disconnected():
                         raise ClientDisconnect
-                    reply = await run_in_threadpool(self.desk.answer, act, asked)
+                    reply = await run_in_threadpool(desk.answer, name, asked)
             finally:
                 self.waiting -= 1
             headers = FOREVER if reply.forever else None
@@ -106,7 +115,9 @@ class Studio:
     # ---- training ----
 
     async def train(self, socket: WebSocket) -> None:
-        run = self.desk.followed.get(socket.path_params["m"])
+        from translucid.studio.live import follow
+
+        run = (await self._desk()).followed.get(socket.path_params["m"])
         if run is None or self.live >= LIVE:
             await socket.close(1008)
             return
@@ -124,6 +135,8 @@ async def _wrong(request: Request, error: Exception) -> Response:
             return Told({"error": error.detail}, error.status_code, headers=error.headers)
         case Refused():
             return Told({"error": error.why}, error.status, headers={"connection": "close"})
+        case TranslucidError():
+            return Told({"error": str(error)}, 422)  # the models could not be opened
         case ClientDisconnect():
             return Response(status_code=400)  # nobody reads it
         case _:
@@ -132,19 +145,13 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 def make_app(
-    library: Library,
-    *,
-    token: str | None = None,
-    hosts: frozenset[str],
-    once: str = "",
-    followed: Mapping[str, Followed] | None = None,
+    opening: "Future[Desk]", *, token: str | None = None, hosts: frozenset[str], once: str = ""
 ) -> Guard:
     """The guarded application; `guard.token` stands in the address to open, or, for one time,
     `once`."""
     token = token or secrets.token_urlsafe(24)
-    kinds: tuple[type[Exception], ...] = (HTTPException, Refused, ClientDisconnect, Exception)
+    kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
     app = Starlette(
-        routes=Studio(library, token, followed or {}).routes(),
-        exception_handlers=dict.fromkeys(kinds, _wrong),
+        routes=Studio(opening, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
     )
     return Guard(app, token=token, hosts=hosts, once=once)

@@ -4,11 +4,10 @@ notebook's widget. A question is a method, a path with its query, and a body."""
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 import torch
 
@@ -18,70 +17,20 @@ from translucid.studio import answers, lessons, session
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.following import Followed, Reading, history
 from translucid.studio.frames import Cut, cut_shape, frame
+from translucid.studio.questions import (
+    BINARY,
+    HTML,
+    QUESTIONS,
+    Asked,
+    Given,
+    Reply,
+    read_query,
+    told,
+)
 from translucid.studio.runs import Library, Run, clipped
 
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
-JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
-
-
-@dataclass(frozen=True)
-class Reply:
-    body: bytes
-    kind: str = JSON
-    status: int = 200
-    forever: bool = False  # a run never changes
-
-
-class Given(dict[str, list[str]]):
-    """A query: names may stand several times; the last one counts where one is wanted."""
-
-    def one(self, name: str, otherwise: str | None = None) -> str | None:
-        return self[name][-1] if name in self else otherwise
-
-    def text(self, name: str, otherwise: str) -> str:
-        return self[name][-1] if name in self else otherwise
-
-    def all(self, name: str) -> list[str]:
-        return self.get(name, [])
-
-
-@dataclass(frozen=True)
-class Asked:
-    place: dict[str, str]  # what the path names: a model, a run
-    given: Given
-    body: bytes = b""
-
-
-def as_json(content: Any) -> bytes:
-    """JSON, as browsers read it: what is no number is null, and half a character is a question
-    mark."""
-    try:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(
-            _finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-        )
-    return text.encode("utf-8", "replace")
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {key: _finite(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_finite(each) for each in value]
-        case _:
-            return value
-
-
-def told(content: Any, status: int = 200, *, forever: bool = False) -> Reply:
-    return Reply(as_json(content), JSON, status, forever)
-
-
-Act = Callable[[Asked], Reply]
 
 
 class Desk:
@@ -89,26 +38,13 @@ class Desk:
 
     def __init__(self, library: Library, followed: Mapping[str, Followed] | None = None) -> None:
         self.library, self.followed = library, followed or {}
-        self.acts: dict[tuple[str, str], Act] = {
-            ("GET", "/api/models"): self.models, ("GET", "/api/model/{m}"): self.model,
-            ("GET", "/api/catalogue"): self.catalogue, ("POST", "/api/runs"): self.new_run,
-            ("GET", "/api/runs/{run}"): self.run, ("GET", "/api/runs/{run}/tensors"): self.tensors,
-            ("GET", "/api/runs/{run}/heads"): self.heads,
-            ("GET", "/api/runs/{run}/cell"): self.cell, ("GET", "/api/runs/{run}/step"): self.step,
-            ("GET", "/api/runs/{run}/decode"): self.decode,
-            ("GET", "/api/runs/{run}/effect"): self.effect, ("GET", "/api/diff"): self.diff,
-            ("GET", "/api/lessons"): self.lessons, ("GET", "/api/lessons/{id}"): self.lesson,
-            ("GET", "/api/runs/{run}/lesson/{id}"): self.lesson_on,
-            ("POST", "/api/session"): self.save,
-            ("GET", "/api/train/{m}/about"): self.training,
-            ("GET", "/api/train/{m}/history"): self.history,
-            ("GET", "/api/train/{m}/probes"): self.probes,
-        }  # fmt: skip
 
-    def answer(self, act: Act, asked: Asked) -> Reply:
-        """Mistakes are told in JSON, with what is allowed."""
+    def answer(self, name: str, asked: Asked) -> Reply:
+        """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
+        what is allowed."""
         try:
-            return act(asked)
+            reply: Reply = getattr(self, name)(asked)
+            return reply
         except (TranslucidError, ValueError) as error:
             return told({"error": str(error)}, 422)
         except LookupError:
@@ -119,11 +55,11 @@ class Desk:
     def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
         """`address`: a path with its query, as a page writes it."""
         path, _, query = address.partition("?")
-        for (verb, pattern), act in self.acts.items():
+        for (verb, pattern), name in QUESTIONS.items():
             found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
             if found and verb == method:
-                place = {name: unquote(value) for name, value in found.groupdict().items()}
-                return self.answer(act, Asked(place, read_query(query), body))
+                place = {part: unquote(value) for part, value in found.groupdict().items()}
+                return self.answer(name, Asked(place, read_query(query), body))
         return told({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
 
     def models(self, asked: Asked) -> Reply:
@@ -276,10 +212,6 @@ class Desk:
 
     def _run(self, asked: Asked) -> Run:
         return self.library.found(asked.place["run"])
-
-
-def read_query(text: str) -> Given:
-    return Given(parse_qs(text, keep_blank_values=True))
 
 
 def _parsed(body: bytes) -> Any:

@@ -4,18 +4,20 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from translucid.errors import InputError
 from translucid.studio.app import make_app
-from translucid.studio.following import Followed
-from translucid.studio.runs import Library
+
+if TYPE_CHECKING:  # it imports torch, and the page is shown before that
+    from translucid.studio.desk import Desk
 
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
@@ -35,7 +37,7 @@ class Ready:
     begin: str  # of an address; a token follows
     token: str
     once: str  # works a single time
-    followed: Mapping[str, Followed]
+    opening: "Future[Desk]"
 
     @property
     def address(self) -> str:
@@ -44,6 +46,22 @@ class Ready:
     def run(self) -> None:
         """Until Ctrl-C."""
         self.server.run(sockets=[self.held])
+
+    def run_opening(self, opened: "Callable[[], Desk]") -> None:
+        """Until Ctrl-C, and on a thread meanwhile what opens the models. If they cannot be opened
+        that ends all, after the pages that wait have been told."""
+        thread = threading.Thread(target=self._open, args=(opened,), name="opening")
+        thread.start()
+        self.run()
+        thread.join()
+        self.opening.result()
+
+    def _open(self, opened: "Callable[[], Desk]") -> None:
+        try:
+            self.opening.set_result(opened())
+        except BaseException as error:
+            self.opening.set_exception(error)
+            self.server.should_exit = True
 
     @contextmanager
     def beside(self) -> Iterator[None]:
@@ -59,15 +77,16 @@ class Ready:
             self.held.close()
 
     def _say_goodbye(self) -> None:
-        listened, until = any(run.pages for run in self.followed.values()), FAREWELL
-        while until > 0 and any(run.owed for run in self.followed.values()):
+        followed, until = self.opening.result().followed.values(), FAREWELL
+        listened = any(run.pages for run in followed)
+        while until > 0 and any(run.owed for run in followed):
             time.sleep(0.05)
             until -= 0.05
         if listened:
             time.sleep(AFTERWARDS)
 
 
-def ready(library: Library, followed: Mapping[str, Followed], port: int) -> Ready:
+def ready(port: int) -> Ready:
     """Take a port of this machine, any for 0."""
     try:
         held = socket.create_server((LOOPBACK[0], port))
@@ -79,12 +98,18 @@ def ready(library: Library, followed: Mapping[str, Followed], port: int) -> Read
     number = held.getsockname()[1]
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
-    app = make_app(library, token=token, hosts=frozenset(hosts), once=once, followed=followed)
+    opening: Future[Desk] = Future()
+    app = make_app(opening, token=token, hosts=frozenset(hosts), once=once)
     server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
-    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, followed)
+    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
 
 
 def beside_training(folder: Path, port: int) -> Ready:
     """For a run that is about to begin: there is no model to open, only its files to follow."""
-    run = Followed(folder, folder.resolve().name)
-    return ready(Library({}), {"a": run}, port)
+    from translucid.studio.desk import Desk
+    from translucid.studio.following import Followed
+    from translucid.studio.runs import Library
+
+    page = ready(port)
+    page.opening.set_result(Desk(Library({}), {"a": Followed(folder, folder.resolve().name)}))
+    return page

@@ -14,8 +14,9 @@ import traitlets
 
 from translucid.errors import InputError
 from translucid.studio.bundle import bundle
-from translucid.studio.desk import Desk, told
+from translucid.studio.desk import Desk
 from translucid.studio.following import Followed, is_run
+from translucid.studio.questions import told
 from translucid.studio.runs import Library
 from translucid.training.model import Model
 

@@ -145,6 +145,7 @@ async function draw() {
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
+  if (!now) byId('bar').replaceChildren(h('span', { class: 'mark' }, mark(), 'translucid'));      // the server is there before its models are open
   try {
     const shownBy = (model, all) => (Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });

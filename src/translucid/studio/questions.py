@@ -1,0 +1,84 @@
+"""What a page may ask, and the form of questions and answers. No torch here: the server, which
+stands on this, shows its page before torch is there."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+# A method and a path, and the name of what answers it: a method of `desk.Desk`.
+QUESTIONS: dict[tuple[str, str], str] = {
+    ("GET", "/api/models"): "models", ("GET", "/api/model/{m}"): "model",
+    ("GET", "/api/catalogue"): "catalogue", ("POST", "/api/runs"): "new_run",
+    ("GET", "/api/runs/{run}"): "run", ("GET", "/api/runs/{run}/tensors"): "tensors",
+    ("GET", "/api/runs/{run}/heads"): "heads", ("GET", "/api/runs/{run}/cell"): "cell",
+    ("GET", "/api/runs/{run}/step"): "step", ("GET", "/api/runs/{run}/decode"): "decode",
+    ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
+    ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",
+    ("GET", "/api/runs/{run}/lesson/{id}"): "lesson_on", ("POST", "/api/session"): "save",
+    ("GET", "/api/train/{m}/about"): "training", ("GET", "/api/train/{m}/history"): "history",
+    ("GET", "/api/train/{m}/probes"): "probes",
+}  # fmt: skip
+
+JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
+
+
+@dataclass(frozen=True)
+class Reply:
+    body: bytes
+    kind: str = JSON
+    status: int = 200
+    forever: bool = False  # a run never changes
+
+
+class Given(dict[str, list[str]]):
+    """A query: names may stand several times; the last one counts where one is wanted."""
+
+    def one(self, name: str, otherwise: str | None = None) -> str | None:
+        return self[name][-1] if name in self else otherwise
+
+    def text(self, name: str, otherwise: str) -> str:
+        return self[name][-1] if name in self else otherwise
+
+    def all(self, name: str) -> list[str]:
+        return self.get(name, [])
+
+
+def read_query(text: str) -> Given:
+    return Given(parse_qs(text, keep_blank_values=True))
+
+
+@dataclass(frozen=True)
+class Asked:
+    place: dict[str, str]  # what the path names: a model, a run
+    given: Given
+    body: bytes = b""
+
+
+def as_json(content: Any) -> bytes:
+    """JSON, as browsers read it: what is no number is null, and half a character is a question
+    mark."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(
+            _finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+    return text.encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case _:
+            return value
+
+
+def told(content: Any, status: int = 200, *, forever: bool = False) -> Reply:
+    return Reply(as_json(content), JSON, status, forever)

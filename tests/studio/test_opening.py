@@ -1,0 +1,101 @@
+"""The page is there before the models: what it shows meanwhile, and if they cannot be opened."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.serving import model
+
+from translucid.errors import InputError
+from translucid.studio.desk import Desk
+from translucid.studio.runs import Library
+from translucid.studio.server import Ready, ready
+
+
+def opening(opened: Callable[[], Desk]) -> tuple[Ready, threading.Thread, list[BaseException]]:
+    """A server that begins with what opens the models, and how it ended."""
+    page, wrong = ready(0), []
+
+    def run() -> None:
+        try:
+            page.run_opening(opened)
+        except BaseException as error:
+            wrong.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return page, thread, wrong
+
+
+def test_the_server_stands_without_torch() -> None:
+    """Importing it takes longer than all else; and numpy is not needed to show a page either."""
+    said = subprocess.run(
+        [sys.executable, "-c", "import sys, translucid.cli.explore, translucid.studio.server\n"
+         "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_the_page_waits_for_the_models(leaf: Page) -> None:  # noqa: F811
+    may_open, small = threading.Event(), model("translate-transformer")
+
+    def opened() -> Desk:
+        assert may_open.wait(60)
+        return Desk(Library({"small": small}))
+
+    page, thread, wrong = opening(opened)
+    leaf.inner.goto(page.address)
+    leaf.wait("document.querySelector('#bar .mark')")
+    assert leaf.words("#stage") == ["Opening the model …"]
+    assert leaf.drawn() == ""
+    may_open.set()
+    assert leaf.ready().startswith("flow ")
+    assert leaf.words("#bar .model b") == ["small"]
+    assert leaf.words("#stage .opening") == []
+    page.server.should_exit = True
+    thread.join(20)
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:  # noqa: F811
+    may_fail = threading.Event()
+
+    def opened() -> Desk:
+        assert may_fail.wait(60)
+        raise InputError("runs/none is no model folder")
+
+    page, thread, wrong = opening(opened)
+    leaf.expected.append("422")
+    leaf.inner.goto(page.address)
+    leaf.wait("document.querySelector('#bar .mark')")
+    may_fail.set()
+    assert leaf.ready() == "error"
+    assert "runs/none is no model folder" in leaf.told()
+    thread.join(20)
+    assert [str(each) for each in wrong] == ["runs/none is no model folder"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("there", "said"), [
+    (False, "nothing: there is no such folder; give one that training wrote"),
+    (True, "nothing is no model folder: it holds no"),
+])  # fmt: skip
+def test_the_command_ends_with_what_was_wrong(tmp_path: Path, there: bool, said: str) -> None:
+    folder = tmp_path / "nothing"
+    if there:
+        folder.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-m", "translucid", "explore", str(folder), "--no-browser"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert said in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout.startswith("studio: ") is there
