@@ -52,7 +52,8 @@ def explore(
             raise InputError(f"{folder}: there is no such folder; give one that training wrote")
     if save is not None:
         return _save(models, save, text, device)
-    page = server().ready(port)
+    serving = server()
+    page = serving.ready(port)
     typer.echo(f"studio: {page.address}")
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
@@ -62,7 +63,7 @@ def explore(
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once,), daemon=True
         ).start()
-    page.run_opening(lambda: _desk(models, device))
+    page.run_opening(lambda: _desk(models, device), serving.HEAD_START if browser else 0.0)
 
 
 def _desk(models: list[Path], device: str) -> "Desk":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # it imports torch, and the page is shown before that
 
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
+HEAD_START = 0.7  # seconds in which a browser takes the page; opening models would hold it up
 AFTERWARDS = 0.5  # seconds in which they may ask for the last table
 OPTIONS: dict[str, Any] = {
     "log_level": "warning", "http": "h11", "ws": "wsproto", "ws_max_size": 1024, "lifespan": "off",
@@ -47,17 +48,18 @@ class Ready:
         """Until Ctrl-C."""
         self.server.run(sockets=[self.held])
 
-    def run_opening(self, opened: "Callable[[], Desk]") -> None:
-        """Until Ctrl-C, and on a thread meanwhile what opens the models. If they cannot be opened
-        that ends all, after the pages that wait have been told."""
-        thread = threading.Thread(target=self._open, args=(opened,), name="opening")
+    def run_opening(self, opened: "Callable[[], Desk]", after: float = 0.0) -> None:
+        """Until Ctrl-C, and on a thread meanwhile what opens the models, `after` so many seconds.
+        If they cannot be opened that ends all, after the pages that wait have been told."""
+        thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
         thread.start()
         self.run()
         thread.join()
         self.opening.result()
 
-    def _open(self, opened: "Callable[[], Desk]") -> None:
+    def _open(self, opened: "Callable[[], Desk]", after: float) -> None:
         try:
+            time.sleep(after)
             self.opening.set_result(opened())
         except BaseException as error:
             self.opening.set_exception(error)

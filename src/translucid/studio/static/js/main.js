@@ -1,5 +1,5 @@
 // The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
-import { h, s, icon, unit } from './dom.js';
+import { h, icon, unit } from './dom.js';
 import { address, go, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
@@ -18,11 +18,7 @@ const root = document.documentElement;
 const byId = id => document.getElementById(id);
 let leave = () => {}, drawing = 0, late = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
 
-function mark() {
-  const plate = (x, opacity) => s('path', { d: `M${x} 6.5 l4.5 -3 v18 l-4.5 3 z`, fill: 'var(--accent)', 'fill-opacity': opacity, stroke: 'var(--accent)', 'stroke-width': 1.1, 'stroke-linejoin': 'round' });
-  return s('svg', { viewBox: '0 0 28 28', 'aria-hidden': 'true' },
-    s('path', { d: 'M1.5 14h25', stroke: 'var(--ink)', 'stroke-width': 2, 'stroke-linecap': 'round' }), plate(5, .16), plate(11.75, .28), plate(18.5, .42));
-}
+const mark = byId('bar').querySelector('svg');      // the server is there before its models are open, and shows this
 const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
 const sizes = ({ config, parameters }) => [
   config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
@@ -34,7 +30,7 @@ const inShort = model => (model.unopened ? 'in training' : sizes(model));
 const absent = (id, model, all) => (model.unopened && id !== 'train' ? 'This run has saved no model yet; open it again later' : VIEWS[id].lacks?.(model, all.filter(each => !each.unopened)));
 function bar(view, model, all) {
   byId('bar').replaceChildren(
-    h('a', { class: 'mark', href: to('flow') }, mark(), 'translucid'),
+    h('a', { class: 'mark', href: to('flow') }, mark, 'translucid'),
     h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
     h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name }]) => {
       const why = absent(id, model, all);
@@ -145,7 +141,6 @@ async function draw() {
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
-  if (!now) byId('bar').replaceChildren(h('span', { class: 'mark' }, mark(), 'translucid'));      // the server is there before its models are open
   try {
     const shownBy = (model, all) => (Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });
