@@ -409,7 +409,7 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
         trace = held.trace(TEXT, run["target"])
         read = served.library.runs[run["run"]]
         assert not read.whole
-        assert 0 < read.bytes <= SMALL
+        assert 0 < read.kept.bytes <= SMALL
         assert {p["at"]: p["shape"] for p in run["points"]} == {
             name: list(trace[name].shape[1:]) for name in trace
         }
@@ -419,6 +419,34 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
             assert np.array_equal(got, alone(trace[header["at"]]), equal_nan=True)
         assert served.get(f"/api/runs/{run['run']}/step").status == 200
         assert served.get(f"/api/diff?a={run['run']}&b={run['run']}").status == 200
+
+
+def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
+    """Of a long text: the weights of a head, its scores and the sum of a cell take one reading."""
+    monkeypatch.setattr(runs, "BUDGET", SMALL)
+    held, read = model("translate-transformer"), []
+    whole = runs.Run._read
+    with serving({"long": held}) as served:
+        run = served.run("a", TEXT)
+        trace, kept = held.trace(TEXT, run["target"]), served.library.runs[run["run"]].kept
+        scope = next(name.rpartition(".")[0] for name in trace
+                     if name.endswith("attention.scores") and name not in kept)  # fmt: skip
+        near = [name for name in trace if name.rpartition(".")[0] == scope]
+        monkeypatch.setattr(runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
+        monkeypatch.setattr(runs.Run, "_read", lambda *given: read.append(1) or whole(*given))
+        for name in near:
+            ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
+            assert np.array_equal(got, alone(trace[name]), equal_nan=True)
+        cell = served.get(f"/api/runs/{run['run']}/cell?at={scope}.pattern&index=0,1,0").json
+        assert float(cell["value"]) == float(trace[f"{scope}.pattern"][0, 0, 1, 0])
+        assert len(read) == 1
+        found = served.library.runs[run["run"]]
+        assert sorted(found.lately) == sorted(near)
+        assert found.bytes == kept.bytes + found.lately.bytes
+        monkeypatch.setattr(runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
+        other = scope.replace("layers.1", "layers.0")
+        assert served.get(f"/api/runs/{run['run']}/tensors?at={other}.scores").status == 200
+        assert list(found.lately) == [f"{other}.scores"]
 
 
 def test_weights_that_are_no_numbers_are_shown_as_such() -> None:

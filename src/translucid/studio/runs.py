@@ -126,12 +126,13 @@ class Run:
                 opened.model.network(**self.example.inputs_for(opened.model.network), trace=outline)
             self.shapes = outline.shapes
             self.kept = self._read(self._worth_keeping(), None)
+        self.lately = self.kept  # of a long text: the part that was looked at last
         self.whole = len(self.kept) == len(self.shapes)
         self.ms = 1000 * (time.perf_counter() - began)
 
     @property
     def bytes(self) -> int:
-        return self.kept.bytes
+        return self.kept.bytes + (self.lately.bytes if self.lately is not self.kept else 0)
 
     def _worth_keeping(self) -> list[str]:
         """Of a long text: what is small, then the weights of attention, which are seen first."""
@@ -155,9 +156,20 @@ class Run:
     def reading(self, names: Sequence[str]) -> Reading:
         """A reading that has these points."""
         self.check(names)
-        if self.whole or all(name in self.kept for name in names):
-            return self.kept
-        return self._read(list(names), None)
+        for reading in (self.kept, self.lately):
+            if all(name in reading for name in names):
+                return reading
+        self.lately = self.kept  # gone before the next one needs its room
+        self.lately = self._read(self._with_neighbours(names), None)
+        return self.lately
+
+    def _with_neighbours(self, names: Sequence[str]) -> list[str]:
+        """And the other points of the same parts, if they are not too many: whoever looks at the
+        weights of a head asks for its scores next."""
+        scopes = {name.rpartition(".")[0] for name in names}
+        near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
+        size = sum(math.prod(self.shapes[name]) for name in near)
+        return near if size <= BUDGET // 4 else list(names)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.reading([name])[name]

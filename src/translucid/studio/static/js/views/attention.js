@@ -3,6 +3,7 @@ import { h, m, unit, widest } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
+import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
@@ -152,11 +153,12 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
 
   await draw();
+  const workSoon = latest(keys => work(keys).catch(() => {}));
   const stop = link.onChange(() => {
     if (!now?.sum) return;
     clearTimeout(waiting);
     const keys = looked(link);
-    waiting = setTimeout(() => { if (!left.contains(document.activeElement) || !now.lens.matches(':hover')) work(keys).catch(() => {}); }, link.state.hover.length ? 40 : 0);
+    waiting = setTimeout(() => { if (!left.contains(document.activeElement) || !now.lens.matches(':hover')) workSoon(keys); }, link.state.hover.length ? 40 : 0);
   });
   const keys = event => {
     if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -3,6 +3,7 @@ import { h, unit } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
+import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, word } from '../readout.js';
@@ -141,7 +142,8 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   }
 
   await draw();
-  const stop = link.onChange(() => { clearTimeout(waiting); waiting = setTimeout(() => work().catch(() => {}), link.state.hover.length ? 40 : 0); });
+  const workSoon = latest(() => work().catch(() => {}));
+  const stop = link.onChange(() => { clearTimeout(waiting); waiting = setTimeout(workSoon, link.state.hover.length ? 40 : 0); });
   const keys = event => {
     if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
     const round = (v, n) => (v + n) % n, units = now.order.map(each => each.unit), unitBy = by => change({ unit: units[at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)] });
