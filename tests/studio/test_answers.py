@@ -444,7 +444,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         assert sorted(found.lately) == sorted(near)
         assert found.bytes == kept.bytes + found.lately.bytes
         monkeypatch.setattr(runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
-        (other,) = (name for name in trace if name.endswith("cross_attention.scores"))
+        other = next(name for name in trace if name.endswith("cross_attention.scores"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
         assert list(found.lately) == [other]
 
