@@ -65,6 +65,20 @@ def test_a_seed_is_measured_once(planted: Experiment, tmp_path: Path, log: Path)
     assert len(log.read_text().split()) == 12
 
 
+def test_seeds_may_begin_elsewhere(planted: Experiment, tmp_path: Path, log: Path) -> None:
+    long = only(ended(planted, tmp_path, seeds=7))
+    again = only(ended(planted, tmp_path, seeds=2, first=5))
+    assert log.read_text().split() == list("0123456")  # these were there
+    assert again.data == long.data[5:]
+    assert (long.first, again.first) == (0, 5)
+    other = only(ended(planted, tmp_path, first=40))
+    assert log.read_text().split()[7:] == ["40", "41", "42", "43", "44"]
+    assert "5 seeds from 40 on" in results.Kept.of(other).when
+    assert "from" not in results.Kept.of(long).when
+    certain = next(each for each in experiments().values() if each.seeds == 1)
+    assert [job.seed for job in jobs_of(certain, tmp_path, seeds=3, first=9)] == [0]
+
+
 def test_changed_code_measures_anew(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     shutil.copy(FILE, mine)

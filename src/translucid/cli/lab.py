@@ -69,6 +69,9 @@ def run(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="So many seeds; fewer than 5 decide nothing.")
     ] = None,
+    first_seed: Annotated[
+        int, typer.Option(min=0, help="Where seeds begin: others show whether a verdict holds.")
+    ] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Less of the same: to see how it works.")
     ] = False,
@@ -82,20 +85,21 @@ def run(
     what is there already is not measured twice, unless the experiment's code has changed.
 
     Example: translucid lab run C46 C34 --quick
+
+    Example: translucid lab run C46 --first-seed 100 --out runs/lab-again
     """
     from translucid.lab.results import keep
     from translucid.lab.runner import Failure, jobs_of
     from translucid.lab.runner import run as measure
 
     chosen = _chosen(what or [], every)
-    todo = [job for each in chosen for job in jobs_of(each, out, seeds=seeds, quick=quick)]
+    given: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
+    todo = [job for each in chosen for job in jobs_of(each, out, **given)]
     found: list[Kept] = []
     failed: list[Failure] = []
     stopped = False
     with meter(todo, jobs) as watch:
-        answers = measure(
-            chosen, out, seeds=seeds, quick=quick, processes=jobs, progress=watch.move
-        )
+        answers = measure(chosen, out, **given, processes=jobs, progress=watch.move)
         try:
             for answer in answers:
                 if isinstance(answer, Failure):

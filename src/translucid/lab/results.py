@@ -50,6 +50,7 @@ class Kept:
     rules: Mapping[str, str]  # by claim
     findings: Mapping[str, Finding]
     data: tuple[Data, ...]
+    first_seed: int = 0
 
     @classmethod
     def of(cls, result: Result) -> "Kept":
@@ -71,6 +72,7 @@ class Kept:
             rules={key: rule.text for key, rule in made.claims.items()},
             findings=dict(result.findings),
             data=result.data,
+            first_seed=result.first,
         )
 
     @property
@@ -78,6 +80,7 @@ class Kept:
         """On which day, where, and how much of it."""
         much = "quick, " if self.quick else ""
         seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
+        seeds += f" from {self.first_seed} on" if self.first_seed else ""
         return f"{much}{seeds}, {self.date[:10]}, {self.machine}, translucid {self.version}"
 
     def stale(self, experiment: Experiment) -> bool:

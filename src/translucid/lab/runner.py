@@ -81,6 +81,7 @@ class Result:
     data: tuple[Data, ...]
     quick: bool
     seconds: float
+    first: int = 0  # the first seed's number
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
@@ -99,6 +100,7 @@ class Result:
             "experiment": self.experiment.name,
             "quick": self.quick,
             "seeds": len(self.data),
+            "first_seed": self.first,
             "seconds": round(self.seconds, 2),
             "claims": {key: asdict(finding) for key, finding in self.findings.items()},
             "data": list(self.data),
@@ -153,12 +155,20 @@ def _function(experiment: Experiment) -> Any:
 
 
 def jobs_of(
-    experiment: Experiment, out: Path, *, seeds: int | None = None, quick: bool = False
+    experiment: Experiment,
+    out: Path,
+    *,
+    seeds: int | None = None,
+    first: int = 0,
+    quick: bool = False,
 ) -> list[Job]:
-    count = experiment.seeds if seeds is None or experiment.seeds == 1 else seeds
+    """The seeds `first`, `first` + 1 and so on; an experiment without chance has but one, 0."""
+    if experiment.seeds == 1:
+        seeds, first = 1, 0
+    numbers = range(first, first + (seeds or experiment.seeds))
     kind = "quick" if quick else "full"
     folder = out / experiment.name / f"{kind}-{digest(experiment)}"
-    return [Job(experiment, seed, quick, folder / f"seed-{seed}.json") for seed in range(count)]
+    return [Job(experiment, seed, quick, folder / f"seed-{seed}.json") for seed in numbers]
 
 
 def measure(job: Job) -> dict[str, Any]:
@@ -215,12 +225,15 @@ def run(
     out: Path,
     *,
     seeds: int | None = None,
+    first: int = 0,
     quick: bool = False,
     processes: int = 1,
     progress: Progress = lambda step: None,
 ) -> Iterator[Result | Failure]:
     """The results, each as soon as all its seeds are there, and what went wrong, at once."""
-    waiting = {each.name: jobs_of(each, out, seeds=seeds, quick=quick) for each in chosen}
+    waiting = {
+        each.name: jobs_of(each, out, seeds=seeds, first=first, quick=quick) for each in chosen
+    }
     found: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in waiting}
     kept = {job.path for jobs in waiting.values() for job in jobs if job.kept}
     for job, measured in _measured([job for jobs in waiting.values() for job in jobs], processes):
@@ -233,10 +246,9 @@ def run(
         progress(Step(job.experiment, len(rows), of, job.path in kept))
         if len(rows) == of:
             ordered = [rows[seed] for seed in sorted(rows)]
+            data = tuple(row["data"] for row in ordered)
             total = sum(row["seconds"] for row in ordered)
-            yield _judged(
-                Result(job.experiment, tuple(row["data"] for row in ordered), quick, total)
-            )
+            yield _judged(Result(job.experiment, data, quick, total, min(rows)))
 
 
 def _judged(result: Result) -> Result | Failure:
