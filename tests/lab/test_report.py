@@ -125,6 +125,20 @@ def test_differences_are_a_plain_sentence(measured: list[Row]) -> None:
     assert sentence not in page([row])
 
 
+def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Row]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    same = replace(row.kept, first_seed=100)
+    other = replace(same, findings={"C48": Finding("undecided", "too close")})
+    assert "Measured again with" not in page([row])
+    assert page([replace(row, again=same)]).count("from 100 on: the same verdict.") == 1
+    told = page([replace(row, again=other)])
+    assert "Verdicts that other seeds did not repeat" in told
+    assert "refuted, then undecided" in told
+    assert "Of 1 measured again with other seeds 0 got the same verdict" in told
+    assert "from 100 on: undecided. too close" in told
+
+
 def test_everything_is_escaped(measured: list[Row]) -> None:
     (row,) = [row for row in measured if row.claim.key == "planted"]
     assert row.kept is not None

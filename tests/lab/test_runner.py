@@ -14,6 +14,7 @@ from translucid.lab import results, runner
 from translucid.lab.claims import claims
 from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
 from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
+from translucid.lab.verdict import Finding
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -268,7 +269,7 @@ def test_ones_own_results_come_before_the_shipped(
     planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped, own = tmp_path / "shipped", tmp_path / "own"
-    monkeypatch.setattr(results, "SHIPPED", (tmp_path / "none", shipped / results.FILE))
+    monkeypatch.setattr(results, "SHIPPED", (tmp_path / "none", shipped))
     assert results.latest(own) == {}
     known = experiments()
     some = list(run([known["softmax-promises"], known["own-token"]], shipped, quick=True))
@@ -285,6 +286,41 @@ def test_ones_own_results_come_before_the_shipped(
     assert by_claim["C49"].state == "supported"
     assert by_claim["C46"].state == "not run"
     assert results.rows({}, {})[0].state == "no experiment yet"
+
+
+def test_other_seeds_stand_beside_a_verdict(
+    planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "SHIPPED", ())
+    first, again = (only(ended(planted, tmp_path, first=seed)) for seed in (0, 50))
+    kept = [results.keep(tmp_path, each) for each in (first, again)]
+    assert results.read(tmp_path)["planted"] == kept[0]
+    assert results.read(tmp_path, results.AGAIN)["planted"] == kept[1]
+
+    def row(repeated: results.Kept) -> results.Row:
+        by_name = [{each.experiment: each} for each in (kept[0], repeated)]
+        return next(each for each in results.rows({}, *by_name) if each.claim.key == "planted")
+
+    assert row(kept[1]).repetition == ("Measured again with 5 seeds from 50 on: the same verdict.")
+    assert not row(kept[1]).wavers
+    other = replace(kept[1], findings={"planted": Finding("undecided", "it is close", {})})
+    assert row(other).repetition.endswith("5 seeds from 50 on: undecided. it is close")
+    assert row(other).wavers
+    for changed in (replace(other, code="other"), replace(other, quick=not other.quick)):
+        assert row(changed).again is None
+        assert row(changed).repetition == ""
+
+
+def test_the_shipped_repetition_is_of_the_shipped_code() -> None:
+    kept, again = results.shipped(), results.shipped(results.AGAIN)
+    assert len(again) > 50
+    for name, each in again.items():
+        assert each.first_seed > kept[name].seeds, f"{name}: seeds that were measured before"
+        assert each.code == kept[name].code
+    rows = results.rows(experiments(), kept, again)
+    assert sum(row.again is not None for row in rows) == sum(
+        len(each.findings) for each in again.values()
+    )
 
 
 def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:

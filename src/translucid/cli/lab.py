@@ -84,9 +84,11 @@ def run(
     Every seed is kept: a run that was stopped goes on when the same command is given again, and
     what is there already is not measured twice, unless the experiment's code has changed.
 
+    Seeds that begin elsewhere take no verdict's place: `lab show` says beside it what they gave.
+
     Example: translucid lab run C46 C34 --quick
 
-    Example: translucid lab run C46 --first-seed 100 --out runs/lab-again
+    Example: translucid lab run C46 --first-seed 100
     """
     from translucid.lab.results import keep
     from translucid.lab.runner import Failure, jobs_of
@@ -228,9 +230,9 @@ def _is_file(word: str) -> bool:
 
 def _rows(results: Path) -> "list[Row]":
     from translucid.lab.experiment import experiments
-    from translucid.lab.results import latest, rows
+    from translucid.lab.results import AGAIN, latest, rows
 
-    return rows(experiments(), latest(results))
+    return rows(experiments(), latest(results), latest(results, AGAIN))
 
 
 def _row(claim: str, results: Path) -> "Row":
@@ -309,6 +311,8 @@ def _facts(row: "Row") -> list[tuple[str, str]]:
         facts.append(("rule", made.claims[key].text))
     if row.finding is not None and kept is not None:
         facts += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
+        if row.repetition:
+            facts.append(("", row.repetition))
         if made is not None and kept.stale(made):
             facts.append(("", "the experiment's code has changed since; run it again"))
     elif made is not None:
@@ -367,6 +371,7 @@ def _row_as_dict(row: "Row") -> dict[str, Any]:
         "seconds_expected": made.seconds * made.seeds if made else None,
         "stale": kept.stale(made) if made and kept else None,
         "result": _kept_as_dict(kept, row.claim.key) if kept else None,
+        "again": _kept_as_dict(row.again, row.claim.key) if row.again else None,
     }
 
 

@@ -95,7 +95,7 @@ def _front(rows: Sequence[Row], manual: str) -> str:
                 f"<h2>{mark(name)}{escape(name.capitalize())} <small>{len(found)}</small></h2>"
                 f"<p>{escape(words)}</p><ul>{lines}</ul></section>"
             )
-    return "\n".join([*parts, _differences(rows), _worked(manual)])
+    return "\n".join([*parts, _wavering(rows), _differences(rows), _worked(manual)])
 
 
 def _count(rows: Sequence[Row], name: str) -> int:
@@ -123,20 +123,39 @@ def _where(rows: Sequence[Row]) -> str:
     return f'<p class="ran">Measured {escape(ran)}.</p>' if told else ""
 
 
+def _wavering(rows: Sequence[Row]) -> str:
+    """How many verdicts other seeds repeated, and which not."""
+    again, found = sum(row.again is not None for row in rows), [row for row in rows if row.wavers]
+    said = (
+        f"Of {again} measured again with other seeds {again - len(found)} got the same verdict. "
+        "Those below lie close to a bar of their rule: read them with care."
+    )
+    told = [(row, f"{row.state}, then {row.repeated.verdict}") for row in found if row.repeated]
+    return _listed("wavering", "Verdicts that other seeds did not repeat", said, told)
+
+
 def _differences(rows: Sequence[Row]) -> str:
     found = [row for row in rows if row.difference and row.claim.literature != "vague"]
-    if not found:
+    said = (
+        "A rule asks whether the claim holds as it is worded, in the settings that were measured; "
+        "the literature has seen more settings."
+    )
+    told = [(row, row.difference) for row in found]
+    return _listed("differences", "Where measurement and literature differ", said, told)
+
+
+def _listed(name: str, title: str, said: str, told: Sequence[tuple[Row, str]]) -> str:
+    """Claims, each with a remark."""
+    if not told:
         return ""
     lines = "".join(
         f'<li><a href="#{_id(row)}"><b>{escape(row.claim.key)}</b></a>'
-        f"<span>{escape(row.claim.says)} <em>{escape(row.difference)}</em></span></li>"
-        for row in found
+        f"<span>{escape(row.claim.says)} <em>{escape(remark)}</em></span></li>"
+        for row, remark in told
     )
     return (
-        '<section class="group" id="differences"><h2>Where measurement and literature differ '
-        f"<small>{len(found)}</small></h2><p>A rule asks whether the claim holds as it is worded, "
-        "in the settings that were measured; the literature has seen more settings.</p>"
-        f"<ul>{lines}</ul></section>"
+        f'<section class="group" id="{name}"><h2>{escape(title)} <small>{len(told)}</small></h2>'
+        f"<p>{escape(said)}</p><ul>{lines}</ul></section>"
     )
 
 
@@ -223,6 +242,7 @@ def _facts(row: Row) -> str:
         ("references", "<br>".join(map(_reference, kept.references))),
         ("code", _link(made) if made else ""),
         ("ran", escape(kept.when)),
+        ("again", escape(row.repetition)),
     ]  # fmt: skip
     return (
         "<dl>"

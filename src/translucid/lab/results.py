@@ -1,7 +1,8 @@
 """The last result of every experiment, in one file: what was found, by which rule, when and where.
 
 A user's own results stand in `results.json` beside the seeds; those of the full lab come with the
-package. The numbers of every seed are in it, so that a report needs no further file.
+package. The numbers of every seed are in it, so that a report needs no further file. What was
+measured again, with seeds that begin elsewhere, stands in `again.json`: it takes nobody's place.
 """
 
 import json
@@ -22,10 +23,10 @@ from translucid.lab.runner import Result, digest, outside, source_of
 from translucid.lab.verdict import Data, Finding, Verdict
 from translucid.training.folders import saving, write_text
 
-FILE = "results.json"
+FILE, AGAIN = "results.json", "again.json"
 _PACKAGE = Path(__file__).parents[1]
 # Within an installed package, or in the documentation beside `src` in the repository.
-SHIPPED = (_PACKAGE / "lab" / FILE, _PACKAGE.parents[1] / "docs" / "lab" / FILE)
+SHIPPED = (_PACKAGE / "lab", _PACKAGE.parents[1] / "docs" / "lab")
 BEYOND = "asked beyond the books"
 AGREE: dict[Literature, Verdict] = {"right": "supported", "wrong": "refuted", "partly": "depends"}
 
@@ -79,9 +80,12 @@ class Kept:
     def when(self) -> str:
         """On which day, where, and how much of it."""
         much = "quick, " if self.quick else ""
-        seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
-        seeds += f" from {self.first_seed} on" if self.first_seed else ""
-        return f"{much}{seeds}, {self.date[:10]}, {self.machine}, translucid {self.version}"
+        return f"{much}{self.chance}, {self.date[:10]}, {self.machine}, translucid {self.version}"
+
+    @property
+    def chance(self) -> str:
+        begin = f" from {self.first_seed} on" if self.first_seed else ""
+        return f"{self.seeds} seed{'s' * (self.seeds != 1)}{begin}"
 
     def stale(self, experiment: Experiment) -> bool:
         """Has the experiment changed since?"""
@@ -98,6 +102,7 @@ class Row:
     claim: Claim
     experiment: Experiment | None = None
     kept: Kept | None = None
+    again: Kept | None = None  # the same code with other seeds
 
     @property
     def finding(self) -> Finding | None:
@@ -114,6 +119,28 @@ class Row:
     def difference(self) -> str:
         """Where the verdict and the literature differ: a sentence."""
         return difference(self.claim, self.finding.verdict) if self.finding else ""
+
+    @property
+    def repeated(self) -> Finding | None:
+        """What other seeds gave."""
+        return self.again.findings.get(self.claim.key) if self.again else None
+
+    @property
+    def repetition(self) -> str:
+        """How that compares: a sentence."""
+        if self.again is None or self.repeated is None or self.finding is None:
+            return ""
+        told = f"Measured again with {self.again.chance}:"
+        if self.repeated.verdict == self.finding.verdict:
+            return f"{told} the same verdict."
+        return f"{told} {self.repeated.verdict}. {self.repeated.why}"
+
+    @property
+    def wavers(self) -> bool:
+        """Did other seeds give another verdict?"""
+        return bool(
+            self.finding and self.repeated and self.repeated.verdict != self.finding.verdict
+        )
 
 
 def difference(claim: Claim, verdict: Verdict) -> str:
@@ -139,31 +166,31 @@ def difference(claim: Claim, verdict: Verdict) -> str:
 # ---- reading and writing ----
 
 
-def read(folder: Path) -> Results:
+def read(folder: Path, file: str = FILE) -> Results:
     """What ran with this folder; nothing, if nothing has."""
-    path = folder / FILE
+    path = folder / file
     return _read(path) if path.exists() else {}
 
 
-def shipped() -> Results:
+def shipped(file: str = FILE) -> Results:
     """The full lab as it ran before this version was published."""
-    return next((_read(path) for path in SHIPPED if path.exists()), {})
+    return next((read(folder, file) for folder in SHIPPED if (folder / file).exists()), {})
 
 
-def latest(folder: Path) -> Results:
+def latest(folder: Path, file: str = FILE) -> Results:
     """The user's own results, and where there are none, those that come with the package."""
-    return {**shipped(), **read(folder)}
+    return {**shipped(file), **read(folder, file)}
 
 
 def keep(folder: Path, result: Result) -> Kept:
     """Add a result to the folder's; it takes the place of an older one."""
-    made = Kept.of(result)
-    found = {**read(folder), made.experiment: made}
+    made, file = Kept.of(result), AGAIN if result.first else FILE
+    found = {**read(folder, file), made.experiment: made}
     told = {"about": "what `translucid lab run` measured last", "results": []}
     told["results"] = [_plain(_as_dict(found[name])) for name in sorted(found)]
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / FILE, json.dumps(told, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(folder / file, json.dumps(told, allow_nan=False, ensure_ascii=False) + "\n")
     return made
 
 
@@ -220,17 +247,27 @@ def _numbers(value: Any) -> Any:
 # ---- all claims together ----
 
 
-def rows(known: Mapping[str, Experiment], results: Results) -> list[Row]:
-    """Every claim of the books, what the lab asks beyond them, then the user's own."""
+def rows(
+    known: Mapping[str, Experiment], results: Results, again: Results | None = None
+) -> list[Row]:
+    """Every claim of the books, what the lab asks beyond them, then the user's own. What was
+    measured `again` counts only where the code and the setting are the same."""
+    repeated = {
+        name: kept
+        for name, kept in (again or {}).items()
+        if name in results and (kept.code, kept.quick) == (results[name].code, results[name].quick)
+    }
     deciding = {key: each for each in known.values() for key in each.claims}
     found = []
     for key in {**claims(), **deciding}:
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
-        found.append(Row(claim, made, results.get(made.name) if made else None))
+        name = made.name if made else ""
+        found.append(Row(claim, made, results.get(name), repeated.get(name)))
     for kept in results.values():
         if kept.file is not None:
-            found += [Row(claim_of(kept, key), None, kept) for key in kept.findings]
+            other = repeated.get(kept.experiment)
+            found += [Row(claim_of(kept, key), None, kept, other) for key in kept.findings]
     return found
 
 
