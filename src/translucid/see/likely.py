@@ -16,6 +16,7 @@ from translucid.see.words import readable
 from translucid.tasks.base import Task
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
@@ -112,6 +113,8 @@ def check_count(k: int) -> None:
 
 def logits_point(network: Network, task: Task[Any, Any]) -> str:
     """Where the trace holds what the network says in the end."""
+    if isinstance(task, Regress):
+        return "output.dense.activation"
     point = "class_logits" if isinstance(task, Classify) else "logits"
     if isinstance(network, Committee):
         return f"committee.{point}"

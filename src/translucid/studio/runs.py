@@ -21,10 +21,12 @@ from torch import Tensor
 from translucid.catalogue import describe
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.see.examples import Example, make_example
+from translucid.see.likely import logits_point
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.following import Followed, is_run
+from translucid.tasks.base import IGNORE, cross_entropy
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
@@ -225,9 +227,7 @@ class Run:
         }  # fmt: skip
 
     def logits_at(self) -> str:
-        ends = ("committee.logits", "committee.class_logits", "votes.sum", "head.logits",
-                "head.class_logits", "output.dense.activation")  # fmt: skip
-        return next(name for name in ends if name in self.shapes)
+        return logits_point(self.opened.model.network, self.opened.model.task)
 
     def answer(self) -> Any:
         """What the model says: a text, a label, tags, numbers."""
@@ -249,15 +249,11 @@ class Run:
     def loss(self, said: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
         task, targets = self.opened.model.task, self.example.batch.targets
-        if isinstance(task, Regress) or not bool((targets >= 0).any()):
+        count = int((targets != IGNORE).sum())
+        if isinstance(task, Regress) or count == 0:
             return None
-        said = (self[self.logits_at()] if said is None else said).float()
-        classes = said.flatten(0, -2)
-        return float(
-            torch.nn.functional.cross_entropy(
-                classes, targets.flatten().to(classes.device), ignore_index=-100
-            )
-        )
+        said = self[self.logits_at()] if said is None else said
+        return float(cross_entropy(said, targets.to(said.device))) / count
 
 
 Question = tuple[str, str, str | None, tuple[str, ...]]
