@@ -111,20 +111,23 @@ function drawn(table, holder, count, name) {
   const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h('div', { class: 'cmpscroll' }, heatmap({
-    ...table, cols, ...head, table: () => ({ ...grid(table.rows, table.cols, table.values), note: `${table.note}. Numbers of this picture are sent in 255 steps.` }), title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
+    ...table, cols, ...head, table: () => ({ ...grid(table.rows, table.cols, table.values), note: table.exact ? table.note : `${table.note}. Numbers of this picture are sent in 255 steps.` }), title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
     read: (r, c) => ({ at: [`${name}: `, ...(table.told?.(r, c) ?? [])], path: table.path, value: table.values[r][c], scale: table.scale }),
   }));
 }
 function kindsOf(run) {
-  const ats = run.points.map(point => point.at), found = [];
-  const patterns = ats.filter(at => at.endsWith('.pattern')), cross = at => /(cross_attention|alignment)\.pattern$/.test(at);
-  if (patterns.some(cross)) found.push('cross');
-  if (patterns.some(at => !cross(at) && at.split('.').includes('encoder'))) found.push('encoder');
-  if (patterns.some(at => !cross(at) && !at.split('.').includes('encoder'))) found.push('decoder');
+  const found = ['cross', 'encoder', 'decoder'].filter(kind => patternsOf(run, kind).length);
   if (gatesOf(run).length) found.push('gates');
   if (lastOf(run)) found.push('vectors');
   return found;
 }
+function patternsOf(run, kind) {
+  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at), kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
+  return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
+}
+// Numbers go to the last digit as long as they are few; of many, each is rounded.
+const EXACT = 4096, few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
+const fetched = (run, points) => api.tensors(run.run, points.map(point => point.at), few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 });
 const gatesOf = run => run.points.filter(point => /\.(\w+_gate)$/.test(point.at) && !point.at.includes('decoder') && point.shape.length === 2);
 function lastOf(run) {
   const side = run.tokens.target.length ? 'decoder' : 'encoder';
@@ -137,31 +140,36 @@ async function table(run, kind) {
   if (kind === 'gates') return gates(run);
   if (kind === 'vectors') return vectors(run);
   const longest = Math.max(source.length, target.length), pooled = longest > LONG;   // the server pools: no head travels whole
-  const frame = await api.heads(run.run, kind, pooled ? 40 : LONG), [layers, heads, nQ, nK] = frame.shape;
-  const all = Array.from({ length: layers * heads }, (_, i) => frame.table(Math.floor(i / heads), i % heads));
+  const patterns = patternsOf(run, kind), exact = few(patterns), all = exact ? (await fetched(run, patterns)).flatMap(tablesOf) : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
+  const nQ = all[0].length, nK = all[0][0].length;
   const rows = cut(Array.from({ length: nQ }, (_, r) => r)), cols = cut(Array.from({ length: nK }, (_, c) => c)), side = kind === 'encoder' ? 'src' : 'tgt', across = kind === 'decoder' ? 'tgt' : 'src';
   const queries = kind === 'encoder' ? source : steps, keys = kind === 'decoder' ? target : source, each = pooled ? Math.ceil(longest / 40) : 1;
   const query = r => queries[pooled ? Math.floor(r * queries.length / nQ) : r] ?? String(r), key = c => keys[pooled ? Math.floor(c * keys.length / nK) : c] ?? String(c);
   return {
-    values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))), rows: rows.map(query), cols: cols.map(key), scale: ONE,
-    rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`), colKey: c => (pooled ? `column:${c}` : `${across}:${c}`), path: `mean of ${frame.at.join(', ')}`,
+    values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))), rows: rows.map(query), cols: cols.map(key), scale: ONE, exact,
+    rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`), colKey: c => (pooled ? `column:${c}` : `${across}:${c}`), path: `mean of ${patterns.map(point => point.at).join(', ')}`,
     told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
     note: `mean of all layers and heads${pooled ? `; a cell is the largest of up to ${each} words each way` : nQ > MOST || nK > MOST ? `; the first ${MOST} words are shown` : ''}`,
   };
 }
+// Every head by itself: what comes before the words is layers, heads, or nothing.
+function tablesOf(frame) {
+  const lead = frame.shape.slice(0, -2), index = i => lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
+  return Array.from({ length: lead.reduce((a, b) => a * b, 1) }, (_, i) => frame.table(...index(i)));
+}
 async function gates(run) {
-  const points = gatesOf(run), found = await api.tensors(run.run, points.map(point => point.at), { as: 'u8' });
+  const points = gatesOf(run), found = await fetched(run, points);
   const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target), name = at => at.replace(/^(encoder|decoder)\./, '').replace(/recurrent\.|layers\.|(lstm|gru)\.|_gate/g, '').replaceAll('.', ' ');
   return {
-    values: found.map(frame => words.map((_, i) => mean(frame.row(i)))), rows: points.map(point => name(point.at)), cols: words, scale: ONE, colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
+    values: found.map(frame => words.map((_, i) => mean(frame.row(i)))), rows: points.map(point => name(point.at)), cols: words, scale: ONE, exact: few(points), colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
     path: 'mean over all units', told: (r, c) => [name(points[r].at), ' at ', word(words[c])], note: 'each gate, mean over its units',
   };
 }
 async function vectors(run) {
-  const point = lastOf(run), frame = await api.tensor(run.run, point.at, { pool: 512 }), words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source), wide = Math.min(24, frame.shape[1]);
+  const point = lastOf(run), [frame] = await fetched(run, [point]), words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source), wide = Math.min(24, frame.shape[1]);
   const squeeze = row => Array.from({ length: wide }, (_, k) => row.slice(Math.floor(k * row.length / wide), Math.floor((k + 1) * row.length / wide)).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0));
   return {
-    values: words.map((_, i) => squeeze(frame.row(i))), rows: words, cols: null, scale: scaleOf(frame), rowKey: r => `${run.tokens.target.length ? 'tgt' : 'src'}:${r}`,
+    values: words.map((_, i) => squeeze(frame.row(i))), rows: words, cols: null, scale: scaleOf(frame), exact: few([point]), rowKey: r => `${run.tokens.target.length ? 'tgt' : 'src'}:${r}`,
     path: point.at, told: r => [word(words[r])], note: `${point.at}, largest of ${Math.ceil(frame.shape[1] / wide)} units in a cell`,
   };
 }
