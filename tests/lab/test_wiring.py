@@ -15,6 +15,8 @@ from translucid.lab import (
     cross,
     exposure,
     fitting,
+    head_cost,
+    head_habits,
     head_links,
     heads,
     searching,
@@ -472,3 +474,69 @@ def test_heads_go_by_one_half_and_are_counted_on_the_other(monkeypatch):
     found = heads._curve(None, "chosen on", "measured on")
     assert found == pytest.approx([0.95, 0.8, 0.7, 0.6, 0.5])
     assert chosen[-1][:3] == [4, 3, 2]
+
+
+def test_features_are_fetched_from_the_words_that_are_asked_for():
+    """A layer that fetches the word before, coarse and fine, makes no error where that is asked,
+    and errs in the fine features alone where they stand two words back."""
+    habits = head_habits
+
+    class Before(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.none = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, x, layout):
+            return x.roll(1, dims=1) + 0 * self.none
+
+    same, different = (habits._fetch(Before(), back, 0, 30) for back in habits.BACK.values())
+    assert same == pytest.approx(0.0, abs=1e-9)
+    assert different == pytest.approx(
+        0.5 * 2, rel=0.1
+    )  # half of the features, twice their variance
+
+
+def test_layers_split_before_and_after_training_are_told_apart(monkeypatch):
+    looks = iter(range(100))
+    monkeypatch.setattr(head_habits, "split", lambda layer: float(next(looks) % 2))  # after: 1
+    monkeypatch.setattr(head_habits, "_fetch", lambda layer, back, seed, steps: float(sum(back)))
+    for name, told in head_habits._coarse_fine(0, True).items():
+        error = float(sum(head_habits.BACK[name]))
+        assert told == {"before": 0.0, "after": 1.0, "split": 1.0, "error": error}
+
+
+def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
+    monkeypatch.setattr(head_habits, "fit", lambda net, *_, **__: net.eval())
+    found = head_habits._three_words(2, True)
+    asked = head_habits.numbers([("I", "am", name) for name in ("Tom", "Max", "Anna", "Julia")])
+    maps = [fitting.patterns(head_habits._three_net(2000 + number), asked)[0][:, 0].mean(dim=0)
+            for number in range(3)]  # fmt: skip
+    assert torch.allclose(torch.tensor(found["map"]), torch.stack(maps).mean(dim=0), atol=1e-6)
+    first = np.mean([float(each[0, 1] > each[0, 2]) for each in maps])
+    second = np.mean([float(each[2, 0] > each[2, 1]) for each in maps])
+    assert found["links"] == pytest.approx({"I → am": first, "name → I": second})
+
+
+def test_held_out_words_are_asked_for_and_padding_is_not():
+    net = small_decoder(9, seed=0, d_model=8).eval()
+    ids = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 8, 2, 1]])
+    losses = []
+    with torch.no_grad():
+        for row in ids.tolist():
+            words = [word for word in row if word]
+            for end in range(1, len(words)):
+                said = net(torch.tensor([words[:end]]))[0, -1].log_softmax(dim=-1)
+                losses.append(-float(said[words[end]]))
+    assert head_cost._held_out(net, ids) == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_nets_that_share_keys_never_see_what_is_held_out(monkeypatch):
+    text = head_cost.next_words(0)
+    read, asked = [], []
+    monkeypatch.setattr(type(text), "step", lambda self, *_: read.append(self.ids))
+    monkeypatch.setattr(head_cost, "_held_out", lambda net, ids: asked.append(ids) or 0.0)
+    found = head_cost._grouped(0, True)
+    size = head_cost.HELD_OUT
+    assert all(torch.equal(ids, text.ids[:-size]) for ids in read)
+    assert all(torch.equal(ids, text.ids[-size:]) for ids in asked)
+    assert found["numbers"] == [2 * 2 * shared * 4 for shared in head_cost.SHARED]
