@@ -120,7 +120,9 @@ def _where(rows: Sequence[Row]) -> str:
         if row.kept
     )
     ran = "; ".join(list(told)[:4]) + ("; and others" if len(told) > 4 else "")
-    return f'<p class="ran">Measured {escape(ran)}.</p>' if told else ""
+    read = "0.2 [0.1, 0.3] is a mean over the seeds and, in brackets, between which bounds it lies "
+    read += "with 95 % confidence."
+    return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if told else ""
 
 
 def _wavering(rows: Sequence[Row]) -> str:
