@@ -16,6 +16,12 @@ function placeIn(wanted, key) {
   const row = Math.floor((place - first) / (step - first));
   return step - first > 1 && row >= 0 && row < wanted.length ? row : -1;
 }
+// Which word is meant within a row of a pooled table: the one that a key names, else the first.
+export function wordIn(keys, rows, row) {
+  const number = key => Number(key.split(':')[1]), [side] = rows[0].split(':'), step = rows.length > 1 ? number(rows[1]) - number(rows[0]) : 1;
+  const key = keys.find(each => each.startsWith(`${side}:`) && Math.floor(number(each) / step) === row);
+  return key === undefined ? row * step : number(key);
+}
 // Calls f now and at every change, as long as the element is on the page.
 export function follow(el, link, f) {
   let been = false;

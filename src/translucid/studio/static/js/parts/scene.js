@@ -245,5 +245,6 @@ function numbers(pen, band) {
 function notes(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
+  while (said.length > 1 && widest([said.join(' · ')], 0.875, 'names') > pen.W - 8 * pen.u) said.pop();
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }
