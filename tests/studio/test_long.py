@@ -42,7 +42,7 @@ def text_of(count: int) -> str:
 
 @pytest.fixture(scope="module")
 def small() -> Model:
-    keys = {"d_model": 96, "heads": 4, "d_ff": 160, "layers": 3, "max_length": 600}
+    keys = {"d_model": 96, "heads": 4, "d_ff": 160, "layers": 3, "max_length": 1040}
     return model("language-transformer", **keys)
 
 
@@ -330,12 +330,14 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
     assert leaf.inner.evaluate("document.activeElement.closest('.lens') !== null")
 
 
-@pytest.mark.parametrize("count", [120, 512])
+@pytest.mark.parametrize(("count", "head"), [(120, "2"), (512, "2"), (512, "mean"), (1030, "mean")])
 def test_ribbons_of_a_long_text_are_those_of_one_word(
-    studio: Served, leaf: Page, traces: Any, count: int  # noqa: F811
+    studio: Served, leaf: Page, small: Model, count: int, head: str  # noqa: F811
 ) -> None:  # fmt: skip
-    row = traces[count]["decoder.layers.2.self_attention.pattern"][0, 2, 77]
-    leaf.turn(address(studio, "attention", count, head="2", pin="tgt:77"))
+    at = "decoder.layers.2.self_attention.pattern"
+    table = small.trace(text_of(count), keep=[at])[at][0, :, 77]
+    row = table.mean(0) if head == "mean" else table[int(head)]
+    leaf.turn(address(studio, "attention", count, head=head, pin="tgt:77"))
     leaf.wait("document.querySelectorAll('.ribbons .num').length === 5")
     best = row.topk(4)
     told = leaf.words(".ribbons .num")

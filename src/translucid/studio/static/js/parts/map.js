@@ -22,7 +22,7 @@ export function map(o) {
   const written = (word, i) => s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every && !many ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
   const band = i => s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
   o.rows?.forEach((word, i) => {
-    if (many && i % every) return;
+    if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
     const key = o.rowKey?.(i), text = texts[i] = written(word, i);
     svg.append(key && !many ? link.mark(text, key) : text);
     if (key && !many) svg.append(link.mark(band(i), key));

@@ -182,9 +182,10 @@ const among = (band, from, to) => Math.min(band.words.length - 1, (from + to - 1
 const yQueries = (band, { first = 0, stepRows }) => i => yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
 // curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the strongest lie behind.
 function lines(pen, band, held, curve, keys) {
-  if (held.far) pen.notes.add(`the ${FEW} strongest lines of each`);
+  const few = held.far || keys.long;
+  if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
   if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), ink('--accent'));
-  const found = held.far ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
+  const found = few ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
   pen.front.append(...drawn(found, curve(held), {
     u: pen.u, pitch: band.pitch * held.stepRows, query: k => `${band.key}:${held.first + k * held.stepRows}`, key: k => `${keys.key}:${held.keys[k][0]}`,
   }));

@@ -137,9 +137,11 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
   // Some numbers with all their digits, cut out of the head, or the mean of the heads.
   async function part(state, point, ...places) {
-    const frame = await api.tensor(run.run, `${state.scope}.${point}`, { index: [...(state.indexed ? [state.head ?? '*'] : []), ...places].join(','), as: 'f32' });
-    if (!state.indexed || state.head !== null) return frame.row();
-    const all = frame.row(), heads = frame.shape[0], size = all.length / heads;
+    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' }), heads = state.thumbs.shape[1];
+    if (!state.indexed) return (await ask(...places)).row();
+    if (state.head !== null) return (await ask(state.head, ...places)).row();
+    const many = places.length < 2 && heads * tokens()[1].length > EXACT;        // too many to be sent at once
+    const all = many ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row()) : (await ask('*', ...places)).row(), size = all.length / heads;
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
   async function row(q) {                            // one word with all that it looks at
