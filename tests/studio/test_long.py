@@ -116,7 +116,8 @@ def test_numbers_in_the_window_are_those_of_the_trace(
                                 "feedforward.activated", "final_norm.output")):  # fmt: skip
         box, y = place(leaf, name), row_of(leaf, 3 * row)
         leaf.inner.mouse.move(box["x"] + box["width"] * 0.6, y)
-        block = re.search(r"\[(\d+), (\d+):(\d+)\]", foot(leaf)[0])
+        begun, at_once = foot(leaf)
+        block = re.search(r"\[(\d+), (\d+):(\d+)\]", begun)
         settled(leaf)
         path = check_foot(leaf, trace)
         found = re.fullmatch(r"(.*)\[(\d+), (\d+)\]", path)
@@ -125,6 +126,9 @@ def test_numbers_in_the_window_are_those_of_the_trace(
         if block:  # a cell of several numbers speaks for the largest of them
             part = trace[found[1]][0, int(found[2]), int(block[2]) : int(block[3])]
             assert int(found[3]) == int(block[2]) + int(part.abs().argmax())
+            step = float(trace[found[1]].abs().max()) / 254  # what is drawn was sent as bytes
+            drawn = float(at_once.replace("−", "-"))
+            assert drawn == pytest.approx(behind(path, trace), abs=step + 0.0051)
             assert f"largest of {len(part)}" in leaf.text("#readout .at")
             blocks += 1
     assert blocks > 2
@@ -282,7 +286,8 @@ def test_other_families_press_long_texts_too(studio: Served, leaf: Page, m: str)
 # ---------------------------------------------------------------- attention
 @pytest.mark.parametrize(
     ("count", "moment", "pin"),
-    [(512, "weights", "tgt:301"), (120, "weights", "tgt:60,tgt:30"), (120, "scores", "tgt:119"),
+    [(512, "weights", "tgt:301"), (512, "weights", "tgt:60,tgt:62"),
+     (120, "weights", "tgt:60,tgt:30"), (120, "scores", "tgt:119"),
      (512, "scores", "tgt:7,tgt:505")],
 )  # fmt: skip
 def test_numbers_in_the_lens_are_those_of_the_trace(
