@@ -149,6 +149,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     return { word: rows[q] ?? '·', key: `${kind.rowSide}:${q}`, weights: await part(state, 'pattern', q), cols: cols.map(each => each), colKeys: cols.map((_, k) => `${kind.colSide}:${k}`) };
   }
   async function work(keys) {
+    if (keys !== looked(link)) return;               // it has waited, and something else is looked at by now
     const state = now, [i, j] = meant(keys), hovering = keys === link.state.hover, both = aim(keys, now.rowKeys, now.colKeys), pooled = state.step[0] * state.step[1] > 1;
     const q = wordIn(keys, now.rowKeys, i), named = both.col !== null && (both.exact || both.row === null), k = pooled && !named ? best((await row(q)).weights) : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
     if (state !== now) return;

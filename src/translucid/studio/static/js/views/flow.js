@@ -95,7 +95,8 @@ async function answers({ run, model }, { end, bands }) {
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
   await Promise.all(Array.from({ length: band.rows }, async (_, i) => {          // of a long text, those of the window
-    const at = band.first + i, row = await api.step(run.run, at, band.long ? 1 : 10);
+    const at = band.first + i, row = await (band.long ? api.step(run.run, at, 1).catch(() => api.step(run.run, at, 10)).catch(() => null) : api.step(run.run, at, 10));
+    if (!row) return;                            // a saved session has not recorded every word of a long text
     found.words[at] = row.words[0]; found.shares[at] = row.probabilities[0]; found.ids[at] = row.ids[0];
   }));
   return found;
