@@ -161,6 +161,9 @@ def test_an_index_cuts_along_leading_axes(studio: Served, form: str) -> None:
         ("*,2", true[:, 2], ["heads", "keys"]),
         ("*,*,3", true[:, :, 3], ["heads", "queries"]),
         ("1,2,3", true[1, 2, 3], []),
+        ("1,2:5", true[1, 2:5], ["queries", "keys"]),
+        ("*,1:2,0:3", true[:, 1:2, :3], ["heads", "queries", "keys"]),
+        ("0:1,3", true[:1, 3], ["heads", "keys"]),
     ):
         path = f"/api/runs/{run['run']}/tensors?at={at}&index={index}&as={form}"
         ((header, got),) = studio.get(path).frames
@@ -168,22 +171,23 @@ def test_an_index_cuts_along_leading_axes(studio: Served, form: str) -> None:
         assert_close(header, got, wanted)
 
 
-@pytest.mark.parametrize("pool", [1, 2, 3, 4, 5, 7, 64])
-def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: int) -> None:
+@pytest.mark.parametrize("pool", ["1", "2", "3", "4", "5", "7", "64", "2,4", "64,1", "3,2"])
+def test_pooling_keeps_the_largest_of_neighbours(studio: Served, pool: str) -> None:
     run, trace = both(studio, "translate-transformer")
     at = "decoder.layers.0.cross_attention.scores"
     true = trace[at][0]
     ((header, got),) = studio.get(
         f"/api/runs/{run['run']}/tensors?at={at}&pool={pool}&as=f32"
     ).frames
-    for place in (1, 2):
-        each = math.ceil(true.shape[place] / pool)
+    sizes = [int(pool.split(",")[0]), int(pool.split(",")[-1])]
+    for place, most in zip((1, 2), sizes, strict=True):
+        each = math.ceil(true.shape[place] / most)
         parts = [
             part.gather(place, part.abs().argmax(place, keepdim=True))
             for part in true.split(each, place)
         ]
         true = torch.cat(parts, place)
-    assert max(got.shape[1:]) <= pool
+    assert all(got <= most for got, most in zip(got.shape[1:], sizes, strict=True))
     assert header["shape"] == list(got.shape)
     assert header["whole"] == list(trace[at].shape[1:])
     assert np.array_equal(got, true.numpy())
@@ -207,9 +211,12 @@ def test_numbers_that_have_no_scale(value: list[float]) -> None:
     assert_close(header, got, given[0].numpy())
 
 
-@pytest.mark.parametrize("pool", [None, 1, 2, 3, 5, 100])
-@pytest.mark.parametrize("index", [(), (1,), (None, 4), (0, None, 2), (1, 4, 8)])
-def test_how_much_is_sent_is_known_before(index: Any, pool: int | None) -> None:
+@pytest.mark.parametrize("pool", [None, 1, 2, 3, 5, 100, (2, 4), (100, 1)])
+@pytest.mark.parametrize(
+    "index",
+    [(), (1,), (None, 4), (0, None, 2), (1, 4, 8), (1, range(2, 5)), (range(1), range(5), 8)],
+)
+def test_how_much_is_sent_is_known_before(index: Any, pool: Any) -> None:
     given = torch.randn(1, 2, 5, 9)
     cut = Cut(index, "u8", pool)
     ((header, _),) = unpacked(frame("a.b", given, ("batch", "x", "y", "z"), cut))

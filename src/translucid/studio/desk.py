@@ -16,7 +16,7 @@ from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers, lessons, session
 from translucid.studio.describe import catalogue, describe_model, describe_run
 from translucid.studio.following import Followed, Reading, history
-from translucid.studio.frames import Cut, cut_shape, frame
+from translucid.studio.frames import Cut, Place, cut_shape, frame
 from translucid.studio.questions import (
     BINARY,
     HTML,
@@ -91,7 +91,7 @@ class Desk:
         form = given.text("as", "u8")
         if form not in ("u8", "f16", "f32"):
             raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
-        pool = _whole(given.one("pool"), "pool", 1, 1024) if "pool" in given else None
+        pool = _pool(given.one("pool")) if "pool" in given else None
         cut = Cut(_index(given.text("index", "")), form, pool)  # type: ignore[arg-type]
         run = self._run(asked)
         run.check(names)
@@ -117,9 +117,9 @@ class Desk:
     def cell(self, asked: Asked) -> Reply:
         given = asked.given
         index = _index(given.text("index", ""))
-        if None in index:
-            raise InputError("index: one number has a place along every axis; leave * out")
-        places = tuple(place for place in index if place is not None)
+        places = tuple(place for place in index if isinstance(place, int))
+        if len(places) < len(index):
+            raise InputError("index: one number has a place along every axis; leave * and : out")
         return told(answers.cell(self._run(asked), _named(given, "at"), places), forever=True)
 
     def step(self, asked: Asked) -> Reply:
@@ -258,9 +258,20 @@ def _tokens(text: str, name: str) -> list[int]:
     return [_whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
 
 
-def _index(text: str) -> tuple[int | None, ...]:
-    """2,5 or 2,*,3; * takes all."""
-    if not text:
-        return ()
-    return tuple(None if part == "*" else _whole(part, "index", 0, 10**6)
-                 for part in text.split(","))  # fmt: skip
+def _index(text: str) -> tuple[Place, ...]:
+    """2,5 or 2,*,3 or 2,10:30; * takes all, 10:30 those from 10 to 29."""
+    return tuple(map(_place, text.split(","))) if text else ()
+
+
+def _place(text: str) -> Place:
+    if text == "*":
+        return None
+    first, some, last = text.partition(":")
+    begin = _whole(first, "index", 0, 10**6)
+    return range(begin, _whole(last, "index", begin + 1, 10**6)) if some else begin
+
+
+def _pool(text: str | None) -> int | tuple[int, int] | None:
+    """64, or 100,8 for the last axis but one and the last."""
+    sizes = tuple(_whole(part, "pool", 1, 1024) for part in (text or "").split(",", 1))
+    return (sizes[0], sizes[1]) if len(sizes) > 1 else sizes[0]

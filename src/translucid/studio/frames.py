@@ -19,6 +19,7 @@ from translucid.errors import InputError
 from translucid.see.of_points import pooled, scale_of
 
 Form = Literal["u8", "f16", "f32"]
+Place = int | range | None  # one; some neighbours; all
 NOTHING = 255
 
 
@@ -26,26 +27,42 @@ NOTHING = 255
 class Cut:
     """Which part of a point is wanted, and how finely."""
 
-    index: tuple[int | None, ...] = ()  # along the leading axes behind the batch; None: all
+    index: tuple[Place, ...] = ()  # along the leading axes behind the batch
     form: Form = "u8"
-    pool: int | None = None  # at most so many numbers along each of the last two axes
+    pool: int | tuple[int, int] | None = None  # at most so many numbers along the last two axes
+
+    def most(self, count: int) -> list[tuple[int, int]]:
+        """Of a value with so many axes: those that are pooled, and how many numbers they may have.
+        Of two given numbers the second is for the last axis."""
+        if self.pool is None:
+            return []
+        pair = self.pool if isinstance(self.pool, tuple) else (self.pool, self.pool)
+        return [(place, pair[place - count]) for place in range(max(0, count - 2), count)]
 
 
 def cut_shape(at: str, shape: tuple[int, ...], cut: Cut) -> list[int]:
     """How many numbers are left along each axis behind the batch; refuses what is not there."""
     sizes = shape[1:]  # of one number, such as attention.scale, there is no batch and nothing else
     outside = any(
-        i is not None and i >= size for i, size in zip(cut.index, sizes, strict=False)
-    )  # fmt: skip
+        (i.stop > size if isinstance(i, range) else i is not None and i >= size)
+        for i, size in zip(cut.index, sizes, strict=False)
+    )
     if outside or len(cut.index) > len(sizes):
-        given = ",".join("*" if i is None else str(i) for i in cut.index)
+        given = ",".join(map(written, cut.index))
         raise InputError(f"index: {at} has the shape {sizes}; {given} is not in it")
-    chosen = (*cut.index, *(None for _ in sizes[len(cut.index) :]))
-    left = [size for i, size in zip(chosen, sizes, strict=True) if i is None]
-    if cut.pool is not None:
-        for place in range(max(0, len(left) - 2), len(left)):
-            left[place] = -(-left[place] // -(-left[place] // cut.pool)) if left[place] else 0
+    chosen: tuple[Place, ...] = (*cut.index, *(None for _ in sizes[len(cut.index) :]))
+    left = [len(i) if isinstance(i, range) else size
+            for i, size in zip(chosen, sizes, strict=True) if not isinstance(i, int)]  # fmt: skip
+    for place, most in cut.most(len(left)):
+        left[place] = -(-left[place] // -(-left[place] // most)) if left[place] else 0
     return left
+
+
+def written(place: Place) -> str:
+    """As it stands in an address."""
+    if isinstance(place, range):
+        return f"{place.start}:{place.stop}"
+    return "*" if place is None else str(place)
 
 
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
@@ -53,23 +70,25 @@ def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     cut_shape(at, tuple(value.shape), cut)
     value, axes = value[0] if value.dim() else value, axes[1:]
     for place, chosen in reversed(list(enumerate(cut.index))):
-        if chosen is not None:
+        if isinstance(chosen, range):
+            value = value.narrow(place, chosen.start, len(chosen))
+        elif chosen is not None:
             value = value.select(place, chosen)
             axes = axes[:place] + axes[place + 1 :]
     shape = list(value.shape)
     value = value.float()
     finite = value.isfinite()
-    if cut.pool is not None:
-        for place in range(max(0, value.dim() - 2), value.dim()):
-            if value.shape[place] > cut.pool:
-                value, finite = _pooled(value, finite, place, -(-value.shape[place] // cut.pool))
+    for place, most in cut.most(value.dim()):
+        if value.shape[place] > most:
+            value, finite = _pooled(value, finite, place, -(-value.shape[place] // most))
     scale = scale_of(at)
-    most = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0
-    hi = 1.0 if scale == "unit" else most or 1.0
+    largest = float(value.abs()[finite].max()) if bool(finite.any()) else 1.0
+    hi = 1.0 if scale == "unit" else largest or 1.0
     lo = -hi if scale == "signed" else 0.0
     header = {
         "at": at, "axes": axes, "shape": list(value.shape), "whole": shape, "dtype": cut.form,
-        "scale": scale, "lo": lo, "hi": hi, "index": cut.index,
+        "scale": scale, "lo": lo, "hi": hi,
+        "index": [[i.start, i.stop] if isinstance(i, range) else i for i in cut.index],
     }  # fmt: skip
     return packed(header, raw_bytes(value, finite, lo, hi, cut.form))
 

@@ -82,6 +82,11 @@ export const num = (v, digits = 2) => {
   const s = Math.abs(v).toFixed(digits);
   return (v < 0 && Number(s) !== 0 ? '−' : '') + s;
 };
+// Two digits, for cells of less than 48 px: .31, 1.0, 12.
+export const brief = v => {
+  const size = Math.abs(v), text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
+  return (v < 0 && Number(text) !== 0 ? '−' : '') + text;
+};
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
 // How a frame's numbers become colours.

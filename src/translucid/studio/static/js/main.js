@@ -6,6 +6,7 @@ import * as link from './link.js';
 import { rest, current, notice } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
+import { minimap } from './parts/minimap.js';
 import { guide, guided } from './guide.js';
 import { tables } from './twin.js';
 import { copy } from './clipboard.js';
@@ -74,6 +75,7 @@ function copyPython() {
 const keep = what => { if (shown) save(what, shown, draw).catch(told); };
 function projector() { root.classList.toggle('projector'); draw(); }
 
+const LONG = 96;                                    // words; a text of more is a strip
 // The vectors under the words: what leaves the encoder and the decoder, or the last states.
 const DEPTHS = ['final_norm.output', 'recurrent.output', 'feedforward_residual.sum', 'feedforward_residual.norm.output', 'embedding.scaled', 'embedding.lookup'];
 function depth(run, side) {
@@ -83,17 +85,20 @@ function depth(run, side) {
 async function sentence(run, model) {
   if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, 'This run is in training. Once it has saved a model, translucid explore opens it, and it reads sentences of yours.'));
   const { source, target, follows, features } = run.tokens, bar = byId('sentence');
-  const words = async (list, side, keys, shift) => {
-    const at = depth(run, side), frame = at ? await api.tensor(run.run, at, { pool: 32 }) : null;
-    return list.map((word, i) => token(word, frame && i + shift < frame.shape[0] ? frame.row(i + shift) : null, frame ? scaleOf(frame) : null, `${keys}:${i}`));
+  const lists = [source, target].filter(list => list.length), long = lists.filter(list => list.length > LONG).length;
+  const room = bar.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());                // beside Edit, and perhaps an answer
+  const words = async (list, side, keys) => {
+    const at = depth(run, side), many = list.length > LONG, frame = at ? await api.tensor(run.run, at, { pool: many ? '1024,8' : '128,32' }) : null, scale = frame && scaleOf(frame);
+    if (many) return minimap(list, frame?.table() ?? null, { side: keys, scale, name: lists.length > 1 ? (keys === 'src' ? 'The text' : 'What is written') : 'The text', width: Math.floor(lists.length < 2 ? room : long > 1 ? room / 2 - 24 * unit() : room * .6) });
+    return h('div', { class: 'tokens' }, list.map((word, i) => token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`)));
   };
   link.forget(bar);
   const parts = [];
-  if (source.length) parts.push(h('div', { class: 'tokens' }, await words(source.filter(word => word !== '</s>'), 'encoder', 'src', 0)));
-  if (target.length && source.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('div', { class: 'tokens' }, await words(follows.slice(0, -1), 'decoder', 'tgt', 0)));
-  if (target.length && !source.length) parts.push(h('div', { class: 'tokens' }, await words(target, 'decoder', 'tgt', 0)));
+  if (source.length) parts.push(await words(source.filter(word => word !== '</s>'), 'encoder', 'src'));
+  if (target.length && source.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), await words(follows.slice(0, -1), 'decoder', 'tgt'));
+  if (target.length && !source.length) parts.push(await words(target, 'decoder', 'tgt'));
   if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
-  if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: 'answer' }, answer(run)));
+  if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)));
   const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
   bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'), more);
 }

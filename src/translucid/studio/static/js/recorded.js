@@ -14,21 +14,21 @@ function keyOf(method, path, body) {             // the order of names in a quer
 }
 
 // ---- cutting
-function chosen(frame, index) {                  // along the leading axes; * takes all
+function chosen(frame, index) {                  // along the leading axes; * takes all, 10:30 those from 10 to 29
   const { shape } = frame, left = [], axes = [];
   let starts = [0];
   shape.forEach((size, axis) => {
-    const at = index[axis] ?? '*';
-    if (at === '*') { left.push(size); axes.push(frame.axes[axis]); }
-    else if (Number(at) >= size) throw new Error(`index: ${frame.at} has the shape ${shape.join(', ')}`);
-    const all = at === '*' ? Array.from({ length: size }, (_, i) => i) : [Number(at)];
+    const at = index[axis] ?? '*', some = at === '*' || at.includes(':'), [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
+    if (to > size) throw new Error(`index: ${frame.at} has the shape ${shape.join(', ')}`);
+    if (some) { left.push(to - from); axes.push(frame.axes[axis]); }
+    const all = Array.from({ length: to - from }, (_, i) => from + i);
     starts = starts.flatMap(start => all.map(i => start * size + i));
   });
   return { shape: left, axes, values: Float32Array.from(starts, at => frame.raw[at]) };
 }
-function pooled({ shape, axes, values }, most) { // of neighbours the one of largest size; nothing only where none is a number
+function pooled({ shape, axes, values }, sizes) { // of neighbours the one of largest size; nothing only where none is a number
   for (let axis = Math.max(0, shape.length - 2); axis < shape.length; axis++) {
-    const size = shape[axis], each = Math.ceil(size / most);
+    const size = shape[axis], most = sizes.at(axis - shape.length) ?? sizes[0], each = Math.ceil(size / most);
     if (size <= most) continue;
     const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1), outer = shape.slice(0, axis).reduce((a, b) => a * b, 1), count = Math.ceil(size / each);
     const found = new Float32Array(outer * count * inner).fill(-Infinity);
@@ -53,10 +53,10 @@ function packed(frame, cut, whole, form, index) {
   return out;
 }
 function tensors(points, given) {
-  const index = given.get('index') ? given.get('index').split(',') : [], pool = Number(given.get('pool')) || Infinity;
+  const index = given.get('index') ? given.get('index').split(',') : [], pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
   const parts = given.getAll('at').map(name => {
     const frame = points.get(name), cut = chosen(frame, index);
-    return packed(frame, pooled(cut, pool), cut.shape, given.get('as') ?? 'u8', index.map(at => (at === '*' ? null : Number(at))));
+    return packed(frame, pooled(cut, pool), cut.shape, given.get('as') ?? 'u8', index.map(at => (at === '*' ? null : at.includes(':') ? at.split(':').map(Number) : Number(at))));
   });
   return new Blob(parts).arrayBuffer();
 }

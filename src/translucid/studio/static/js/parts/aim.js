@@ -2,12 +2,26 @@
 // In self-attention rows and columns are the same words, so the first key is the row and the second the column.
 export function aim(keys, rows, cols) {          // rows, cols: arrays of keys (or empty)
   const same = rows.length > 0 && rows[0] === cols[0];
-  const places = wanted => keys.map(key => wanted.indexOf(key)).filter(place => place >= 0);
+  const places = wanted => keys.map(key => placeIn(wanted, key)).filter(place => place >= 0);
   const inRows = places(rows), inCols = places(cols);
   const row = inRows[0] ?? null, col = (same ? inCols[1] ?? inCols[0] : inCols[0]) ?? null;
   return { row, col, exact: row !== null && col !== null && (!same || inRows.length > 1) };
 }
 
+// A row of a pooled table stands for its word and for those that follow, up to the next row.
+function placeIn(wanted, key) {
+  const found = wanted.indexOf(key);
+  if (found >= 0 || wanted.length < 2) return found;
+  const [side, place] = key.split(':'), [first, step] = [wanted[0], wanted[1]].map(each => (each.startsWith(`${side}:`) ? Number(each.slice(side.length + 1)) : NaN));
+  const row = Math.floor((place - first) / (step - first));
+  return step - first > 1 && row >= 0 && row < wanted.length ? row : -1;
+}
+// Which word is meant within a row of a pooled table: the one that a key names, else the first.
+export function wordIn(keys, rows, row) {
+  const number = key => Number(key.split(':')[1]), [side] = rows[0].split(':'), step = rows.length > 1 ? number(rows[1]) - number(rows[0]) : 1;
+  const key = keys.find(each => each.startsWith(`${side}:`) && Math.floor(number(each) / step) === row);
+  return key === undefined ? row * step : number(key);
+}
 // Calls f now and at every change, as long as the element is on the page.
 export function follow(el, link, f) {
   let been = false;

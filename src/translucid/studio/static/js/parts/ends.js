@@ -3,7 +3,7 @@ import { s, special, widest } from '../dom.js';
 import { css, num } from '../ink.js';
 import * as link from '../link.js';
 import { twin } from '../twin.js';
-import { yRow, markRow, clip, PAD } from './layout.js';
+import { yRow, yWord, markRow, clip, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
 
 const ONE = { kind: 'seq', max: 1 };
@@ -11,8 +11,10 @@ export function endRoom({ u, W, data }) {
   const roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
   if (data.end?.kind === 'class') return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
   if (data.end?.kind === 'number') return 120 * u;
-  return bar + 16 * u + Math.max(60 * u, widest((data.said.words ?? []).map(word => clip(word, 14)), 1.125));
+  return bar + 16 * u + Math.max(60 * u, widest(shownWords(data).map(word => clip(word, 14)), 1.125));
 }
+// Of a long text only the words of the window are said.
+const shownWords = ({ said, bands }) => { const { first, rows } = bands.at(-1); return (said.words ?? []).slice(first, first + rows).filter(Boolean); };
 export function ends(pen, band) {
   const { u, front, W, data } = pen, roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
   if (!data.end) return;
@@ -42,8 +44,8 @@ export function ends(pen, band) {
     let frame;
     const texts = [];
     for (let i = 0; i < band.rows; i++) {
-      const y = yRow(band, i), word = (data.said.words ?? [])[i * band.step] ?? '', p = data.said.shares[i * band.step];
-      g.append(...(data.said.shares.length ? barAt(x, y, bar, band.rowH, p) : []), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
+      const y = yRow(band, i), at = band.first + i, word = (data.said.words ?? [])[at] ?? '', p = data.said.shares[at];
+      g.append(...barAt(x, y, bar, band.rowH, p), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
       markRow(frame, band, i);
       const text = markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i);
       g.append(text); texts.push(text);
@@ -53,7 +55,7 @@ export function ends(pen, band) {
   front.append(link.mark(g, `part:${data.end.at}`));
   twin(g, `What is said: ${data.end.kind}`, () => (data.end.kind === 'class' ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
     : data.end.kind === 'number' ? { corner: 'output', columns: ['number'], rows: (data.said.numbers ?? []).map((value, i) => [String(i), value]) }
-      : { corner: 'after', columns: [data.end.kind, 'probability'], rows: band.words.map((word, i) => [word, data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']) }));
+      : { corner: 'after', columns: [data.end.kind, 'probability'], rows: Array.from({ length: band.rows }, (_, i) => band.first + i).map(i => [band.words[i], data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']), note: band.long ? `Words ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.` : '' }));
   pen.hits.push({ part: g, pane, band });
 }
 function barAt(x, y, width, height, p) {
@@ -61,10 +63,15 @@ function barAt(x, y, width, height, p) {
     Number.isFinite(p) ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) }) : null].filter(Boolean);
 }
 // Pooling: the strands come together in one vector, each with its share.
-function gather({ u, back, data }, band, to) {
-  const shares = data.said.pooled ?? [];
+function gather({ u, back, ctx, data }, band, to) {
+  const shares = data.said.pooled ?? [], y = to.top + to.tall / 2, way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
+  if (band.long) for (let i = 0; i < band.words.length; i += band.each) {        // pressed ones on canvas, together
+    const share = shares.slice(i, i + band.each).reduce((a, b) => a + b, 0);
+    ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand'); ctx.lineWidth = (0.4 + 3 * share) * u;
+    if (share > 0) ctx.stroke(new Path2D(way(yWord(band, Math.min(band.words.length - 1, i + (band.each - 1) / 2)))));
+  }
   for (let i = 0; i < band.rows; i++) {
-    const share = shares[i * band.step] ?? 0;
-    if (share > 0) back.append(markRow(s('path', { class: 'strand', 'stroke-width': (0.8 + 3 * share) * u, d: `M${band.stop} ${yRow(band, i)}C${band.stop + 26 * u} ${yRow(band, i)} ${to.x - 26 * u} ${to.top + to.tall / 2} ${to.x} ${to.top + to.tall / 2}` }), band, i));
+    const share = shares[band.first + i] ?? 0;
+    if (share > 0) back.append(markRow(s('path', { class: `strand${band.long ? ' thread' : ''}`, 'stroke-width': (0.8 + 3 * share) * u, d: way(yRow(band, i)) }), band, i));
   }
 }

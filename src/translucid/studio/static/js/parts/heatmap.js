@@ -51,7 +51,7 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
     } else if (o.digits !== undefined) {
       ctx.fillStyle = textOn(v, o.scale);
       ctx.globalAlpha = o.fade && v < o.fade ? 0.62 : 1;
-      ctx.fillText(cw < 48 * u && Math.abs(v) < 1 ? num(v, o.digits).replace('0.', '.') : num(v, o.digits), x + cw / 2, y + ch / 2 + u);
+      ctx.fillText(o.write ? o.write(v) : cw < 48 * u && Math.abs(v) < 1 ? num(v, o.digits).replace('0.', '.') : num(v, o.digits), x + cw / 2, y + ch / 2 + u);
       ctx.globalAlpha = 1;
     }
   }));
@@ -99,11 +99,18 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   return light;
 }
 function label(word, x, y, anchor, key, size) {
-  const parts = Array.isArray(word) ? word : [word], last = parts.length - 1;
+  const parts = joined(Array.isArray(word) ? word : [word]), last = parts.length - 1;
   const drawn = s('text', { class: 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': anchor === 'end' ? 'central' : 'auto', style: size ? `font-size:${size}` : null },
-    parts.map((part, k) => s('tspan', special(part) ? { class: 'aside special' } : k < last ? { class: 'aside' } : null, short(part, 16))));
+    parts.map((part, k) => (special(part) || k < last ? s('tspan', { class: special(part) ? 'aside special' : 'aside' }, part) : part)));
   if (key) link.alive(drawn, [key]);
   return drawn;
+}
+// Parts that look alike are one: 'dog', ' → ', 'sleeps' is 'dog → ' and 'sleeps'.
+function joined(parts) {
+  return parts.map(part => short(part, 16)).reduce((found, part, k) => {
+    if (k && k < parts.length - 1 && !special(part) && !special(found.at(-1))) found[found.length - 1] += part; else found.push(part);
+    return found;
+  }, []);
 }
 
 // ---- the pointer, the arrows, and the frames around what is looked at

@@ -42,7 +42,7 @@ function picture(told, inner, onpick) {
       ...headRoom(told.cols.map(short), cw, 0.9375), cellWidth: cw, cellHeight: Math.min(22 * u, Math.max(9 * u, 158 * u / n)), scale: told.scale, wordSize: '.9375rem', read: told.read, onpick,
     });
   }
-  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, each: told.each, read: told.read, onpick, table: told.table });
+  return map({ title: `${told.at}, row by row`, values: told.values, rows: told.rows, names: told.names, rowKey: told.rowKey, wordOf: told.wordOf, scale: told.scale, width: inner, height: (told.likely ? 150 : 200) * u, picked: told.picked, each: told.each, read: told.read, onpick, table: told.table });
 }
 function lines({ worked, exact, index, at }) {
   const cell = index.length ? `[${index.join(', ')}]` : '';

@@ -4,12 +4,63 @@ import * as link from '../link.js';
 
 export const PAD = 7;                            // of a pane, above and below its rows
 export const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
-export const yRow = (band, i) => band.y + (i + 0.5) * band.pitch;
-export const yWord = (band, word) => band.y + (word + 0.5) * band.pitch / band.step;
-// A row may stand for several words of a long text; each of them lights it.
-export function markRow(el, band, i) {
-  for (let word = i * band.step; word < Math.min(band.words.length, (i + 1) * band.step); word++) link.mark(el, `${band.key}:${word}`);
-  return el;
+// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and the
+// other words lie pressed above and below it, each band.per px high.
+export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
+export const isNear = (band, word) => word >= band.first && word < band.first + band.rows;
+const above = (band, word) => band.y + word * band.per;
+const below = (band, word) => band.y0 + band.rows * band.pitch + band.gap + (word - band.first - band.rows) * band.per;
+export function yWord(band, word) {              // its middle; a place between two words is one, too
+  return isNear(band, Math.floor(word)) ? yRow(band, word - band.first) : (word < band.first ? above : below)(band, word + 0.5);
+}
+export function pieces(band, from, to) {         // where these words lie pressed: [[top, bottom], ...]
+  const last = band.first + band.rows, found = [];
+  if (from < band.first) found.push([above(band, from), above(band, Math.min(to, band.first))]);
+  if (to > last) found.push([below(band, Math.max(from, last)), below(band, to)]);
+  return found;
+}
+export function wordAt(band, py) {
+  const { first, rows, y, y0, pitch, per, gap } = band, foot = y0 + rows * pitch;
+  const word = py < y0 && first ? Math.min(first - 1, (py - y) / per) : py < foot + gap || !per ? first + Math.min(rows - 1, (py - y0) / pitch) : first + rows + (py - foot - gap) / per;
+  return Math.min(band.words.length - 1, Math.max(0, Math.floor(word)));
+}
+export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
+
+// ---- heights: short texts have rows as high as there is room; of a long one the window comes first.
+const LONG = 96;                                 // words; a text of more is pressed
+const WINDOW = 20, LEAST = 5, ROW = 16, PRESSED = 1.75;   // rows of a window, and at least; units of a row; px of a pressed one
+export function heights(bands, height, u) {
+  const top = 52 * u, between = 84 * u, foot = 62 * u, free = height - top - foot - between * (bands.length - 1);
+  const long = bands.map(band => !band.columns && band.words.length > LONG), count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
+  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0), longs = long.filter(Boolean).length;
+  // A short text beside a long one keeps its words readable, as far as it goes.
+  const pitch = longs ? Math.min(16 * u, free * 0.45 / Math.max(1, short)) : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / short));
+  let y = top;
+  bands.forEach((band, k) => {
+    Object.assign(band, { y, long: long[k] }, long[k] ? pressed(band, (free - short * pitch) / longs, u) : { y0: y, first: 0, rows: count[k], per: 0, gap: 0, pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch });
+    band.tall = long[k] ? (free - short * pitch) / longs : band.rows * band.pitch;
+    band.rowH = band.pitch > 12 * u ? Math.min(24 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46))) : Math.max(1.5, band.pitch * 0.72);
+    if (long[k]) open(band);
+    y += band.tall + between;
+  });
+  return Math.max(height, y - between + foot);
+}
+function pressed(band, tall, u) {
+  const n = band.words.length, rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u)))), gap = 3 * u;
+  const per = Math.max(0.05, (tall - rows * ROW * u - 2 * gap) / (n - rows)), most = Math.max(8, Math.min(n, Math.ceil(n * per / PRESSED)));
+  return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
+}
+// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a jump.
+export function windowOf(band) {
+  const half = Math.floor(band.rows / 2), pin = link.pinned(band.key) ?? 0;
+  return Math.min(band.words.length - band.rows, Math.max(0, Math.floor(pin / half) * half - Math.floor(half / 2)));
+}
+function open(band) {
+  band.first = windowOf(band);
+  const edges = (band.first > 0) + (band.first + band.rows < band.words.length);
+  band.per = (band.tall - band.rows * band.pitch - edges * band.gap) / (band.words.length - band.rows);
+  band.y0 = band.y + band.first * band.per + (band.first ? band.gap : 0);
+  if (band.first + band.rows === band.words.length) band.gap = 0;
 }
 
 

@@ -9,6 +9,7 @@ import { aim, follow, looked, range } from './aim.js';
 import { grid } from './table.js';
 import { twin } from '../twin.js';
 
+const FULL = 40;                                 // rows with marks of their own
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
 export function map(o) {
   const u = unit(), n = o.values.length, lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows.map(clip), 0.9375) + 10 * u)) : 0;
@@ -17,12 +18,14 @@ export function map(o) {
   tile(ctx, o.values, { ...place, height, scale: o.scale });
   const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil(16 * u / pitch));
-  const texts = [];
+  const texts = [], many = n > FULL && o.rowKey, floating = s('g');   // of many rows every n-th word is written, and the one that is looked at
+  const written = (word, i) => s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every && !many ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
+  const band = i => s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
   o.rows?.forEach((word, i) => {
-    const key = o.rowKey?.(i), text = s('text', { class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every ? ' between' : ''} row`, x: lw - 8 * u, y: (i + 0.5) * pitch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: 'font-size:.9375rem' }, clip(word));
-    texts.push(text);
-    svg.append(key ? link.mark(text, key) : text);
-    if (key) svg.append(link.mark(s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 }), key));
+    if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
+    const key = o.rowKey?.(i), text = texts[i] = written(word, i);
+    svg.append(key && !many ? link.mark(text, key) : text);
+    if (key && !many) svg.append(link.mark(band(i), key));
   });
   const cells = cellsIn(o.values[0].length, W - lw), w = (W - lw) / cells, columns = o.values[0].length;
   const box = (i, j) => ({ x: lw + Math.min(cells - 1, cellOf(j, columns, cells)) * w, y: i * pitch, width: w, height: pitch });
@@ -49,7 +52,12 @@ export function map(o) {
   svg.addEventListener('click', event => { const found = at(event); o.onpick?.(found.row, found.column); });
   if (every > 1 && o.rowKey) {                    // a lit word takes the room of its neighbours
     const keys = range(n).map(o.rowKey);
-    follow(svg, link, () => { const { row } = aim(looked(link), keys, []); texts.forEach((text, i) => text.classList.toggle('away', row !== null && i !== row && Math.abs(i - row) < every)); });
+    if (many) svg.append(floating);
+    follow(svg, link, () => {
+      const { row } = aim(looked(link), keys, []);
+      texts.forEach((text, i) => text.classList.toggle('away', row !== null && (many || i !== row) && Math.abs(i - row) < every));
+      if (many) { floating.replaceChildren(...(row === null || !o.rows ? [] : [written(o.wordOf?.(looked(link)) ?? o.rows[row], row), band(row)])); for (const el of floating.children) el.classList.add('lit'); }
+    });
   }
   const most = Math.ceil(columns / cells) * (o.each ?? 1);
   return h('div', null, twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, o.table ?? (() => grid(o.rows, null, o.values))), most > 1 ? h('p', { class: 'small quiet' }, `A cell shows the largest of up to ${most}.`) : null);

@@ -5,7 +5,8 @@ import { num } from '../ink.js';
 import * as link from '../link.js';
 import { grid } from './table.js';
 import { twin } from '../twin.js';
-import { aim, follow, looked, range, short, spaced } from './aim.js';
+import { latest } from '../latest.js';
+import { aim, follow, looked, range, short, spaced, wordIn } from './aim.js';
 
 const CURVES = 400, MANY = 40, TOP = 4, THIN = 0.003;
 
@@ -59,21 +60,19 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   return h('div', { class: 'ribbonbox' }, svg, weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null);
 }
 
+// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or rounded.
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
-function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
+function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit(), svg = s('svg', { width: W, height: H, class: 'ribbons focused', role: 'img', 'aria-label': `The word that is looked at and the ${TOP} words it looks at most` });
-  let drawn = null;
-  const draw = () => {
-    const row = aim(looked(link), rowKeys, colKeys).row ?? aim(link.state.pins, rowKeys, colKeys).row ?? 0;
-    if (row === drawn) return;
-    drawn = row;
-    const order = range(cols.length).sort((a, b) => weights[row][b] - weights[row][a])
-      .slice(0, TOP).filter((j, k) => k === 0 || weights[row][j] > 5e-4), rest = 1 - order.reduce((sum, j) => sum + weights[row][j], 0);
-    const ends = [...order.map(j => [cols[j], weights[row][j], colKeys[j]]), [`${cols.length - order.length} more`, Math.max(0, rest), null]].filter(([, w], k) => w > 0 || k < order.length);
-    const xl = widest([short(rows[row], 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = Math.max(20 * u, Math.min(H * .55, H - ends.length * 24 * u)), c = (xr - xl) / 2;
+  let asked = null;
+  const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
+    const order = range(words.length).sort((a, b) => given[b] - given[a])
+      .slice(0, TOP).filter((j, k) => k === 0 || given[j] > 5e-4), rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
+    const ends = [...order.map(j => [words[j], given[j], keys[j]]), [`${words.length - order.length} more`, Math.max(0, rest), null]].filter(([, w], k) => w > 0 || k < order.length);
+    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = Math.max(20 * u, Math.min(H * .55, H - ends.length * 24 * u)), c = (xr - xl) / 2;
     const room = ends.map(([, w]) => Math.max(22 * u, w * one)), free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
     let a = H / 2 - one / 2, y = 0;
-    svg.replaceChildren(s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }), text(rows[row], xl - 8 * u, H / 2, 'end', rowKeys[row]));
+    svg.replaceChildren(s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }), text(who, xl - 8 * u, H / 2, 'end', own));
     ends.forEach(([word, w, key], k) => {
       const t = w * one, at = y + (room[k] + free) / 2, b = at - t / 2;
       svg.append(s('path', { class: key ? 'ribbon lit' : 'ribbon', d: `M${xl + 5 * u} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - 5 * u} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + 5 * u} ${a + t}Z` }),
@@ -83,8 +82,14 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
       a += t; y += room[k] + free;
     });
   };
-  follow(svg, link, draw);
-  return h('div', { class: 'ribbonbox' }, svg, h('p', { class: 'kicker' }, `The ${TOP} strongest of ${cols.length}; the rest as one.`));
+  const ask = latest(async place => { const found = await exactly(place).catch(() => null); if (found && place === asked) draw(found); });
+  follow(svg, link, () => {
+    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins, row = aim(lit, rowKeys, colKeys).row ?? 0, place = exactly ? wordIn(lit, rowKeys, row) : row;
+    if (place === asked) return;
+    asked = place;
+    if (exactly) ask(place); else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
+  });
+  return h('div', { class: 'ribbonbox' }, svg, h('p', { class: 'kicker' }, `The ${TOP} strongest of all words; the rest as one.`));
 }
 function text(word, x, y, anchor, key, looks = true) {
   const el = s('text', { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': 'central' }, short(word, 11));

@@ -3,19 +3,20 @@ import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, num, textOn } from '../ink.js';
 import * as link from '../link.js';
 import { tile } from './tile.js';
-import { weave, let_down, strongest } from './weave.js';
-import { place, labels, yRow, yWord, markRow, clip, PAD } from './layout.js';
+import { across, drawn, faint, letDown, strongest, topOfEach } from './weave.js';
+import { place, labels, yRow, yWord, wordAt, markRow, clip, PAD } from './layout.js';
+import { press, pressable, floats } from './press.js';
 import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
-const LONG = 96;                                 // words; a text of more is pressed
 const CURVES = 390;                              // lines of attention on screen, all panes together
+const FEW = 4, BEHIND = 120, GATHERED = 16;      // of a long text: lines of each word of the window; of all words, on canvas; strands of its memory
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// data: { bands, end, tiles: Map at -> { rows, scale }, weights: Map at -> { rows, step }, selected, width, height, answers }
+// data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
 export function scene(data) {
-  const u = unit(), W = data.width, plan = heights(data.bands, data.height, u), H = plan.height;
+  const u = unit(), W = data.width, H = data.height;
   const back = s('svg', { width: W, height: H, 'aria-hidden': 'true' });
   const front = s('svg', { width: W, height: H, role: 'group', 'aria-label': 'The model, part by part, in the order of the data' });
   const { el, ctx } = canvas(W, H);
@@ -27,7 +28,6 @@ export function scene(data) {
   pen.xWord = Math.max(70 * u, wide); pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0); pen.x0 = pen.xId + 12 * u;
   const weaves = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
   pen.most = Math.floor(CURVES / Math.max(1, weaves));
-  data.bands.forEach((band, k) => Object.assign(band, plan.bands[k]));
   for (const band of data.bands) {
     const last = band === data.bands.at(-1), room = last ? endRoom(pen) : 44 * u;
     place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
@@ -36,7 +36,7 @@ export function scene(data) {
   }
   if (data.bands.length === 2) memory(pen, ...data.bands);
   ends(pen, data.bands.at(-1));
-  const told = notes(pen, data);
+  const told = notes(pen);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
   twin(root, 'The parts, in the order of the data', () => ({ corner: 'part', columns: ['name in the trace', 'size'], rows: pen.hits.map(({ pane }) => [pane.say, pane.at, (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × ')]), note: 'Each part has a table of its own: choose the part, and its picture at the right.' }));
   return { root, hits: pen.hits, columns: pen.columns };
@@ -49,50 +49,47 @@ export function makeRoom(columns) {
   }
 }
 
-function heights(bands, height, u) {
-  const top = 52 * u, between = 84 * u, foot = 62 * u, rows = bands.map(band => (band.columns ? 1 : Math.ceil(band.words.length / band.step)));
-  const free = height - top - foot - between * (bands.length - 1), all = rows.reduce((a, b) => a + b, 0);
-  // A long text is pressed, so that the whole model stays in sight; a short one beside it keeps its words readable.
-  const long = rows.map(count => count > LONG), short = rows.reduce((sum, count, k) => sum + (long[k] ? 0 : count), 0), some = long.includes(true);
-  const even = Math.min((bands.length > 1 ? 34 : 50) * u, free / all), aside = Math.min(14 * u, free * 0.45 / Math.max(1, short));
-  const pitchOf = k => (!some ? Math.max(3 * u, even) : long[k] ? Math.max(1, (free - short * aside) / (all - short)) : aside);
-  let y = top;
-  const placed = bands.map((band, k) => {
-    const pitch = pitchOf(k), here = { y, rows: rows[k], pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch };
-    here.tall = here.rows * here.pitch; here.rowH = here.pitch > 12 * u ? Math.min(24 * u, Math.round(here.pitch * 0.46)) : Math.max(1.5, here.pitch * 0.72);
-    y += here.tall + between;
-    return here;
-  });
-  return { bands: placed, height: Math.max(height, y - between + foot) };
-}
 function strands(pen, band) {
   const { u, front, back, ctx, data } = pen, through = band.panes.findLast(pane => pane.kind !== 'vector');
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
   const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [], ids = [];
+  if (band.long) front.append(pressable(band, s('rect', { class: 'rowhit', x: 0, y: band.y, width: stop, height: band.tall }), event => wordAt(band, event.clientY - front.getBoundingClientRect().top)));
   for (let i = 0; i < band.rows; i++) {
-    const y = yRow(band, i), word = band.words[i * band.step], keys = [`${band.key}:${i * band.step}`];
+    const y = yRow(band, i), at = band.first + i, word = band.words[at], keys = [`${band.key}:${at}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
     const text = s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: pen.xWord, y, 'text-anchor': 'end', 'dominant-baseline': 'central', style: small ? 'font-size:.9375rem' : null }, clip(word, 16));
     markRow(text, band, i);
+    front.append(text); texts.push(text);
+    if (band.ids.length) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[at])));
+    if (ids[i] && every > 1) markRow(ids[i], band, i);
+    if (band.long) continue;
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
-    front.append(text); texts.push(text);
-    if (band.ids.length && (band.rows <= LONG || i % every === 0)) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[i * band.step])));
-    if (ids[i] && every > 1) markRow(ids[i], band, i);
     front.append(hit);
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
-  if (every > 1) pen.notes.add(`every ${nth(every * band.step)} word is written`);
+  if (every > 1) pen.notes.add(`every ${nth(every)} word is written`);
+  if (band.long) bounds(pen, band);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
   const frames = Array.from({ length: band.rows }, () => '');
   for (const pane of band.panes) fill(pen, band, pane, frames);
   frames.forEach((d, i) => d && front.append(markRow(s('path', { class: 'frame', d }), band, i)));
+  if (band.long) floats(pen, band, band.panes.map(pane => pane.inner ?? pane.out).filter(inner => inner && inner.y === undefined));
   brackets(pen, band);
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, widest(['Decoder'], 1, 'names', 600) + 8 * u, band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right : Infinity);
   ctx.globalAlpha = 1;
+}
+// What lies outside the window, and how much of it.
+function bounds({ front, notes, u, xId }, band) {
+  const n = band.words.length, last = band.first + band.rows, line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
+  const told = (from, to, y, room) => (room >= 18 * u ? s('text', { class: 'id quietly', x: xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, from === to ? String(from) : `${from} … ${to}`) : '');
+  const high = (n - last) * band.per, foot = band.y0 + band.rows * band.pitch;
+  if (band.first) front.append(line(band.y0 - 1.5 * u), told(0, band.first - 1, band.y + band.first * band.per / 2, band.first * band.per));
+  if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
+  notes.add(`words ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`);
 }
 const nth = n => `${n}${n % 10 === 1 && n % 100 !== 11 ? 'st' : n % 10 === 2 && n % 100 !== 12 ? 'nd' : n % 10 === 3 && n % 100 !== 13 ? 'rd' : 'th'}`;
 
@@ -101,8 +98,8 @@ function threads(pen, band) {
   const { ctx, u, data } = pen, norms = [];
   let most = 0;
   for (const pane of band.panes) {
-    const held = pane.stream && !data.pooled ? data.tiles.get(pane.at) : null;
-    const found = held && held.rows.length === band.rows ? held.rows.map(row => Math.hypot(...row)) : null;
+    const held = pane.stream && !band.long ? data.tiles.get(pane.at) : null;
+    const found = held && held.step === 1 && held.rows.length === band.rows ? held.rows.map(row => Math.hypot(...row)) : null;
     norms.push(found); if (found) most = Math.max(most, ...found);
   }
   ctx.strokeStyle = ink('--strand');
@@ -122,9 +119,8 @@ function threads(pen, band) {
 
 function glass(pen, band, pane) {
   const { back, front, u, data } = pen, plate = pane.kind === 'plate';
-  const mid = ofHead(pane) ? (band.rows - 1) / 2 : 0;
-  const one = pane.kind === 'vector';
-  pane.top = one ? yRow(band, mid) - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u; pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
+  const one = pane.kind === 'vector', mid = ofHead(pane) ? band.y + band.tall / 2 : band.y + band.pitch / 2;
+  pane.top = one ? mid - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u; pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
   const { x, w, top, tall } = pane;
   back.append(s('rect', { class: plate ? null : 'glass', fill: plate ? 'url(#plate)' : null, x, y: top, width: w, height: tall, rx: 5 * u }));
   for (const edge of [x + 0.75, x + w - 0.75]) back.append(s('line', { class: plate ? 'plate-edge' : 'edgeline', x1: edge, x2: edge, y1: top + 5 * u, y2: top + tall - 5 * u }));
@@ -155,13 +151,16 @@ function fill(pen, band, pane, frames) {
   if (pane.kind === 'vector') {
     pane.inner.y = pane.top + pane.tall / 2 - pitch / 2;
     tile(ctx, held.rows, { ...pane.inner, pitch, height: Math.min(rowH, pane.tall), scale: held.scale });
-  } else if (pane.kind === 'plate') tile(ctx, held.rows, { ...pane.inner, y: band.y, pitch, height: rowH, scale: held.scale, alpha: 0.34 });
-  else paint(pen, band, held, pane.inner, frames);
-  pen.pooled = Math.max(pen.pooled, Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))));
+  } else if (pane.kind === 'plate') {
+    tile(ctx, held.rows, { ...pane.inner, y: band.y0, pitch, height: rowH, scale: held.scale, alpha: 0.34 });
+    if (held.far) press(ctx, held.far, band, { ...pane.inner, scale: held.scale, alpha: 0.34 });
+  } else paint(pen, band, held, pane.inner, frames);
+  pen.pooled = Math.max(pen.pooled, held.step * Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))));
   if (pane.wire) wires(pen, band, pane);
 }
 function paint({ ctx }, band, held, { x, width }, frames) {
-  tile(ctx, held.rows, { x, y: band.y, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
+  tile(ctx, held.rows, { x, y: band.y0, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
+  if (held.far) press(ctx, held.far, band, { x, width, scale: held.scale });
   for (let i = 0; i < band.rows; i++) { const y = yRow(band, i) - band.rowH / 2; frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`; }
 }
 // The state runs from word to word: the wire between the strands of a recurrent layer.
@@ -179,26 +178,36 @@ function chosen(pen, weights, shown) {
   if (found.left) pen.notes.add(`the strongest ${shown.toLocaleString('en')} lines`);
   return found;
 }
+const among = (band, from, to) => Math.min(band.words.length - 1, (from + to - 1) / 2);
+const yQueries = (band, { first = 0, stepRows }) => i => yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
+// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the strongest lie behind.
+function lines(pen, band, held, curve, keys) {
+  const few = held.far || keys.long;
+  if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
+  if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), ink('--accent'));
+  const found = few ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
+  pen.front.append(...drawn(found, curve(held), {
+    u: pen.u, pitch: band.pitch * held.stepRows, query: k => `${band.key}:${held.first + k * held.stepRows}`, key: k => `${keys.key}:${held.keys[k][0]}`,
+  }));
+}
 function woven(pen, band, pane) {
-  const { rows, step } = pen.data.weights.get(pane.at), centre = k => yWord(band, Math.min(band.words.length - 1, k * step + (step - 1) / 2));
-  const lines = chosen(pen, rows, pen.most);
-  pen.front.append(...weave(lines, { xa: pane.x + 5 * pen.u, xb: pane.wires, y: centre, key: band.key, u: pen.u, pitch: band.pitch * step / band.step, step }));
+  lines(pen, band, pen.data.weights.get(pane.at), held => across({ xa: pane.x + 5 * pen.u, xb: pane.wires, yQuery: yQueries(band, held), yKey: k => yWord(band, among(band, ...held.keys[k])) }), band);
 }
 // Memory strands: gathered, turned, and let down into each pane that looks back.
 function memory(pen, source, target) {
-  const { u, back, front, data } = pen, from = source.panes.at(-1), lane = Math.min(3.25 * u, 36 * u / source.rows), R = Math.min(5 * u, lane * 4);
+  const { u, back, data } = pen, from = source.panes.at(-1), n = source.words.length, lane = Math.min(3.25 * u, 36 * u / n), R = Math.min(5 * u, Math.max(2 * u, lane * 4));
   for (const pane of target.panes.filter(each => each.kind === 'cross')) {
     const top = target.y - PAD * u, first = source.y + source.tall + 15 * u, span = (pane.wires ?? pane.x + pane.w) - pane.x;
-    const tick = word => pane.x + span * (0.06 + 0.6 * (word + 0.5) / source.words.length);
-    for (let i = 0; i < source.rows; i++) {
-      const y = yRow(source, i), vx = from.x + from.w + 7 * u + i * lane, hy = first + i * lane, tx = tick(i * source.step + (source.step - 1) / 2);
-      back.append(markRow(s('path', { class: 'strand', 'stroke-width': Math.min(1.1 * u, lane * 0.5), d: `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}` }), source, i));
-    }
+    const tick = word => pane.x + span * (0.06 + 0.6 * (word + 0.5) / n);
+    const way = word => {
+      const y = yWord(source, word), vx = from.x + from.w + 7 * u + word * lane, hy = first + word * lane, tx = tick(word);
+      return `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
+    };
+    const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5)), some = Math.ceil(n / GATHERED);
+    if (source.long) back.append(s('path', { class: 'strand', 'stroke-width': wide, d: Array.from({ length: n }, (_, i) => (i % some ? '' : way(i))).join('') }));
+    for (let i = 0; i < source.rows; i++) back.append(markRow(s('path', { class: source.long ? 'strand thread' : 'strand', 'stroke-width': wide, d: way(source.first + i) }), source, i));
     const held = data.weights.get(pane.at);
-    if (held) front.append(...let_down(chosen(pen, held.rows, pen.most), {
-      tick: k => tick(Math.min(source.words.length - 1, k * held.step + (held.step - 1) / 2)), top, right: pane.wires, y: k => yWord(target, Math.min(target.words.length - 1, k * held.stepRows + (held.stepRows - 1) / 2)),
-      u, pitch: target.pitch * held.stepRows / target.step, query: k => `tgt:${k * held.stepRows}`, key: k => `src:${k * held.step}`,
-    }));
+    if (held) lines(pen, target, held, each => letDown({ tick: k => tick(among(source, ...each.keys[k])), top, right: pane.wires, yQuery: yQueries(target, each) }), source);
   }
 }
 function brackets({ front, u }, band) {
@@ -234,10 +243,9 @@ function numbers(pen, band) {
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
-function notes(pen, { bands, end, said: said_ }) {
+function notes(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
-  if (bands.some(band => band.step > 1)) said.push(`a row is ${Math.max(...bands.map(band => band.step))} words`);
-  if (end?.kind === 'next word' || end?.kind === 'tag') if (!said_?.shares.length) said.push('too many for bars');
+  while (said.length > 1 && widest([said.join(' · ')], 0.875, 'names') > pen.W - 8 * pen.u) said.pop();
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }

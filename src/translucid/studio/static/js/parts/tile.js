@@ -30,5 +30,5 @@ export function under(rows, { x, y, width, pitch }, px, py) {
   const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch))), row = rows[i];
   const cells = cellsIn(row.length, width), k = Math.min(cells - 1, Math.max(0, Math.floor((px - x) / width * cells)));
   const [from, to] = block(row.length, cells, k), column = loudest(row, from, to);
-  return { row: i, column, value: row[column], of: to - from };
+  return { row: i, column, value: row[column], of: to - from, from, to };
 }

@@ -1,13 +1,13 @@
 // Attention: all heads small, one head large as a matrix and as ribbons, and the sum behind one cell.
 import { h, m, unit, widest } from '../dom.js';
-import { num } from '../ink.js';
+import { brief, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { latest } from '../latest.js';
 import { go, settle } from '../route.js';
 import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
-import { aim, looked, range, short } from '../parts/aim.js';
+import { aim, looked, range, short, wordIn } from '../parts/aim.js';
 import { equation, exact } from '../parts/equation.js';
 import { headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
@@ -70,6 +70,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
       ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
     ])), now.lens = h('div', { class: 'lens' }));
+    left.querySelector('.headgrid')?.paint?.();
   }
 
   // ---- middle: one head as a matrix, at one of four moments
@@ -106,7 +107,13 @@ export async function attention(stage, { model, run, catalogue, params }) {
     }));
   }
   const path = (i, j) => (now.head === null ? `${now.scope}.pattern[:, ${i}, ${j}].mean()` : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`);
-  const reads = (i, j) => ({ at: [word(now.rows[i]), ' looks at ', word(now.cols[j])], path: path(i * now.step[0], j * now.step[1]), value: now.values[i][j], scale: now.scale });
+  const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
+  // One number of the trace; a cell of the picture, which of a very long text stands for several.
+  const exactly = (q, k, value) => ({ at: [word(tokens()[0][q] ?? '·'), ' looks at ', word(tokens()[1][k] ?? '·')], path: path(q, k), value, scale: now.scale });
+  const reads = (i, j) => {
+    const { step, values } = now, span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n), [Q, K] = tokens().map(list => list.length);
+    return { at: [word(now.rows[i]), ' looks at ', word(now.cols[j]), step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : ''], path: path(span(i, step[0], Q), span(j, step[1], K)), value: values[i][j], scale: now.scale };
+  };
 
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
   async function drawRight() {
@@ -115,10 +122,10 @@ export async function attention(stage, { model, run, catalogue, params }) {
     now.sum = h('div', { class: 'sum' });
     right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment')),
       box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
-    await work(looked(link));
+    await Promise.all([work(looked(link)), now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null]);
     const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
     const high = right.clientHeight - used - 4 * 12 * u - 34 * u, long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
-    box.append(ribbons(now.weights, { rows: now.rows, cols: now.cols, rowKeys: now.rowKeys, colKeys: now.colKeys, width: right.clientWidth - 36 * u, height: Math.max(150 * u, high - long) }));
+    box.append(ribbons(now.weights, { rows: now.rows, cols: now.cols, rowKeys: now.rowKeys, colKeys: now.colKeys, width: right.clientWidth - 36 * u, height: Math.max(150 * u, high - long), exactly: now.coarse ? row : null }));
   }
   // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
   function meant(keys) {
@@ -128,27 +135,61 @@ export async function attention(stage, { model, run, catalogue, params }) {
     if (col !== null) return [best(w.map(each => each[col])), col];
     return [0, best(w[0])];
   }
-  async function work(keys) {
-    const state = now, [i, j] = meant(keys), hovering = keys === link.state.hover;
-    lens(i, j);
-    if (!hovering) rest(reads(i, j));
-    if (state.head === null) { state.sum.replaceChildren(meanSum(state, i, j)); return; }
-    const index = [...(state.indexed ? [state.head] : []), i * state.step[0], j * state.step[1]];
-    const cell = await api.cell(run.run, `${state.scope}.${state.point}`, index);
-    if (state !== now || keys !== looked(link)) return;
-    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
-    state.sum.replaceChildren(h('p', { class: 'whose' }, word(state.rows[i]), ' looks at ', word(state.cols[j])),
-      ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
-    if (!hovering && state.coarse) rest({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
-    if (hovering && state.coarse && keys.length > 1) readout({ ...reads(i, j), value: Number(cell.value.replace('inf', 'Infinity')) });
+  // Some numbers with all their digits, cut out of the head, or the mean of the heads.
+  async function part(state, point, ...places) {
+    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' }), heads = state.thumbs.shape[1];
+    if (!state.indexed) return (await ask(...places)).row();
+    if (state.head !== null) return (await ask(state.head, ...places)).row();
+    const many = places.length < 2 && heads * tokens()[1].length > EXACT;        // too many to be sent at once
+    const all = many ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row()) : (await ask('*', ...places)).row(), size = all.length / heads;
+    return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
-  function lens(i, j) {                              // numbers around the place that is looked at, where cells are too small for them
+  async function row(q) {                            // one word with all that it looks at
+    const state = now, [rows, cols] = tokens(), kind = KINDS[at.kind];
+    return { word: rows[q] ?? '·', key: `${kind.rowSide}:${q}`, weights: await part(state, 'pattern', q), cols: cols.map(each => each), colKeys: cols.map((_, k) => `${kind.colSide}:${k}`) };
+  }
+  async function work(keys) {
+    if (keys !== looked(link)) return;               // it has waited, and something else is looked at by now
+    const state = now, [i, j] = meant(keys), hovering = keys === link.state.hover, both = aim(keys, now.rowKeys, now.colKeys), pooled = state.step[0] * state.step[1] > 1;
+    const q = wordIn(keys, now.rowKeys, i), named = both.col !== null && (both.exact || both.row === null), k = pooled && !named ? best((await row(q)).weights) : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
+    if (state !== now) return;
+    const lensed = lens(q, k, hovering);
+    if (!hovering) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
+    if (state.head === null) {
+      const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
+      if (state !== now || keys !== looked(link)) return;
+      state.sum.replaceChildren(meanSum(each, ...tokens().map((list, n) => list[[q, k][n]])));
+      if (pooled) (hovering ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
+      return;
+    }
+    const index = [...(state.indexed ? [state.head] : []), q, k];
+    const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
+    if (state !== now || keys !== looked(link)) return;
+    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]), told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
+    state.sum.replaceChildren(h('p', { class: 'whose' }, told.at.map(each => (each instanceof Node ? each.cloneNode(true) : each))),
+      ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
+    if (!hovering && state.coarse) rest(told);
+    if (hovering && state.coarse && keys.length > 1) readout(told);
+  }
+  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's; in
+  // the left column two digits and their point at the smallest type have room for seven weights, or five signed scores.
+  function lensSize() {
+    const u = unit(), ends = now.values.reduce(([low, top], each) => each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]), [0, 0]), long = Math.max(3, ...ends.map(v => brief(v).length));
+    return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
+  }
+  async function lens(q, k, hovering) {
     if (!now.needsLens || !at.numbers) { now.lens.replaceChildren(); return; }
-    const from = (place, n) => Math.max(0, Math.min(n - 5, place - 2)), i0 = from(i, now.rows.length), j0 = from(j, now.cols.length), u = unit();
-    const size = Math.floor((left.clientWidth - 2 * u) / 5), values = now.values.slice(i0, i0 + 5).map(row => row.slice(j0, j0 + 5));
-    now.lens.replaceChildren(h('h3', null, 'Around ', word(short(now.rows[i], 9)), ' → ', word(short(now.cols[j], 9))), heatmap({
-      title: 'Numbers around the cell that is looked at', values, table: null, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, 32 * u), gap: 2, scale: now.scale, ...fitting(values, Math.min(size, 48 * u), u, 15),
-      ring: [i - i0, j - j0], hatched: (r, c) => now.unseen?.(i0 + r, j0 + c), rowKey: r => now.rowKeys[i0 + r], colKey: c => now.colKeys[j0 + c], read: (r, c) => reads(i0 + r, j0 + c),
+    if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;      // it does not run away from who looks into it
+    const state = now, u = unit(), n = state.around ??= lensSize(), [rows, cols] = tokens(), kind = KINDS[at.kind], from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
+    const q0 = from(q, rows.length), k0 = from(k, cols.length), high = Math.min(n, rows.length), wide = Math.min(n, cols.length), cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
+    const table = flat => range(high).map(r => flat.slice(r * wide, (r + 1) * wide));
+    const values = state.coarse ? table(await part(state, state.point, ...cut)) : state.values.slice(q0, q0 + high).map(each => each.slice(k0, k0 + wide));
+    const hidden = state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
+    if (state !== now || (hovering && !link.state.hover.length)) return;
+    const size = Math.floor((left.clientWidth - 2 * u) / n);
+    state.lens.replaceChildren(h('h3', null, 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))), heatmap({
+      title: 'Numbers around the cell that is looked at', values, table: null, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, (n > 5 ? 25 : 32) * u), gap: 2, scale: state.scale, digits: 2, fontSize: n > 5 ? 14 : 15, write: brief,
+      ring: [q - q0, k - k0], hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)), rowKey: r => `${kind.rowSide}:${q0 + r}`, colKey: c => `${kind.colSide}:${k0 + c}`, read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
     }));
   }
 
@@ -158,7 +199,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     if (!now?.sum) return;
     clearTimeout(waiting);
     const keys = looked(link);
-    waiting = setTimeout(() => { if (!left.contains(document.activeElement) || !now.lens.matches(':hover')) workSoon(keys); }, link.state.hover.length ? 40 : 0);
+    waiting = setTimeout(() => workSoon(keys), link.state.hover.length ? 40 : 0);
   });
   const keys = event => {
     if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -211,7 +252,7 @@ async function fetchHead(run, points, at) {
   const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
   return {
     thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
-    each: head === null ? frames[0] : null, unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
+    unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
     pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]), cols: words(kind.cols, weights[0].length, step[1]), follows: words('follows', weights.length, step[0]),
@@ -228,9 +269,9 @@ const meanOf = () => h('div', { class: 'equation' }, m('math', null, m('mover', 
 const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
 const best = row => row.indexOf(Math.max(...row));
 const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
-function meanSum({ each, rows, cols, weights }, i, j) {
-  const [heads, q, k] = each.shape, told = range(Math.min(heads, 8)).map(n => [`head ${n}`, num(each.number((n * q + i) * k + j), 4), '']);
-  return h('div', null, h('p', { class: 'whose' }, word(rows[i]), ' looks at ', word(cols[j])), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(weights[i][j], 5), `÷ ${heads}`, true]]));
+function meanSum(each, query, key) {
+  const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']), heads = each.length;
+  return h('div', null, h('p', { class: 'whose' }, word(query), ' looks at ', word(key)), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(each.reduce((a, b) => a + b, 0) / heads, 5), `÷ ${heads}`, true]]));
 }
 // Digits and size of the numbers that fit into cells; none where nothing readable fits.
 function fitting(values, width, u, size) {

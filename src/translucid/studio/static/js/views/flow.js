@@ -1,5 +1,5 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
-import { h } from '../dom.js';
+import { h, unit } from '../dom.js';
 import { scaleOf } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
@@ -7,13 +7,15 @@ import { rest, readout, word } from '../readout.js';
 import { settle, link as to } from '../route.js';
 import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
-import { under } from '../parts/tile.js';
+import { block, cellsIn, loudest, under } from '../parts/tile.js';
+import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
+import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { held } from '../parts/walk.js';
 
-const ROWS = 128, WHOLE = 1 << 15, WOVEN = 96, BLOCKS = 64, EXACT = 4096;
+const ROWS = 128, FEWER = 64, LONG = 96, EXACT = 4096;      // of the inspector's map: rows and columns, and those of a long text; words; numbers
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
@@ -30,7 +32,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
     makeRoom(view.columns);
-    if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); }
+    if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); follow(view); }
   });
   const keys = event => {
     if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -46,6 +48,12 @@ export async function flow(stage, { model, run, catalogue, params }) {
   await Promise.all([drawScene(view), drawPanel(view)]);
   return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
 }
+// The window goes where the pin goes; what had the focus has it again.
+function follow(view) {
+  if (!view.bands?.some(band => band.long && windowOf(band) !== band.first)) return;
+  view.focus ??= view.hits.find(({ part }) => part === document.activeElement)?.pane.at ?? null;
+  drawScene(view);
+}
 const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
 const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
 // To begin with: the last place where words meet.
@@ -57,23 +65,16 @@ function first(run, member) {
 
 // ---------------------------------------------------------------- the scene
 async function drawScene(view) {
-  const { run, model, state, box } = view, body = anatomy(run, model, state), turn = ++view.turn;
-  for (const band of body.bands) {
-    band.step = Math.ceil(Math.max(1, band.words.length) / ROWS);
-    for (const pane of band.panes) pane.say = said(pane);
-  }
-  const all = body.bands.flatMap(band => band.panes), woven = all.filter(pane => ['weave', 'cross'].includes(pane.kind));
-  const tiles = [...new Set([...all.filter(pane => !woven.includes(pane)).map(pane => pane.at), ...woven.map(pane => pane.result?.at).filter(Boolean)])];
-  const longest = Math.max(1, ...body.bands.map(band => band.words.length));
-  const pooled = tiles.some(at => view.points.get(at).shape.reduce((a, b) => a * b, 1) > WHOLE) || longest > ROWS;
-  const [found, weights, said_] = await Promise.all([batches(run, tiles, pooled ? { pool: ROWS } : {}), patterns(view, woven, longest), answers(view, body)]);
+  const { run, model, state, box } = view, body = anatomy(run, model, state), turn = ++view.turn, { bands } = body;
+  const height = heights(bands, box.clientHeight, unit()), all = bands.flatMap(band => band.panes);
+  view.bands = bands;
+  for (const pane of all) pane.say = said(pane);
+  const [tiles, weights, said_] = await Promise.all([tilesOf(run, view.points, bands), weightsOf(run, bands), answers(view, body)]);
   if (!box.isConnected || turn !== view.turn) return;
-  const data = {
-    ...body, weights, said: said_, selected: (all.find(pane => pane.at === state.at) ?? all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at)))?.at ?? state.at, pooled, width: box.clientWidth, height: box.clientHeight,
-    tiles: new Map(found.map(frame => [frame.at, { rows: frame.shape.length === 2 ? frame.table() : byRows(view.points.get(frame.at)) ? frame.row().map(value => [value]) : [frame.row()], scale: scaleOf(frame) }])),
-  };
+  const selected = (all.find(pane => pane.at === state.at) ?? all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at)))?.at ?? state.at;
+  const data = { ...body, tiles, weights, said: said_, selected, width: box.clientWidth, height };
   const { root, hits, columns } = scene(data);
-  view.columns = columns;
+  view.columns = columns; view.hits = hits;
   link.forget(box);
   box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
   enliven(view, hits, data);
@@ -88,29 +89,17 @@ function members(view, count) {                  // a committee: one of its netw
     } }, String(i))));
 }
 const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
-async function batches(run, names, options) {    // 64 points at most are asked for at once
-  const parts = [];
-  for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
-  return (await Promise.all(parts)).flat();
-}
-// The mean over the heads, for the lines; long texts come in blocks.
-async function patterns({ run }, woven, longest) {
-  if (!woven.length) return new Map();
-  const frames = await batches(run, woven.map(pane => pane.at), longest > WOVEN ? { pool: BLOCKS } : {});
-  return new Map(frames.map(frame => {
-    const heads = frame.shape.length === 3 ? frame.shape[0] : 1, [n, m] = frame.shape.slice(-2);
-    const rows = Array.from({ length: n }, () => new Float32Array(m));
-    for (let head = 0, at = 0; head < heads; head++) for (let i = 0; i < n; i++) for (let j = 0; j < m; j++, at++) { const value = frame.number(at); rows[i][j] += (Number.isFinite(value) ? value : 0) / heads; }
-    const [whole, across] = frame.whole.slice(-2);
-    return [frame.at, { rows, stepRows: Math.ceil(whole / n), step: Math.ceil(across / m) }];
-  }));
-}
 async function answers({ run, model }, { end, bands }) {
   const band = bands.at(-1), n = band.words.length;
   if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
-  const rows = n <= WOVEN ? await Promise.all(Array.from({ length: n }, (_, i) => api.step(run.run, i, 10))) : [];
-  return { words: rows.length ? rows.map(row => row.words[0]) : run.answer, shares: rows.map(row => row.probabilities[0]), ids: rows.map(row => row.ids[0]) };
+  const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
+  await Promise.all(Array.from({ length: band.rows }, async (_, i) => {          // of a long text, those of the window
+    const at = band.first + i, row = await (band.long ? api.step(run.run, at, 1).catch(() => api.step(run.run, at, 10)).catch(() => null) : api.step(run.run, at, 10));
+    if (!row) return;                            // a saved session has not recorded every word of a long text
+    found.words[at] = row.words[0]; found.shares[at] = row.probabilities[0]; found.ids[at] = row.ids[0];
+  }));
+  return found;
 }
 async function shares(run, model, n) {           // how much each word has of the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
@@ -150,27 +139,53 @@ const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefin
 function pointed(view, data, pane, band, event) {
   const r = view.box.firstChild.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
   const out = pane.out && x >= pane.out.x ? pane.out : null, at = out?.at ?? pane.at, held = data.tiles.get(at), place_ = out ?? pane.inner;
-  const row = Math.min(band.rows - 1, Math.max(0, Math.floor((y - band.y) / band.pitch))), key = `${band.key}:${row * band.step}`;
-  if (!band.columns && pane.kind !== 'vector' && link.state.hover[0] !== key) link.hover([key]);
+  const row = band.columns ? 0 : wordAt(band, y), key = `${band.key}:${row}`, alone = band.columns || pane.kind === 'vector';
+  if (!alone && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
-  if (woven) return readout(most(view, data, pane, band, woven, row));
-  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
-  const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
-  const found = under(rows, { x: place_.x, y: place_.y ?? band.y, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), shape = view.points.get(at).shape;
-  const index = band.columns ? [found.row] : shape.length === 1 ? [pane.kind === 'vector' ? found.column : found.row] : [found.row, found.column];
-  const told = { at: [pane.say, ...(band.columns || pane.kind === 'vector' ? [] : [': ', word(band.words[found.row * band.step])]), found.of > 1 ? `, largest of ${found.of}` : ''], path: `${at}[${index.join(', ')}]`, value: found.value, scale: held.scale, digits: 2 };
-  readout(told);
   clearTimeout(view.soon);
-  if (!data.pooled && shape.length) view.soon = setTimeout(async () => {        // all digits, a moment later
-    const exact = await api.cell(view.run.run, at, index).catch(() => null);
-    if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, value: Number(exact.value), digits: 3 });
+  if (woven) return most(view, data, pane, band, woven, row);
+  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  const shape = view.points.get(at).shape;
+  if (!alone && held.far && !isNear(band, row)) return readout(ofMany(view, pane, band, at, held, place_, row, x));
+  const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
+  const found = under(rows, { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), [from, to] = columnsOf(found, held, shape);
+  const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row], few = band.columns || shape.length === 1 && !alone ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
+  const told = { at: [pane.say, ...(alone ? [] : [': ', word(band.words[lead[0]])]), to - from > 1 ? `, largest of ${to - from}` : ''], path: `${at}[${[...lead, ...few].join(', ')}]`, value: found.value, scale: held.scale, digits: 2 };
+  readout(told);
+  if (shape.length) soon(view, told, async () => {                                // all digits, a moment later
+    if (held.step === 1) return { value: Number((await api.cell(view.run.run, at, [...lead, ...few])).value) };
+    const exact = (await api.tensor(view.run.run, at, { index: lead.join(',') || undefined, as: shape.at(-1) <= EXACT ? 'f32' : 'f16' })).row(), column = loud(exact, from, to);
+    return { path: `${at}[${[...lead, column].join(', ')}]`, value: exact[column] };
+  });
+}
+const columnsOf = ({ from, to }, held, shape) => [from * held.step, Math.min(shape.at(-1) ?? 1, to * held.step)];
+function soon(view, told, ask) {                 // told again, unless the pointer has gone on
+  view.soon = setTimeout(async () => {
+    const exact = await ask().catch(() => null);
+    if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, digits: 3, ...exact });
   }, 90);
 }
+const wordsOf = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
+function ofMany(view, pane, band, at, held, place, row, x) {                      // a pressed row
+  const b = Math.floor(row / band.each), values = held.far[b], cells = cellsIn(values.length, place.width), shape = view.points.get(at).shape;
+  const [a, z] = block(values.length, cells, Math.min(cells - 1, Math.max(0, Math.floor((x - place.x) / place.width * cells)))), column = loudest(values, a, z);
+  const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1, from = a * each, to = Math.min(shape[1] ?? 1, z * each), last = Math.min(band.words.length, (b + 1) * band.each);
+  return { at: [pane.say, `: ${wordsOf(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`], path: `${at}[${b * band.each}:${last}${shape.length > 1 ? `, ${from}:${to}` : ''}]`, value: values[column], scale: held.scale, digits: 2 };
+}
 // Over a weave: where the word under the pointer looks most, all heads together.
-function most({ points }, data, pane, band, { rows, step, stepRows }, row) {
-  const i = Math.min(rows.length - 1, Math.floor(row * band.step / stepRows)), j = loud(rows[i]), keys = pane.kind === 'cross' ? data.bands[0] : band, many = points.get(pane.at).axes.length === 3;
-  const place = `${i * stepRows}, ${j * step}`;
-  return { at: [word(band.words[i * stepRows]), ' looks most at ', word(keys.words[j * step]), many ? ', mean of the heads' : ''], path: many ? `${pane.at}[:, ${place}].mean()` : `${pane.at}[${place}]`, python: step * stepRows > 1 ? null : undefined, value: rows[i][j], scale: { kind: 'seq', max: 1 }, digits: 2 };
+function most(view, data, pane, band, held, row) {
+  const to = pane.kind === 'cross' ? data.bands[0] : band, many = view.points.get(pane.at).axes.length === 3, near = !held.far || isNear(band, row), { rows, stepRows, keys } = near ? held : held.far;
+  const first = near ? held.first : 0, i = Math.min(rows.length - 1, Math.floor((row - first) / stepRows)), j = loud(rows[i]), from = first + i * stepRows, last = Math.min(band.words.length, from + stepRows), scale = { kind: 'seq', max: 1 };
+  const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a), name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`), end = many ? ', mean of the heads' : '';
+  const told = { at: [stepRows > 1 ? wordsOf(from, last) : word(band.words[from]), ' looks most at ', keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]), end], path: name(span(from, last), span(...keys[j])), value: rows[i][j], scale, digits: 2 };
+  if (keys.length === to.words.length && stepRows === 1) return readout(told);
+  readout({ ...told, at: [...told.at, ', the largest of each'], python: null });
+  if (stepRows === 1) soon(view, told, async () => {                              // which word of the block it is, and its number
+    const table = await api.tensor(view.run.run, pane.at, { index: many ? `*,${from}` : from, as: 'f16' }), n = to.words.length, sums = new Float32Array(n);
+    for (let k = 0; k < table.size; k++) sums[k % n] += table.number(k) || 0;
+    const key = loud(sums), exact = (await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })).row();
+    return { at: [word(band.words[from]), ' looks most at ', word(to.words[key]), end], path: name(from, key), value: exact.reduce((a, b) => a + b, 0) / exact.length };
+  });
 }
 function pick(view, at) {
   view.state.at = at; view.state.i = null; view.focus = at;
@@ -203,16 +218,18 @@ async function drawPanel(view) {
   const inner = shape.slice(lead ? 1 : 0), innerAxes = axes.slice(lead ? 1 : 0), size = inner.slice(-2).reduce((a, b) => a * b, 1);
   const cut = { index: lead ? String(lead.index) : undefined };
   if (inner.length > 2) cut.index = `${lead.index},0`;
-  const exact = size <= EXACT, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: ROWS });
+  const exact = size <= EXACT, long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
   const onRows = sideOf(innerAxes[0]) !== null, values = !frame.shape.length ? null : frame.shape.length >= 2 ? frame.table() : onRows ? frame.row().map(value => [value]) : [frame.row()];
   const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1, colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
   const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
-  const address = (i, column) => [...before, ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [i * step, column])];
+  // A row of the map may stand for several words: it means the pinned one, if that is among them, else the first.
+  const held_ = rowSide ? link.pinned(rowSide) : null, rowOf = i => (state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i ? state.i.at(-2) : held_ !== null && Math.floor(held_ / step) === i ? held_ : i * step);
+  const address = (i, column) => [...before, ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column])];
   // Where a cell of the map stands for several numbers, the loudest of them is meant; its row is asked for exactly.
   const exactly = async (i, j, wide = false) => {
     if (colStep === 1) return wide ? loud(values[i]) : j;
-    const row = (await api.tensor(run.run, at, { index: inner.length > 1 ? [...before, i * step].join(',') : undefined, as: inner.at(-1) <= EXACT ? 'f32' : 'f16' })).row();
+    const row = (await api.tensor(run.run, at, { index: inner.length > 1 ? [...before, rowOf(i)].join(',') : undefined, as: inner.at(-1) <= EXACT ? 'f32' : 'f16' })).row();
     return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
   };
   let index = [], pi = 0, pj = 0;
@@ -222,20 +239,26 @@ async function drawPanel(view) {
     const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (colSide ? link.pinned(colSide) : null) ?? await exactly(pi, 0, true);
     index = kept ?? address(pi, column); pj = Math.floor(column / colStep);
   }
-  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? pi * step : 0, 8).catch(() => null) : null;
+  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? rowOf(pi) : 0, 8).catch(() => null) : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
-  const read = (i, j, of = 1, each = colStep) => ({
-    at: colSide ? [who(rowSide, i * step), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, j * colStep)] : [name, ...(rowSide ? [': ', who(rowSide, i * step)] : []), of * each > 1 ? `, largest of ${of * each}` : ''],
-    path: `${at}[${address(i, colStep === 1 ? j : `${j * colStep}:${Math.min(inner.at(-1), (j + 1) * colStep)}`).join(', ')}]`, value: values[i][j], scale, digits: exact ? 3 : 2,
-  });
+  const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each), whose = (which, i, each) => (each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i));
+  const read = (i, j, of = 1) => {               // a cell, which may stand for several numbers
+    const count = of * colStep * step, looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+    return {
+      at: [...(colSide ? [whose(rowSide, i, step), looks, whose(colSide, j, colStep)] : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]), count > 1 ? `, largest of ${count}` : ''],
+      path: `${at}[${[...before, ...(inner.length === 1 ? [onRows ? i : some(j, colStep, inner[0])] : [some(i, step, inner.at(-2)), some(j, colStep, inner.at(-1))])].join(', ')}]`, value: values[i][j], scale, digits: exact ? 3 : 2,
+    };
+  };
+  const here = () => ({ at: colSide ? [who(rowSide, index.at(-2)), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, index.at(-1))] : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])], scale });
   const stem = at.slice(0, at.indexOf(side) + side.length);
   const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`).map(each => ({ ...each, far: each.at.slice(stem.length + 1) })) : [];
   const made = inspector({
     at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
     values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
+    wordOf: keys => { const key = keys.find(each => each.startsWith(`${rowSide}:`)); return key && words[rowSide][Number(key.split(':')[1])]; },
     rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
     each: step * colStep, table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
     likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
@@ -246,7 +269,7 @@ async function drawPanel(view) {
     onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i || null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
     onpick: async (i, j) => {
       if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
-      state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
+      state.i = null; state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
     },
   });
   link.forget(panel);
@@ -254,7 +277,7 @@ async function drawPanel(view) {
   panel.replaceChildren(...made);
   refocus();
   link.paint();
-  rest({ ...(values ? read(pi, pj, 1, 1) : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
+  rest({ ...(values ? here() : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
 }
 // The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
 async function exactTable(run, at, before, inner, words) {
