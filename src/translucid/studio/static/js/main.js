@@ -23,8 +23,10 @@ const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
 const sizes = ({ config, parameters }) => [
   config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
   config.heads && `${config.heads} heads`, `${config.d_model ?? config.inputs} wide`, `${parameters.toLocaleString('en')} weights`,
-].filter(Boolean).join(' · ');
-const inShort = model => (model.unopened ? 'in training' : sizes(model));
+].filter(Boolean);
+const inFull = model => (model.unopened ? 'in training' : sizes(model).join(' · '));
+// As many of them as the bar has room for: a size that is cut off says nothing.
+const inShort = model => { const room = root.clientWidth / unit(); return model.unopened ? 'in training' : sizes(model).slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4).join(' · '); };
 
 // Before a run has saved a model there is its training to look at, and nothing else.
 const absent = (id, model, all) => (model.unopened && id !== 'train' ? 'This run has saved no model yet; open it again later' : VIEWS[id].lacks?.(model, all.filter(each => !each.unopened)));
@@ -39,7 +41,7 @@ function bar(view, model, all) {
     })),
     h('div', { class: 'model' }, all.length > 1
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', { title: inShort(model) }, inShort(model))),
+      : h('b', null, model.name), h('span', { title: inFull(model) }, inShort(model))),
     h('div', { class: 'tools' },
       saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
