@@ -4,8 +4,9 @@ python -m tests.studio.screens RUNS          draws them anew, with the runs RUNS
 python -m tests.studio.screens RUNS lesson   and RUNS/train; or some of them, by name:
     translucid demo --out RUNS/demo
     translucid train toyland-translate-lstm --out RUNS/lstm training.steps=600
-    translucid train toyland-translate-transformer --out RUNS/train training.steps=600 \\
-        --studio --probe "The old dog does not like the cat."
+    translucid train toyland-translate-transformer --out RUNS/train \\
+        --studio --probe "The old dog does not like the cat." \\
+        training.steps=600 training.evaluate_every=100
 """
 
 import io
