@@ -14,7 +14,6 @@ let now = null;                                  // { id, place, lesson, view }
 export function stopAt(id, place, step) {        // the address of a stop; places are counted from 1, as they are told
   const [view, query] = (step.address ?? address().view).split('?'), own = new URLSearchParams(query ?? ''), { params } = address();
   for (const key of KEPT) if (params.has(key)) own.set(key, params.get(key));
-  if (step.pin?.length) own.set('pin', step.pin.join(','));
   own.set('lesson', `${id}.${place}`);
   return written(view, own);
 }
