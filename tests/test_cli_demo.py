@@ -88,7 +88,8 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     out = Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     assert f"the report in {out / 'report.html'}\n" in done.stdout
     assert (tmp_path / out / "report.html").is_file()
-    last = done.stdout.splitlines()[-1]
+    page, last = done.stdout.splitlines()[-2:]
+    assert page == f"look into it in your browser: translucid explore {out}"
     assert last == f'next: translucid explain {out} "{following}"'
     answer = run("explain", str(out), following, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr

@@ -1,8 +1,12 @@
 """The studio's pictures in docs/images.
 
-python -m tests.studio.screens RUNS    draws them anew, with the models in RUNS/demo and RUNS/lstm:
+python -m tests.studio.screens RUNS          draws them anew, with the runs RUNS/demo, RUNS/lstm
+python -m tests.studio.screens RUNS lesson   and RUNS/train; or some of them, by name:
     translucid demo --out RUNS/demo
     translucid train toyland-translate-lstm --out RUNS/lstm training.steps=600
+    translucid train toyland-translate-transformer --out RUNS/train \\
+        --studio --probe "The old dog does not like the cat." \\
+        training.steps=600 training.evaluate_every=100
 """
 
 import io
@@ -11,15 +15,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 from tests.studio.browser import PATIENCE, chromium
 from tests.studio.serving import serving
 
-import translucid as tl
+from translucid.studio.runs import followed_runs, open_folders
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TEXT = "The old dog does not like the cat."
+MOST = 300_000  # bytes of a file
 WIDE, LAPTOP = (1920, 1080), (1280, 800)
+RUNS = ("demo", "lstm", "train")  # a, b and c in addresses
 HEAD = "decoder.layers.1.cross_attention.head.0"
 # The file, its size, the view with what is chosen in it.
 SCREENS = [
@@ -31,44 +37,41 @@ SCREENS = [
     ("decode", LAPTOP, "decode?m=a"),
     ("what-if", LAPTOP, f"whatif?off={HEAD}"),
     ("compare", WIDE, "compare?with=b&theme=dark"),
-    ("lesson", LAPTOP, "lesson?m=a"),
+    ("train", LAPTOP, "train?m=c"),
+    ("lesson", LAPTOP, "lesson?m=a&lesson=attn.7"),
 ]  # fmt: skip
 
 
-def draw(runs: Path, out: Path) -> None:
-    models = {name: tl.load(runs / name) for name in ("demo", "lstm")}
-    with serving(models) as studio, sync_playwright() as playwright:
+def draw(runs: Path, out: Path, names: list[str]) -> None:
+    folders = [runs / name for name in RUNS]
+    models = dict(zip(RUNS, open_folders(folders, "cpu").values(), strict=True))
+    with (
+        serving(models, followed=followed_runs(folders, RUNS)) as studio,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(
             executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         for name, (width, height), view in SCREENS:
+            if names and name not in names:
+                continue
             page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(f"{studio.address}#/{view}&text={quote(TEXT)}")
             page.wait_for_function("() => document.documentElement.dataset.ready", timeout=PATIENCE)
-            if name == "lesson":
-                _to_stop(page, 7)
-            page.wait_for_timeout(400)  # transitions
+            page.wait_for_timeout(800)  # transitions, and the tables of Train
             kept(page.screenshot(), out / f"{name}.png")
             page.close()
         browser.close()
 
 
-def _to_stop(page: Page, stop: int) -> None:
-    """As a reader goes there."""
-    page.get_by_text("Begin", exact=True).first.click()
-    for number in range(1, stop + 1):
-        page.wait_for_function(f"() => location.hash.includes('lesson=attn.{number}')")
-        page.wait_for_timeout(600)
-        if number < stop:
-            page.keyboard.press("Space")
-
-
 def kept(picture: bytes, path: Path) -> None:
-    """With 256 colours, those that come nearest: the page has few, and files stay small."""
+    """With all its colours where that is small enough, else with 256 of them."""
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")
-    drawn.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+    drawn.save(path, optimize=True)
+    if path.stat().st_size > MOST:
+        drawn.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} KB")
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]), IMAGES)
+    draw(Path(sys.argv[1]), IMAGES, sys.argv[2:])

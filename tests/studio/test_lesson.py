@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, quote
 
 import pytest
 import torch
+from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.catalogue import CATALOGUE
@@ -209,3 +211,61 @@ def test_the_sum_of_one_step_comes_out(library: Library) -> None:
             stay, old, again, new, state = values
             assert stay == again
             assert stay * old + (1 - stay) * new == pytest.approx(state, abs=1e-5)
+
+
+# ---- links ----
+
+
+def hash_of(page: Page) -> str:  # noqa: F811
+    return str(page.inner.evaluate("location.hash"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "key"), [("translate-transformer", "attn"),
+                                             ("translate-lstm", "gates")])  # fmt: skip
+def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> None:  # noqa: F811
+    """The view, what is chosen and what is pinned, as one who follows the tour has them."""
+    with serving({family: model(family)}) as studio:
+        run = studio.library.run("a", TEXT)
+        given = lessons.told(run, key)["steps"]
+        page.see(f"{studio.address}#/lesson?text={quote(TEXT)}&theme=dark")
+        here = [number for number, step in enumerate(given, start=1) if "lacks" not in step]
+        followed: dict[int, str] = {}
+        page.changed(lambda: page.inner.get_by_text("Begin", exact=True).first.click())
+        for number in here:
+            followed[number] = hash_of(page)
+            page.changed(lambda: page.inner.keyboard.press("Space"))
+        pinned = 0
+        for number in here:
+            page.turn(f"{studio.address}#/lesson?lesson={key}.{number}&text={quote(TEXT)}"
+                      "&theme=dark")  # fmt: skip
+            step, now = given[number - 1], hash_of(page)
+            view, _, query = step["address"].partition("?")
+            named = dict(parse_qsl(now.partition("?")[2]))
+            assert page.drawn().startswith(f"{view} ")
+            assert now.startswith(f"#/{view}?")
+            assert dict(parse_qsl(query)).items() <= named.items()
+            assert named.get("pin", "") == ",".join(step["pin"])
+            assert named == dict(parse_qsl(followed[number].partition("?")[2]))
+            assert page.words("#lesson .onward") != ["Come back"]
+            lit = page.inner.evaluate("document.querySelectorAll('.sentence .pinned').length")
+            assert lit <= len(step["pin"])
+            pinned += lit
+        assert pinned > 0
+
+
+@pytest.mark.slow
+def test_links_to_no_stop_and_back_to_the_list(page: Page) -> None:  # noqa: F811
+    page.expected.append("422 (Unprocessable Entity)")  # of the lesson that there is not
+    with serving({"translate-transformer": model("translate-transformer")}) as studio:
+        for bare in ("lesson?lesson=gates.2", "lesson?lesson=none.1", "lesson?lesson=attn.99"):
+            assert page.see(f"{studio.address}#/{bare}").startswith("lesson ")
+        page.turn(f"{studio.address}#/?lesson=attn.7")  # without a view at all
+        assert hash_of(page).startswith("#/attention?")
+        page.changed(lambda: page.inner.keyboard.press("8"))
+        assert page.drawn().startswith("lesson ")  # the list, and no stop of it
+        assert page.inner.is_hidden("#lesson")
+        page.inner.go_back()
+        page.wait("location.hash.startsWith('#/attention')")
+        page.ready()
+        assert page.inner.is_visible("#lesson")

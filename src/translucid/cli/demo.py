@@ -64,4 +64,5 @@ def demo(
     )
     page = demo_tasks.SHOW[task](done, asked)
     typer.echo(f"{folder}: the model is in {folder / 'best'}, the report in {page}")
+    typer.echo(f"look into it in your browser: translucid explore {folder}")
     typer.echo(f"next: {NEXT[task].format(out=folder)}")

@@ -17,11 +17,7 @@ export function stopAt(id, place, step) {        // the address of a stop; place
   own.set('lesson', `${id}.${place}`);
   return written(view, own);
 }
-function move(place) {
-  const step = now.lesson.steps[place - 1];
-  link.state.pins = step.pin ?? [];
-  location.hash = stopAt(now.id, place, step);
-}
+function move(place) { location.hash = stopAt(now.id, place, now.lesson.steps[place - 1]); }
 const there = step => step.lacks === undefined;
 const seek = (from, by) => { for (let k = from + by; k >= 1 && k <= now.lesson.steps.length; k += by) if (there(now.lesson.steps[k - 1])) return k; return null; };
 const away = () => { const step = now.lesson.steps[now.place - 1]; return there(step) && step.address.split('?')[0] !== now.view; };
@@ -33,10 +29,18 @@ function on() {
 function back() { const before = seek(now.place, -1); if (before !== null) move(before); }
 function leave() { go('lesson', { lesson: null, pin: null }); }
 
+const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
+const lessonOf = async (run, id) => (id && run ? api.lesson(run.run, id).catch(error => { if (error instanceof api.Refused) return null; throw error; }) : null);
+// A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there.
+export async function whole({ run }) {
+  if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
+  const [, id, place] = told(), step = (await lessonOf(run, id))?.steps[place - 1];
+  return step && there(step) ? stopAt(id, Number(place), step) : null;
+}
 export async function guide(view, { run }) {
-  const [, id, place] = /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [], el = box();
+  const [, id, place] = told(), el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
-  const lesson = id && run ? await api.lesson(run.run, id).catch(error => { if (error instanceof api.Refused) return null; throw error; }) : null;
+  const lesson = await lessonOf(run, id);
   link.forget(el);
   now = lesson && lesson.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
   el.hidden = now === null;

@@ -77,6 +77,21 @@ export function canvas(width, height) {
   return { el, ctx };
 }
 
+// A number in a cell, in the middle of a ground of one colour. It is remembered, so that a saved picture can hold it as
+// text: the ground is painted over it there, as high as `room` at most.
+const figures = new WeakMap();
+export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
+  const family = getComputedStyle(document.documentElement).getPropertyValue('--numbers').trim();
+  ctx.font = `${weight} ${size}px ${family}`;
+  ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
+  ctx.fillStyle = fill; ctx.globalAlpha = alpha;
+  ctx.fillText(text, x, y);
+  ctx.globalAlpha = 1;
+  if (!figures.has(ctx.canvas)) figures.set(ctx.canvas, []);
+  figures.get(ctx.canvas).push({ text, x, y, ground, fill, size, weight, alpha, family, room });
+}
+export const paintedOn = canvas => figures.get(canvas) ?? [];
+
 export const num = (v, digits = 2) => {
   if (v === -Infinity) return '−∞';
   const s = Math.abs(v).toFixed(digits);

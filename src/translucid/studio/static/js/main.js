@@ -7,7 +7,7 @@ import { rest, current, notice } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
 import { minimap } from './parts/minimap.js';
-import { guide, guided } from './guide.js';
+import { guide, guided, whole } from './guide.js';
 import { tables } from './twin.js';
 import { copy } from './clipboard.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
@@ -24,22 +24,25 @@ const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
 const sizes = ({ config, parameters }) => [
   config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
   config.heads && `${config.heads} heads`, `${config.d_model ?? config.inputs} wide`, `${parameters.toLocaleString('en')} weights`,
-].filter(Boolean).join(' · ');
-const inShort = model => (model.unopened ? 'in training' : sizes(model));
+].filter(Boolean);
+const inFull = model => (model.unopened ? 'in training' : sizes(model).join(' · '));
+// As many of them as the bar has room for: a size that is cut off says nothing.
+const inShort = model => { const room = root.clientWidth / unit(); return model.unopened ? 'in training' : sizes(model).slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4).join(' · '); };
 
 // Before a run has saved a model there is its training to look at, and nothing else.
 const absent = (id, model, all) => (model.unopened && id !== 'train' ? 'This run has saved no model yet; open it again later' : VIEWS[id].lacks?.(model, all.filter(each => !each.unopened)));
+const tours = id => (id === 'lesson' ? { lesson: null } : {});      // the list of tours is not one of their stops
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark, 'translucid'),
     h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
     h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name }]) => {
       const why = absent(id, model, all);
-      return h('a', { href: why ? null : to(id), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
+      return h('a', { href: why ? null : to(id, tours(id)), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
     })),
     h('div', { class: 'model' }, all.length > 1
       ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', { title: inShort(model) }, inShort(model))),
+      : h('b', null, model.name), h('span', { title: inFull(model) }, inShort(model))),
     h('div', { class: 'tools' },
       saver(keep),
       h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
@@ -151,6 +154,9 @@ async function draw() {
     const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });
     clearTimeout(late);
     if (turn !== drawing) return;
+    const stop = await whole(found);
+    if (turn !== drawing) return;
+    if (stop) { history.replaceState(null, '', stop); return draw(); }
     const view = shownBy(found.model, found.all);
     link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
@@ -186,7 +192,7 @@ addEventListener('resize', () => { const now = `${root.clientWidth}x${root.clien
 addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
   const { view } = address(), views = Object.keys(VIEWS);
-  if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1]);
+  if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
   else if (event.key === '/') { event.preventDefault(); document.querySelector('.sentence .edit')?.click(); }
   else if (event.key === 'd') go(view, { theme: other() });
   else if (event.key === 'p') projector();

@@ -1,71 +1,97 @@
-// A view as a picture that stands alone: an SVG with the page's own styles in it, or a PNG of it.
-// HTML and formulas stay what they are (foreignObject); what is painted on canvas becomes an image.
-import { s, h, unit } from './dom.js';
+// A view as a picture that stands alone, of plain shapes, lines, texts and images: browsers, drawing programs, slides
+// and typesetters read it. The page is walked as it is drawn; nothing of its styles or scripts is kept.
+import { s, unit } from './dom.js';
+import { drawBox, control } from './picture/box.js';
+import { drawCanvas, drawSvg } from './picture/graphic.js';
+import { drawMath } from './picture/math.js';
+import { at, face, px, store } from './picture/paint.js';
+import { drawText, fieldText, lineOf, marker, textAt } from './picture/text.js';
 
-const MARGIN = 24, LINE = 20, PER_LETTER = 8.5;    // px, of the caption
-const AWAY = /:(hover|focus|focus-visible|focus-within|active)\b/;
-const PSEUDO = /::?(before|after|placeholder|marker|selection|-webkit-[-\w]+)/g;
+const MARGIN = 24, LINE = 20, LETTERS = 14, PER_LETTER = 8.5;    // px, of the caption, on a page of ordinary size
+const PARTS = ['stage', 'lesson', 'readout'];
 
-// ---- styles: those that count here and now, as if there were no window
-function parted(selectors) {                       // at commas, but not at those inside brackets
-  const found = [''];
-  let depth = 0;
-  for (const letter of selectors) {
-    if (letter === '(' || letter === '[') depth++;
-    if (letter === ')' || letter === ']') depth--;
-    if (letter === ',' && !depth) found.push(''); else found[found.length - 1] += letter;
-  }
-  return found.map(each => each.trim());
+// ---- the order of painting: what has a place of its own comes after what flows
+function layer(el) {
+  if (el.nodeType !== Node.ELEMENT_NODE) return 0;
+  const style = getComputedStyle(el), z = Number(style.zIndex) || 0;
+  return z || (style.position === 'static' ? 0 : 0.5);
 }
-const boxed = text => text.replace(/(^|[\s,>+~(])canvas(?=$|[\s,>+~:.)])/g, '$1.canvas').replace(/(^|[\s,}>])(?::root|html)(?=$|[\s,{.:>[])/g, '$1.studio').replace(/(^|[\s,}>])body(?=$|[\s,{.:>])/g, '$1.studio-body');
-function fits(condition, { width, height, letter }) {      // of a container: (min-width: 1600px), (max-width: 70em)
-  return [...condition.matchAll(/(min|max)-(width|height):\s*([\d.]+)(px|em)/g)].every(([, end, side, size, by]) => {
-    const now = (side === 'width' ? width : height) / (by === 'em' ? letter : 1);
-    return end === 'min' ? now >= Number(size) : now <= Number(size);
-  });
+const inOrder = el => [...el.childNodes].map((kid, i) => [layer(kid), i, kid]).sort(([a, i], [b, j]) => a - b || i - j).map(([, , kid]) => kid);
+const gone = style => style.display === 'none' || px(style.opacity) === 0 || style.clipPath.startsWith('inset(50%');
+
+function walk(node, given) {
+  if (node.nodeType === Node.TEXT_NODE) return getComputedStyle(node.parentElement).visibility === 'hidden' ? [] : drawText(node, getComputedStyle(node.parentElement), given);
+  if (node.nodeType !== Node.ELEMENT_NODE) return [];
+  const style = getComputedStyle(node);
+  if (gone(style)) return [];
+  const box = node.getBoundingClientRect(), seen = style.visibility !== 'hidden' && style.display !== 'contents' && given.see(box, 4);
+  const made = [...(seen ? drawBox(node, style, box, given.kept) : []), ...inside(node, style, box, seen, given)];
+  return px(style.opacity) < 1 && made.length ? [s('g', { opacity: style.opacity }, made)] : made;
 }
-function sized(text, { width, height }) {
-  return text.replace(/(-?[\d.]+)(?:vh|cqh)\b/g, (all, n) => `${(n * height) / 100}px`).replace(/(-?[\d.]+)(?:vw|cqw)\b/g, (all, n) => `${(n * width) / 100}px`)
-    .replace(/(?<![\w.])(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
-}
-function rulesOf(list, drawn, size) {
-  return [...list].flatMap(rule => {
-    const kind = rule.constructor.name;
-    if (kind === 'CSSMediaRule') return matchMedia(rule.conditionText).matches ? rulesOf(rule.cssRules, drawn, size) : [];
-    if (kind === 'CSSContainerRule') return fits(rule.conditionText, size) ? rulesOf(rule.cssRules, drawn, size) : [];
-    if (kind !== 'CSSStyleRule') return [];
-    const selectors = parted(boxed(rule.selectorText)).filter(each => !AWAY.test(each) && used(each, drawn));
-    return selectors.length ? [sized(`${selectors.join(', ')} { ${rule.style.cssText} }`, size)] : [];
-  });
-}
-function used(selector, drawn) {
-  try { return drawn.querySelector(selector.replace(PSEUDO, '') || '*') !== null; } catch { return false; }   // of another browser
+function inside(node, style, box, seen, given) {
+  if (node instanceof SVGSVGElement) return seen || style.overflow === 'visible' ? clipped(node, style, box, drawSvg(node, { ...within(node, style, box, given), named: given.kept.named }), given) : [];
+  if (node.localName === 'math') return seen ? drawMath(node, given) : [];
+  if (node.localName === 'canvas') return seen ? drawCanvas(node, style, box) : [];
+  if (/^(SELECT|INPUT|TEXTAREA)$/.test(node.tagName)) return seen ? [...control(node, style, box), ...fieldText(node, style, box)] : [];
+  const inner = within(node, style, box, given), kids = inOrder(node).flatMap(kid => walk(kid, inner));
+  if (seen) kids.unshift(...beside(node, '::before', box, given), ...marker(node, style, firstLine(node)));
+  if (seen) kids.push(...beside(node, '::after', box, given));
+  return clipped(node, style, box, kids, given);
 }
 
-// ---- the copy
-// An <img>, which is waited for where a background would not be; styles for canvas find it by its class.
-function painted(canvas, copy) {
-  const image = h('img', { src: canvas.width && canvas.height ? canvas.toDataURL() : null, width: canvas.width, height: canvas.height, class: `canvas ${copy.className}`, decoding: 'sync', alt: '' });
-  image.style.cssText = copy.style.cssText;
-  return image;
+// ---- what rolls is cut off where the page cuts it off
+const cuts = style => style.overflowX !== 'visible' || style.overflowY !== 'visible';
+function pane(node, style, { x, y, width, height }) {
+  const [t, r, b, l] = ['Top', 'Right', 'Bottom', 'Left'].map(side => px(style[`border${side}Width`]));
+  return { left: x + l, top: y + t, right: x + width - r, bottom: y + height - b };
 }
-function copied(live) {
-  const copy = live.cloneNode(true), from = [live, ...live.querySelectorAll('*')], to = [copy, ...copy.querySelectorAll('*')];
-  from.forEach((one, i) => {
-    const other = to[i];
-    if (one.tagName === 'INPUT') other.setAttribute(one.type === 'checkbox' ? (one.checked ? 'checked' : 'data-off') : 'value', one.value);
-    if (one.tagName === 'OPTION') one.selected ? other.setAttribute('selected', '') : other.removeAttribute('selected');
-    if (/auto|scroll/.test(getComputedStyle(one).overflow)) other.style.overflow = 'hidden';      // paper does not scroll
-    if (one.scrollTop || one.scrollLeft) {
-      for (const kid of other.children) if (kid.style) { kid.style.position ||= 'relative'; kid.style.top = `${-one.scrollTop}px`; kid.style.left = `${-one.scrollLeft}px`; }
-    }
-    for (const name of ['href', 'tabindex', 'autofocus']) other.removeAttribute(name);
-    if (one.tagName === 'CANVAS') other.replaceWith(painted(one, other));
-  });
-  const { width, height } = live.getBoundingClientRect();
-  copy.style.width = `${width}px`;
-  copy.style.height = `${height}px`;
-  return { copy, width, height };
+function within(node, style, box, given) {
+  if (!cuts(style)) return given;
+  const own = pane(node, style, box);
+  return { ...given, see: (each, edge = 0) => given.see(each, edge) && each.right + edge > own.left && each.left - edge < own.right && each.bottom + edge > own.top && each.top - edge < own.bottom };
+}
+function clipped(node, style, box, kids, { kept }) {
+  const over = node instanceof SVGElement ? reaches(node, box) : node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1;
+  const rounded = node.children.length && px(style.borderTopLeftRadius) > 0;
+  if (!kids.length || !cuts(style) || !(over || rounded)) return kids;
+  const { left, top, right, bottom } = pane(node, style, box);
+  const clip = kept.named(s('clipPath', null, s('rect', { x: at(left), y: at(top), width: at(Math.max(0, right - left)), height: at(Math.max(0, bottom - top)), rx: rounded ? at(px(style.borderTopLeftRadius)) : null })));
+  return [s('g', { 'clip-path': clip }, kids)];
+}
+function reaches(svg, box) {                       // beyond its own edge
+  const { x, y, width, height } = svg.getBBox?.() ?? {}, { width: w, height: t } = box;
+  return x < -1 || y < -1 || x + width > w + 1 || y + height > t + 1;
+}
+
+// ---- before and after: boxes that are no elements
+function beside(el, which, box, given) {
+  const style = getComputedStyle(el, which);
+  if (style.content === 'none' || style.content === 'normal' || style.display === 'none') return [];
+  const text = /^"(.*)"$/.exec(style.content)?.[1] ?? '';
+  if (style.position !== 'absolute') return text ? flowing(el, text, style) : [];
+  const own = getComputedStyle(el), x = box.x + px(own.borderLeftWidth) + px(style.left), y = box.y + px(own.borderTopWidth) + px(style.top);
+  const placed = DOMRect.fromRect({ x, y, width: px(style.width), height: px(style.height) });
+  return [...drawBox(null, style, placed, given.kept), ...(text ? [textAt(text, x, lineOf(placed, style), style)] : [])];
+}
+function flowing(el, text, style) {                // as the first words of the element
+  const range = new Range();
+  range.selectNodeContents(el);
+  const first = range.getClientRects()[0];
+  return first ? [textAt(text.trimEnd(), first.left, lineOf(first, style), style, { 'text-anchor': 'end', dx: -4 })] : [];
+}
+function firstLine(el) {
+  if (el.tagName !== 'LI') return null;
+  const range = new Range();
+  range.selectNodeContents(el);
+  const box = range.getClientRects()[0];
+  return box ? lineOf(box, getComputedStyle(el)) : null;
+}
+
+// ---- the whole
+function part(el, kept) {
+  const box = el.getBoundingClientRect();
+  const see = (each, edge = 0) => each.right + edge > box.left && each.left - edge < box.right && each.bottom + edge > box.top && each.top - edge < box.bottom;
+  return { box, drawn: walk(el, { see, kept, top: el.parentElement }) };
 }
 function lines(text, letters) {
   return text.match(new RegExp(`[^]{1,${Math.max(20, letters)}}`, 'gu')) ?? [];
@@ -73,24 +99,16 @@ function lines(text, letters) {
 const legal = text => (text.toWellFormed?.() ?? text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');   // in XML
 
 export function asSvg(caption) {
-  const root = document.documentElement, size = { width: root.clientWidth, height: root.clientHeight, letter: parseFloat(getComputedStyle(root.parentElement ?? root).fontSize) };
-  const parts = ['stage', 'readout'].map(id => copied(document.getElementById(id))).filter(part => part.height);
-  const width = Math.ceil(Math.max(...parts.map(part => part.width))), high = Math.ceil(parts.reduce((sum, part) => sum + part.height, 0));
-  const told = lines(caption, Math.floor((width - 2 * MARGIN) / PER_LETTER)), height = high + MARGIN + told.length * LINE;
-  const body = h('div', { class: 'studio-body' }, parts.map(part => part.copy));
-  const studio = h('div', { class: 'studio', 'data-theme': root.dataset.theme, 'data-hide': 'bar sentence' }, body);
-  if (root.classList.contains('projector')) studio.classList.add('projector');
-  studio.style.cssText = `--rem:${16 * unit()}px;font-size:${16 * unit()}px`;
-  body.style.cssText = `display:block;width:${width}px;height:${high}px;overflow:hidden`;
-  const drawn = document.createDocumentFragment();
-  drawn.append(studio);
-  const styles = [...document.styleSheets].flatMap(sheet => rulesOf(sheet.cssRules, drawn, size)).join('\n');
-  const ink = getComputedStyle(root), paint = name => ink.getPropertyValue(name).trim();
-  const svg = s('svg', { xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}` },
-    s('title', null, caption), s('style', null, styles),
-    s('rect', { width, height, fill: paint('--bg') }),
-    s('foreignObject', { width, height: high }, studio),
-    told.map((line, i) => s('text', { x: MARGIN, y: high + MARGIN / 2 + (i + .7) * LINE, style: `font:14px ui-monospace, Menlo, "DejaVu Sans Mono", monospace;fill:${paint('--ink2')};white-space:pre` }, line)));
+  const kept = store(), parts = PARTS.map(id => document.getElementById(id)).filter(el => el && el.getBoundingClientRect().height).map(el => part(el, kept));
+  const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width))), high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));
+  const u = unit(), told = lines(caption, Math.floor((width / u - 2 * MARGIN) / PER_LETTER)), height = Math.ceil(high + (MARGIN + told.length * LINE) * u);
+  const style = getComputedStyle(document.documentElement), token = name => style.getPropertyValue(name).trim();
+  let top = 0;
+  const placed = parts.map(({ box, drawn }) => { const y = top - box.y; top += box.height; return s('g', { transform: `translate(${at(-box.x, y)})` }, drawn); });
+  const svg = s('svg', { xmlns: 'http://www.w3.org/2000/svg', 'xmlns:xlink': 'http://www.w3.org/1999/xlink', width, height, viewBox: `0 0 ${width} ${height}` },
+    s('title', null, caption), kept.defs.childNodes.length ? kept.defs : null,
+    s('rect', { width, height, fill: token('--bg') }), placed,
+    told.map((line, i) => s('text', { x: at(MARGIN * u), y: at(high + (MARGIN / 2 + (i + .7) * LINE) * u), 'font-family': face(token('--numbers')), 'font-size': at(LETTERS * u), fill: token('--ink2'), 'xml:space': 'preserve' }, line)));
   return legal(new XMLSerializer().serializeToString(svg));
 }
 

@@ -1,7 +1,7 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
 // One tab stop: arrows walk over the cells, Enter pins; thousands of cells cost no more elements than a few.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, css, rgb, textOn, num } from '../ink.js';
+import { canvas, css, figure, rgb, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { grid } from './table.js';
@@ -36,8 +36,6 @@ export function heatmap(o) {
 // ---- cells
 function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
   const gap = o.gap ?? 1, line = getComputedStyle(document.documentElement).getPropertyValue('--line');
-  ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
-  ctx.font = `500 ${(o.fontSize ?? 15) * u}px ${getComputedStyle(document.documentElement).getPropertyValue('--numbers')}`;
   o.values.forEach((row, i) => row.forEach((v, j) => {
     const x = lw + j * cw, y = lh + i * ch, out = !Number.isFinite(v) || o.hatched?.(i, j);
     ctx.fillStyle = css(out ? 0 : v, o.scale);
@@ -49,10 +47,8 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
       for (let t = -ch; t < cw; t += 8 * u) { ctx.moveTo(x + t, y + ch); ctx.lineTo(x + t + ch, y); }
       ctx.stroke(); ctx.restore();
     } else if (o.digits !== undefined) {
-      ctx.fillStyle = textOn(v, o.scale);
-      ctx.globalAlpha = o.fade && v < o.fade ? 0.62 : 1;
-      ctx.fillText(o.write ? o.write(v) : cw < 48 * u && Math.abs(v) < 1 ? num(v, o.digits).replace('0.', '.') : num(v, o.digits), x + cw / 2, y + ch / 2 + u);
-      ctx.globalAlpha = 1;
+      const text = o.write ? o.write(v) : cw < 48 * u && Math.abs(v) < 1 ? num(v, o.digits).replace('0.', '.') : num(v, o.digits);
+      figure(ctx, text, x + cw / 2, y + ch / 2 + u, { size: (o.fontSize ?? 15) * u, ground: css(v, o.scale), fill: textOn(v, o.scale), alpha: o.fade && v < o.fade ? 0.62 : 1 });
     }
   }));
 }

@@ -1,6 +1,6 @@
 // The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and frames above.
 import { h, s, special, unit, widest } from '../dom.js';
-import { canvas, num, textOn } from '../ink.js';
+import { canvas, css, figure, num, textOn } from '../ink.js';
 import * as link from '../link.js';
 import { tile } from './tile.js';
 import { across, drawn, faint, letDown, strongest, topOfEach } from './weave.js';
@@ -236,8 +236,7 @@ function numbers(pen, band) {
     pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
     tile(ctx, values.map(value => [value]), { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale });
     if (step >= 18 * u && pane.w > 52 * u) values.forEach((value, i) => {
-      ctx.fillStyle = textOn(value, held.scale); ctx.textAlign = 'center'; ctx.textBaseline = 'middle'; ctx.font = `500 ${14 * u}px ${ink('--numbers')}`;
-      ctx.fillText(num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u);
+      figure(ctx, num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, { size: 14 * u, ground: css(value, held.scale), fill: textOn(value, held.scale) });
     });
   }
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);

@@ -1,6 +1,6 @@
 // Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the words.
 import { h, s, special, unit } from '../dom.js';
-import { canvas, css, textOn, num } from '../ink.js';
+import { canvas, css, figure, textOn, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
 import { twin } from '../twin.js';
@@ -36,15 +36,13 @@ function beads(ctx, { row, y }, o, { u, lw }) {
   const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * .2), 54 * u), high = Math.min(o.pitchY - 6 * u, 26 * u), style = getComputedStyle(document.documentElement);
   ctx.fillStyle = style.getPropertyValue('--strand');
   ctx.fillRect(lw, y - .75 * u, o.words.length * o.pitchX, 1.5 * u);
-  ctx.textAlign = 'center'; ctx.textBaseline = 'middle'; ctx.font = `500 ${14 * u}px ${style.getPropertyValue('--numbers')}`;
   row.values.forEach((v, i) => {
     const x = lw + (i + .5) * o.pitchX;
     ctx.fillStyle = css(v, row.scale);
     ctx.beginPath(); ctx.roundRect(x - wide / 2, y - high / 2, wide, high, Math.min(wide, high) / 2); ctx.fill();
     ctx.strokeStyle = style.getPropertyValue('--line'); ctx.lineWidth = 1; if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
-      ctx.fillStyle = textOn(v, row.scale);
-      ctx.fillText(Math.abs(v) < 1 && o.pitchX < 60 * u ? num(v).replace('0.', '.') : num(v), x, y + u);
+      figure(ctx, Math.abs(v) < 1 && o.pitchX < 60 * u ? num(v).replace('0.', '.') : num(v), x, y + u, { size: 14 * u, ground: css(v, row.scale), fill: textOn(v, row.scale), room: high - 6 * u });
     }
     if (row.gate && (v < SHUT || v > OPEN)) {       // as good as shut: a tick at the bottom; as good as open: at the top
       const tick = Math.min(12 * u, wide * .6);
