@@ -31,8 +31,12 @@ FLOORS: dict[DemoTask, tuple[str, float, list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", FLOORS)
+@pytest.mark.parametrize("task", [
+    pytest.param(
+        task, marks=pytest.mark.slow if task in ("translate", "regress") else pytest.mark.thorough
+    )
+    for task in FLOORS
+])  # fmt: skip
 def test_a_shortened_demo_reaches_its_score(task: DemoTask, tmp_path: Path) -> None:
     metric, floor, shorter = FLOORS[task]
     out = tmp_path / task

@@ -471,7 +471,7 @@ def test_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
     check_kills(tmp_path, text, tokenizer, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_many_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
     check_kills(tmp_path, text, tokenizer, 15)
 

@@ -124,7 +124,7 @@ def test_killed_at_random_moments_a_run_ends_the_same(
     kill_often(house, name, tmp_path / "run", 8, random.Random(name))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", NAMES)
 def test_killed_more_often(name: str, seed: int, house: House, tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ SMALL = [
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
+WAYS = [
+    pytest.param("ddp", marks=pytest.mark.slow),
+    pytest.param("fsdp", marks=pytest.mark.thorough),
+]
+
 # Adam would divide rounding by rounding where a gradient is 0, as that of a key's bias always is.
 PLAIN = ["training.optimizer=sgd", "training.learning_rate=0.1"]
 
@@ -79,8 +84,7 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
     assert err.count("step 6  loss") == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", WAYS)
 def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path) -> None:
     """One of them writes and serves; norms are of the whole gradient; nothing else changes."""
     several = [*PLAIN, f"--parallel={parallel}", "training.ema=0.9"]
@@ -100,8 +104,7 @@ def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path)
     assert probes[1][-1]["answer"] == pytest.approx(probes[0][-1]["answer"], abs=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", WAYS)
 def test_translation_with_an_average_and_three_batches_a_step(
     parallel: str, tmp_path: Path
 ) -> None:
@@ -147,8 +150,7 @@ def same_end(one: Path, other: Path) -> None:
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", WAYS)
 def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     parallel: str, tmp_path: Path
 ) -> None:
