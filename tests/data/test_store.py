@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,7 +232,9 @@ def test_cuts_do_not_depend_on_how_a_file_is_read(tmp_path: Path, unit, monkeypa
         scanned: list[store_scan.Scanned] = []
         found.append(list(store_scan.cut([str(path)], unit, 4, scanned)))
         assert scanned[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert all(jobs == found[0] for jobs in found)
+    # Reading a file may change when it was read last; all else about a piece is the same.
+    plain = [[[replace(piece, stat=None) for piece in job] for job in jobs] for jobs in found]
+    assert all(jobs == plain[0] for jobs in plain)
     spans = [piece.span for job in found[0] for piece in job]
     ends = [span.end for span in spans]
     assert [0, *ends[:-1]] == [span.start for span in spans]

@@ -50,16 +50,14 @@ def _encode_in_processes(
     shards: list[Shard] = []
     try:
         for number, job in enumerate(jobs):
-            running.append(pool.submit(_work, job, number))
+            running.append(_hand_over(pool, job, number))
             told(done.value)
         for future in running:  # in order, so that the first mistake in a file is the one reported
             while not wait([future], timeout=_LOOK).done:
                 told(done.value)
             shards.append(future.result())
             told(done.value)
-    except (BrokenProcessPool, OSError) as error:
-        if isinstance(error, OSError) and str(error) != "handle is closed":
-            raise  # else: a job was handed over at the very moment in which the pool broke
+    except BrokenProcessPool:
         raise TranslucidError(
             "a process that encodes text died: was it killed, or out of memory? Take fewer "
             "processes. A script that builds a store needs `if __name__ == '__main__':` around it"
@@ -68,6 +66,15 @@ def _encode_in_processes(
         stop.set()
         pool.shutdown(cancel_futures=True)
     return shards
+
+
+def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
+    """In the moment in which a pool breaks it closes what a new process would need: then it fails
+    in many ways."""
+    try:
+        return pool.submit(_work, job, number)
+    except (OSError, ValueError) as error:
+        raise BrokenProcessPool from error
 
 
 class _Stopped(Exception):
