@@ -131,7 +131,7 @@ class Row:
         if self.again is None or self.repeated is None or self.finding is None:
             return ""
         told = f"Measured again with {self.again.chance}:"
-        if self.repeated.verdict == self.finding.verdict:
+        if not self.wavers:
             return f"{told} the same verdict."
         return f"{told} {self.repeated.verdict}. {self.repeated.why}"
 

@@ -1,25 +1,17 @@
 // A long text in Flow: what lies above and below the window, pressed together on canvas, and the one of it that is looked at.
 import { s, special } from '../dom.js';
-import { css } from '../ink.js';
 import * as link from '../link.js';
 import { clip, isNear, pieces, yWord } from './layout.js';
-import { block, cellsIn, loudest } from './tile.js';
+import { paintRow } from './tile.js';
 import { follow, looked } from './aim.js';
 
 // Rows that stand for band.each words; they touch, and lie on whole pixels.
 export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
   rows.forEach((row, b) => {
-    const cells = cellsIn(row.length, width), w = width / cells;
     for (const [top, foot] of pieces(band, b * band.each, Math.min(band.words.length, (b + 1) * band.each))) {
-      const y = Math.round(top), high = Math.max(1, Math.round(foot) - y);
-      for (let k = 0; k < cells; k++) {
-        const value = row[loudest(row, ...block(row.length, cells, k))];
-        if (!Number.isFinite(value)) continue;
-        ctx.fillStyle = css(value, scale);
-        const x0 = Math.round((x + k * w) * 2) / 2, x1 = Math.round((x + (k + 1) * w) * 2) / 2;
-        ctx.fillRect(x0, y, x1 - x0, high);
-      }
+      const y = Math.round(top);
+      paintRow(ctx, row, { x, y, width, height: Math.max(1, Math.round(foot) - y), scale });
     }
   });
   ctx.globalAlpha = 1;

@@ -13,17 +13,18 @@ export function loudest(row, from, to) {         // where the largest magnitude 
 }
 export function tile(ctx, rows, { x, y, width, pitch, height, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
-  rows.forEach((row, i) => {
-    const cells = cellsIn(row.length, width), w = width / cells, top = y + i * pitch + (pitch - height) / 2;
-    for (let k = 0; k < cells; k++) {
-      const value = row[loudest(row, ...block(row.length, cells, k))];
-      if (!Number.isFinite(value)) continue;
-      ctx.fillStyle = css(value, scale);
-      const x0 = Math.round((x + k * w) * 2) / 2, x1 = Math.round((x + (k + 1) * w) * 2) / 2;
-      ctx.fillRect(x0, top, x1 - x0, height);
-    }
-  });
+  rows.forEach((row, i) => paintRow(ctx, row, { x, y: y + i * pitch + (pitch - height) / 2, width, height, scale }));
   ctx.globalAlpha = 1;
+}
+export function paintRow(ctx, row, { x, y, width, height, scale }) {
+  const cells = cellsIn(row.length, width), w = width / cells;
+  for (let k = 0; k < cells; k++) {
+    const value = row[loudest(row, ...block(row.length, cells, k))];
+    if (!Number.isFinite(value)) continue;
+    ctx.fillStyle = css(value, scale);
+    const x0 = Math.round((x + k * w) * 2) / 2, x1 = Math.round((x + (k + 1) * w) * 2) / 2;
+    ctx.fillRect(x0, y, x1 - x0, height);
+  }
 }
 // The number under the pointer: { row, column, value, of } where `of` tells how many the cell stands for.
 export function under(rows, { x, y, width, pitch }, px, py) {
