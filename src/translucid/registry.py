@@ -79,9 +79,13 @@ class Registry(Generic[Registered]):
     def __contains__(self, name: object) -> bool:
         return name in self._classes or name in self._modules
 
+    def knows(self, name: str) -> bool:
+        """Whether the package, the user or an installed package has a class of this name."""
+        return name in self or self._installed(name)
+
     def require(self, name: str) -> None:
-        """Refuse a name that neither the package, nor the user, nor an installed package has."""
-        if name in self or self._installed(name):
+        """Refuse a name that nobody has."""
+        if self.knows(name):
             return
         close = nearest(name, self.names())
         hint = f"did you mean {close[0]}? " if close else ""
