@@ -21,7 +21,6 @@ import translucid as tl
 from translucid.data.batching import pad
 from translucid.data.lines import read_lines
 from translucid.data.records import Record
-from translucid.data.toyland import Toyland
 from translucid.errors import InputError
 from translucid.tasks.base import in_batches
 
@@ -118,16 +117,16 @@ class Alike(tl.Task[Scored, Item]):
         return Item(self._ids(cells[0].strip(), cells[1].strip()), 0.0, 0)
 
 
-def toy_data(path: str, pairs: int = 2000) -> None:
-    """Sentences of toyland, two by two; the score is the fraction of words they share."""
-    sentences = [made.source for made in Toyland().sentences("train", pairs + 3)]
+def toy_data(path: str, pairs: int = 3000) -> None:
+    """Sentences like `the old dog sleeps`, two by two; the score is the fraction of the words in
+    which they agree."""
+    slots = ["the a one", "old small happy red", "dog cat child king", "sleeps sings runs waits"]
     generator = random.Random(0)
     with open(path, "w", encoding="utf-8") as file:
-        for n in range(pairs):
-            left, right = sentences[n], sentences[n + generator.randrange(4)]  # some with itself
-            words = [set(sentence.lower().split()) for sentence in (left, right)]
-            score = len(words[0] & words[1]) / len(words[0] | words[1])
-            file.write(f"{left}\t{right}\t{score:.3f}\n")
+        for _ in range(pairs):
+            words = [[generator.choice(slot.split()) for slot in slots] for _ in range(2)]
+            agree = sum(left == right for left, right in zip(*words, strict=True))
+            file.write(f"{' '.join(words[0])}\t{' '.join(words[1])}\t{agree / len(slots)}\n")
 
 
 if __name__ == "__main__":
