@@ -2,7 +2,7 @@
 
     python examples/own_task.py pairs.tsv                       # writes toy data to learn from
     translucid train examples/own_task.py --train pairs.tsv --out runs/alike
-    echo "the dog sleeps ||| a dog sleeps" | translucid predict runs/alike --code examples/own_task.py
+    translucid predict runs/alike pairs.tsv --code examples/own_task.py
 
 Every line of the data is `sentence TAB sentence TAB score`. An encoder reads both sentences, one
 after the other, and its only output is the score. Change what you need: another file format is
