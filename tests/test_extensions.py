@@ -1,12 +1,10 @@
 """Tasks and positions of one's own: how they become known, and what is said of mistakes in them.
 
-Files are loaded as the command line loads them; each test forgets them again.
+Files are loaded as the command line loads them; tests/conftest.py forgets them after each test.
 """
 
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -28,21 +26,6 @@ TINY = [
     "model.d_model=16", "model.layers=1", "model.heads=2", "training.steps=2",
     "training.evaluate_every=2", "training.log_every=1", "tokenizer.kind=space",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    """What a test registers is unknown to the next."""
-    kept: list[dict[Any, Any]] = [TASKS._classes, TASKS._sources, extensions._LOADED]
-    kept += [POSITIONS._classes, POSITIONS._sources]
-    before, modules = [dict(each) for each in kept], set(sys.modules)
-    yield
-    for live, old in zip(kept, before, strict=True):
-        live.clear()
-        live.update(old)
-    for name in set(sys.modules) - modules:  # files of the test, not parts of the package
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(tempfile.gettempdir()):
-            del sys.modules[name]
 
 
 def write(folder: Path, *changes: tuple[str, str], name: str = "mine.py") -> Path:
