@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, overload
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
@@ -12,7 +13,7 @@ from translucid.data.packing import pack
 from translucid.data.records import Text
 from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import (
     IGNORE,
@@ -24,6 +25,9 @@ from translucid.tasks.base import (
     cross_entropy,
     summed_loss,
 )
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.next_tokens import NextTokens
+from translucid.tasks.words import Words, of_text, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +166,29 @@ class Language(Task[Text, LanguageItem]):
                 "loss": nats / max(tokens, 1),
             }
         )
+
+    # ---- what people see ----
+
+    samples = ("The dogs that the cat sees",)
+    loss_by_evaluating = True
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """A text that may go on; it is its own target."""
+        if target is not None:
+            raise InputError(
+                f"target = {target!r}: a model for task {self.name} has none; leave it out"
+            )
+        ids = self.tokenizer.encode(text)
+        inputs = {"ids": torch.tensor([[self.start_id, *ids]])}
+        batch = Batch(inputs, torch.tensor([[*ids, IGNORE]]), len(ids))
+        written = of_text(self.tokenizer, text)
+        start = readable(self.tokenizer, [self.start_id])
+        words = Words(target=(*start, *written), follows=(*written, "?"))
+        return Example(text, batch, words, target=TokenInput("ids", self.tokenizer))
+
+    @property
+    def outputs(self) -> NextTokens:
+        return NextTokens(self.tokenizer)
+
+    def count_tokens(self, text: str) -> int:
+        return 0  # what is written counts too: the limits of a search know both

@@ -30,8 +30,6 @@ def check(held: Bundle, text: str) -> Any:
     if not text.strip():
         raise InputError("--probe: there is no text to follow; give one that is not empty")
     model.check_text(text, "--probe")
-    if held.task == "regress":
-        model.read_row(text, "--probe")
     return model
 
 
