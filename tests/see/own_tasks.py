@@ -42,6 +42,9 @@ class PairScore(Task[tuple[str, str, float], PairItem]):
     def encode(self, record: tuple[str, str, float]) -> PairItem:
         return PairItem(self._ids(record[0], record[1]), record[2])
 
+    def read_line(self, line: str, where: str, network: nn.Module) -> PairItem:
+        return PairItem(self._ids(*line.partition(BETWEEN)[::2]), None)
+
     def _ids(self, one: str, two: str) -> list[int]:
         t = self.tokenizer
         return [t.bos_id, *t.encode(one), t.eos_id, *t.encode(two), t.eos_id]

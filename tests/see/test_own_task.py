@@ -127,9 +127,9 @@ def test_numbers_have_no_likeliest_words() -> None:
 
 def test_a_pair_that_is_too_long_is_refused() -> None:
     task, network = made("pair")
-    task.check_text(PAIR, network, "pairs.tsv:1")
+    task.check_line(PAIR, "pairs.tsv:1", network)
     with pytest.raises(InputError, match=r"pairs.tsv:1: 17 tokens.*16 positions"):
-        task.check_text("a cat " * 7 + "| ", network, "pairs.tsv:1")
+        task.check_line("a cat " * 7 + "| ", "pairs.tsv:1", network)
 
 
 # ---- a tag for each token ----

@@ -90,7 +90,7 @@ def _columns() -> int:
 
 
 def _read(held: "Model", text: str, target: str | None) -> "Reading":
-    held.check_text(text, "the text")
+    held.task.check_line(text, "the text", held.network)
     try:
         return held.trace(text, target)
     except TraceBudgetError as error:

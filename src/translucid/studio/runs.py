@@ -289,7 +289,7 @@ class Library:
         told = [self.start, opened.fingerprint, *question]
         key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
         if key not in self.runs:
-            opened.model.check_text(text, "text")
+            opened.model.task.check_line(text, "text", opened.model.network)
             self.runs[key] = Run(opened, key, *question[1:])
             self._make_room()
         self.asked[key] = question

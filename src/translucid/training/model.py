@@ -6,15 +6,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
+from translucid.models.mlp import MLP
 from translucid.see.display import model_html
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
+from translucid.tasks.translate import Translate
 from translucid.training import bundle, recipe, shelf
 from translucid.training.bundle import Bundle
 from translucid.training.examples import make_task
@@ -63,8 +66,16 @@ class Model(SeeingModel):
 
     def read_row(self, text: str, where: str) -> list[float]:
         """The numbers of a line, separated by commas or spaces; `where` begins a message."""
-        row: list[float] = self._as(Regress).read_row(text, self.network, where)
-        return row
+        self._as(Regress)
+        assert isinstance(self.network, MLP)
+        wanted, cells = self.network.config.inputs, text.replace(",", " ").split()
+        if len(cells) != wanted:
+            count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
+            raise InputError(
+                f"{where}: {count} in {text!r:.60}, but the model takes {wanted}; give that many, "
+                "separated by commas or spaces"
+            )
+        return [as_number(c, f"{where}: number {i}") for i, c in enumerate(cells, start=1)]
 
     def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
         """The outputs for each row of input numbers."""
@@ -93,8 +104,19 @@ class Model(SeeingModel):
         return task.evaluate(self.network, items)
 
     def check_text(self, text: str, where: str) -> None:
-        """Refuse a text that the model cannot read; `where` begins the message."""
-        self.task.check_text(text, self.network, where)
+        """Refuse a text that is too long for the model; `where` begins the message."""
+        if self.longest is None:
+            return
+        match self.task:
+            case Translate() as task:
+                tokens = len(task.source.encode(text)) + 1
+            case Classify() as task:
+                tokens = len(task.encode_text(text))
+            case Tag() as task:
+                tokens = len(task.encode_words([text[a:b] for a, b in split_words(text)]).ids)
+            case _:
+                return
+        check_length(tokens, self.longest, where)
 
     def summary(self, length: int = 128) -> str:
         return self.network.summary(length)
