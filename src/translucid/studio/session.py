@@ -130,6 +130,8 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
     yield from told.values()
     known = {m: answer(question) for m, question in told.items()}
     first = next(iter(known.values()))
+    if text is None and not first["examples"]:
+        raise InputError(f"{first['name']} has no sentence to begin with; give a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
     for m in known:
@@ -157,7 +159,7 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
     for n in range(rows):
         for k in (10, 8, 60):  # Flow, its inspector, What-if
             yield _of(run, "step", n=n, k=k)
-    if model["task"] in ("translate", "language"):
+    if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
     for switch in model["switches"][:SWITCHES]:
