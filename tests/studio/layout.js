@@ -1,10 +1,10 @@
 // What is wrong with how texts lie on the page: a list of findings, empty where all is well.
 () => {
-  const style = new Map(),
-    of = el => {
-      if (!style.has(el)) style.set(el, getComputedStyle(el));
-      return style.get(el);
-    };
+  const style = new Map();
+  const of = el => {
+    if (!style.has(el)) style.set(el, getComputedStyle(el));
+    return style.get(el);
+  };
   const ups = el => {
     const all = [];
     for (let up = el; up && up !== document.documentElement; up = up.parentElement) all.push(up);
@@ -32,18 +32,18 @@
       }
     return left;
   };
-  const texts = [],
-    walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
-    const node = walker.currentNode,
-      el = node.parentElement;
+    const node = walker.currentNode;
+    const el = node.parentElement;
     if (!node.data.trim() || el.closest('script,noscript,option,math,.unseen,.skip') || !shows(el)) continue;
-    const range = document.createRange(),
-      owner = el.closest('text') ?? el;
+    const range = document.createRange();
+    const owner = el.closest('text') ?? el;
     range.selectNodeContents(node);
     for (const box of range.getClientRects()) {
-      const c = clipped(box, el),
-        size = parseFloat(of(el).fontSize);
+      const c = clipped(box, el);
+      const size = parseFloat(of(el).fontSize);
       if (box.width < 1 || c.r - c.l < 2 || c.b - c.t < 2) continue;
       const air = Math.max(0, box.height - size * 0.95) / 2; // a line is higher than its letters
       texts.push({
@@ -63,9 +63,9 @@
     .sort((a, b) => a.t - b.t)
     .forEach((a, i) => {
       for (let k = i + 1; k < texts.length && texts[k].t < a.b - 2.5; k++) {
-        const b = texts[k],
-          wide = Math.min(a.r, b.r) - Math.max(a.l, b.l),
-          high = Math.min(a.b, b.b) - b.t;
+        const b = texts[k];
+        const wide = Math.min(a.r, b.r) - Math.max(a.l, b.l);
+        const high = Math.min(a.b, b.b) - b.t;
         if (a.owner !== b.owner && !a.free && !b.free && wide > 2 && high > 2.5)
           wrong.add(
             `‘${a.say}’ lies on ‘${b.say}’ by ${wide.toFixed()} x ${high.toFixed()} at ${b.l.toFixed()}, ${b.t.toFixed()}`,
@@ -77,8 +77,8 @@
     for (const up of ups(owner)) {
       if (inner(up)) continue;
       if (rolls(up) || of(up).textOverflow === 'ellipsis') break; // it can be rolled to, or says that it is cut
-      const o = up.getBoundingClientRect(),
-        framed = of(up).borderTopWidth !== '0px' || of(up).overflowX === 'hidden' || up === document.body;
+      const o = up.getBoundingClientRect();
+      const framed = of(up).borderTopWidth !== '0px' || of(up).overflowX === 'hidden' || up === document.body;
       if (
         framed &&
         (box.left < o.left - 1.5 || box.right > o.right + 1.5 || box.bottom > o.bottom + 3 || box.top < o.top - 3)

@@ -80,12 +80,12 @@ const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 export function title(scope) {
   // "Decoder layer 2", "Cross-attention"
   const words = scope.split('.').filter(word => !/^(members|layers|\d+|recurrent|forward|backward)$/.test(word));
-  const side = words.find(word => word === 'encoder' || word === 'decoder'),
-    layer = layerOf(scope),
-    way = scope.match(/\.(forward|backward)\./)?.[1];
+  const side = words.find(word => word === 'encoder' || word === 'decoder');
+  const layer = layerOf(scope);
+  const way = scope.match(/\.(forward|backward)\./)?.[1];
   const member = scope.match(/^members\.(\d+)/);
-  const last = scope.split('.').at(-1),
-    before = scope.split('.').at(-2) ?? '';
+  const last = scope.split('.').at(-1);
+  const before = scope.split('.').at(-2) ?? '';
   const residual = last.endsWith('_residual')
     ? last.slice(0, -9)
     : before.endsWith('_residual')
@@ -107,8 +107,8 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const own = run.points
     .filter(point => !point.at.startsWith('members.') || point.at.startsWith(prefix))
     .map(point => ({ ...point, local: point.at.startsWith(prefix) ? point.at.slice(prefix.length) : point.at }));
-  const { source, target, follows, features } = run.tokens,
-    ids = run.ids;
+  const { source, target, follows, features } = run.tokens;
+  const ids = run.ids;
   const sides = ['encoder', 'decoder'].filter(side => own.some(point => point.local.startsWith(`${side}.`)));
   const endPoint = ENDS.map(
     name => run.points.find(point => point.at === name) ?? own.find(point => point.local === name),
@@ -160,11 +160,11 @@ function panes(points, side, wanted) {
     if (!scopes.has(scope)) scopes.set(scope, []);
     scopes.get(scope).push(point);
   }
-  const found = [],
-    plates = new Map();
+  const found = [];
+  const plates = new Map();
   for (const [scope, all] of scopes) {
-    const local = scopeOf(all[0].local),
-      layer = layerOf(local);
+    const local = scopeOf(all[0].local);
+    const layer = layerOf(local);
     if (layer !== null && layer !== open) {
       if (!plates.has(layer)) {
         const plate = {
@@ -188,8 +188,8 @@ function panes(points, side, wanted) {
   return { panes: found.filter(pane => pane.at).sort((a, b) => last(a) - last(b)), layers, open };
 }
 function ofScope(scope, local, all, side, layer) {
-  const part = partOf(local),
-    last = local.split('.').at(-1);
+  const part = partOf(local);
+  const last = local.split('.').at(-1);
   const way = local.match(/\.(forward|backward)\./)?.[1];
   const group = layer === null ? null : `layer ${layer}${way ? `, ${way}` : ''}`;
   const base = { side, layer, scope, points: all, group, stream: STREAM.has(part) && last !== 'norm' };
@@ -269,8 +269,8 @@ function columns(points, features, run) {
     panes: shown
       .filter(point => point.shape.length <= 1)
       .map(point => {
-        const scope = scopeOf(point.at),
-          layer = layerOf(scope);
+        const scope = scopeOf(point.at);
+        const layer = layerOf(scope);
         return {
           kind: 'column',
           side: '',

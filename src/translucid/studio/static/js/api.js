@@ -92,8 +92,8 @@ export const training = m =>
 // A notebook has no socket: there it is asked for anew, as long as it goes on.
 const BETWEEN = 2000; // ms
 function watched(m) {
-  const socket = new EventTarget(),
-    at = `/api/train/${encodeURIComponent(m)}`;
+  const socket = new EventTarget();
+  const at = `/api/train/${encodeURIComponent(m)}`;
   const told = data => socket.dispatchEvent(new MessageEvent('message', { data }));
   let left = false;
   async function look() {

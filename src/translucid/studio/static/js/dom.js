@@ -1,7 +1,7 @@
 // Makers for HTML, SVG and MathML, and one unit: everything scales with the root font size.
 // Text enters as text nodes only; styles go through the object model, as the page's policy wants.
-const SVG = 'http://www.w3.org/2000/svg',
-  MML = 'http://www.w3.org/1998/Math/MathML';
+const SVG = 'http://www.w3.org/2000/svg';
+const MML = 'http://www.w3.org/1998/Math/MathML';
 
 function fill(el, attrs, kids) {
   for (const [key, value] of Object.entries(attrs ?? {})) {

@@ -25,16 +25,16 @@ export class Frame {
   }
   table(...index) {
     // rows and columns below a leading index
-    const flat = this.row(...index),
-      columns = this.shape.at(-1);
+    const flat = this.row(...index);
+    const columns = this.shape.at(-1);
     return Array.from({ length: flat.length / columns }, (_, i) => flat.slice(i * columns, (i + 1) * columns));
   }
 }
 const halves = new Float32Array(1 << 16);
 for (let bits = 0; bits < 1 << 16; bits++) {
-  const sign = bits >> 15 ? -1 : 1,
-    power = (bits >> 10) & 31,
-    rest = bits & 1023;
+  const sign = bits >> 15 ? -1 : 1;
+  const power = (bits >> 10) & 31;
+  const rest = bits & 1023;
   halves[bits] =
     power === 31
       ? rest
@@ -47,15 +47,15 @@ for (let bits = 0; bits < 1 << 16; bits++) {
 const half = bits => halves[bits];
 const KINDS = { u8: Uint8Array, f16: Uint16Array, f32: Float32Array };
 export function frames(buffer) {
-  const found = [],
-    view = new DataView(buffer),
-    decoder = new TextDecoder();
+  const found = [];
+  const view = new DataView(buffer);
+  const decoder = new TextDecoder();
   for (let at = 0; at < buffer.byteLength; ) {
-    const length = view.getUint32(at, true),
-      header = JSON.parse(decoder.decode(new Uint8Array(buffer, at + 4, length)));
-    const Kind = KINDS[header.dtype],
-      count = header.shape.reduce((a, b) => a * b, 1),
-      start = at + 4 + length;
+    const length = view.getUint32(at, true);
+    const header = JSON.parse(decoder.decode(new Uint8Array(buffer, at + 4, length)));
+    const Kind = KINDS[header.dtype];
+    const count = header.shape.reduce((a, b) => a * b, 1);
+    const start = at + 4 + length;
     found.push(new Frame(header, new Kind(buffer, start, count)));
     const bytes = count * Kind.BYTES_PER_ELEMENT;
     at = start + bytes + ((8 - (bytes % 8)) % 8);

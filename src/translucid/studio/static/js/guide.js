@@ -13,9 +13,9 @@ let now = null; // { id, place, lesson, view }
 
 export function stopAt(id, place, step) {
   // the address of a stop; places are counted from 1, as they are told
-  const [view, query] = (step.address ?? address().view).split('?'),
-    own = new URLSearchParams(query ?? ''),
-    { params } = address();
+  const [view, query] = (step.address ?? address().view).split('?');
+  const own = new URLSearchParams(query ?? '');
+  const { params } = address();
   for (const key of KEPT) if (params.has(key)) own.set(key, params.get(key));
   own.set('lesson', `${id}.${place}`);
   return written(view, own);
@@ -56,13 +56,13 @@ const lessonOf = async (run, id) =>
 // A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there.
 export async function whole({ run }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
-  const [, id, place] = told(),
-    step = (await lessonOf(run, id))?.steps[place - 1];
+  const [, id, place] = told();
+  const step = (await lessonOf(run, id))?.steps[place - 1];
   return step && there(step) ? stopAt(id, Number(place), step) : null;
 }
 export async function guide(view, { run }) {
-  const [, id, place] = told(),
-    el = box();
+  const [, id, place] = told();
+  const el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
@@ -79,10 +79,10 @@ export async function guide(view, { run }) {
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
 function drawn(step) {
-  const { id, place, lesson } = now,
-    last = seek(place, 1) === null,
-    off = away(),
-    skipped = [];
+  const { id, place, lesson } = now;
+  const last = seek(place, 1) === null;
+  const off = away();
+  const skipped = [];
   for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
   return [
     h(
@@ -176,8 +176,8 @@ function noun(text, means, kind) {
 }
 // A number of the run: the read-out tells where it stands, a click goes there.
 function number({ value, at, index, digits }, inSum) {
-  const shown = value === null ? '−∞' : num(value, digits),
-    path = index.length ? `${at}[${index.join(', ')}]` : at;
+  const shown = value === null ? '−∞' : num(value, digits);
+  const path = index.length ? `${at}[${index.join(', ')}]` : at;
   const told = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
   const open = at.startsWith('softmax ')
     ? null

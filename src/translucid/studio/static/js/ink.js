@@ -24,9 +24,9 @@ function table(theme, kind) {
     const stops = (kind === 'seq' ? [r.zero, ...r.seq] : [...[...r.neg].reverse(), r.zero, ...r.pos]).map(parse);
     const out = [];
     for (let i = 0; i < 256; i++) {
-      const x = (i / 255) * (stops.length - 1),
-        k = Math.min(stops.length - 2, Math.floor(x)),
-        f = x - k;
+      const x = (i / 255) * (stops.length - 1);
+      const k = Math.min(stops.length - 2, Math.floor(x));
+      const f = x - k;
       out.push(stops[k].map((v, c) => Math.round(v + (stops[k + 1][c] - v) * f)));
     }
     tables.set(key, out);
@@ -78,19 +78,19 @@ export function paintRows(ctx, all, { x, y, width, pitch, height, scale }) {
   all
     .map(r => pool(r, width))
     .forEach((row, i) => {
-      const top = y + i * pitch + (pitch - height) / 2,
-        w = width / row.length;
+      const top = y + i * pitch + (pitch - height) / 2;
+      const w = width / row.length;
       row.forEach((v, j) => {
         ctx.fillStyle = css(v, scale);
-        const x0 = Math.round((x + j * w) * 2) / 2,
-          x1 = Math.round((x + (j + 1) * w) * 2) / 2;
+        const x0 = Math.round((x + j * w) * 2) / 2;
+        const x1 = Math.round((x + (j + 1) * w) * 2) / 2;
         ctx.fillRect(x0, top, x1 - x0, height);
       });
     });
 }
 export function canvas(width, height) {
-  const el = document.createElement('canvas'),
-    k = window.devicePixelRatio || 1;
+  const el = document.createElement('canvas');
+  const k = window.devicePixelRatio || 1;
   el.width = Math.round(width * k);
   el.height = Math.round(height * k);
   el.style.width = width + 'px';
@@ -124,8 +124,8 @@ export const num = (v, digits = 2) => {
 };
 // Two digits, for cells of less than 48 px: .31, 1.0, 12.
 export const brief = v => {
-  const size = Math.abs(v),
-    text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
+  const size = Math.abs(v);
+  const text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
   return (v < 0 && Number(text) !== 0 ? '−' : '') + text;
 };
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);

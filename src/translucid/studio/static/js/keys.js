@@ -104,8 +104,8 @@ export function keysTable() {
 // ---- copying. A read-out names its number as Python would: name[places], perhaps with .mean() behind, or softmax name[places].
 const PLACE = /^(softmax )?([\w.]+)(?:\[([^\]]*)\])?((?:\.\w+\(\))*)$/;
 function parsed(told, run) {
-  const found = PLACE.exec(told?.python === undefined ? (told?.path ?? '') : (told.python ?? '')),
-    point = found && run.points.find(each => each.at === found[2]);
+  const found = PLACE.exec(told?.python === undefined ? (told?.path ?? '') : (told.python ?? ''));
+  const point = found && run.points.find(each => each.at === found[2]);
   return point ? { soft: Boolean(found[1]), name: found[2], index: found[3] ?? '', behind: found[4], point } : null;
 }
 const quoted = text => JSON.stringify(text); // what JSON calls a string, Python does, too

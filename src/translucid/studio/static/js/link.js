@@ -4,8 +4,8 @@
 const marks = new Map(); // key -> Set of { el, keys }
 const listeners = new Set();
 export const state = { hover: [], pins: [], meant: [] }; // meant: what a lesson speaks of
-let lit = new Set(),
-  meant = new Set();
+let lit = new Set();
+let meant = new Set();
 
 export function mark(el, ...keys) {
   // el carries these keys from now on
@@ -24,8 +24,8 @@ export function forget(root) {
   }
 }
 export function paint() {
-  const keys = state.hover.length ? state.hover : state.pins,
-    now = new Set();
+  const keys = state.hover.length ? state.hover : state.pins;
+  const now = new Set();
   for (const key of keys) for (const entry of marks.get(key) ?? []) now.add(entry);
   for (const entry of lit) if (!now.has(entry)) entry.el.classList.remove('lit', 'crossed', 'pinned');
   for (const entry of now) {

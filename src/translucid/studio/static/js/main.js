@@ -17,11 +17,11 @@ import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {},
-  drawing = 0,
-  late = 0,
-  now = null,
-  shown = null; // now: what is being drawn; shown: what the view was drawn from
+let leave = () => {};
+let drawing = 0;
+let late = 0;
+let now = null;
+let shown = null; // now: what is being drawn; shown: what the view was drawn from
 
 const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
 const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
@@ -131,12 +131,12 @@ function inspector() {
 const WORDS = ['flow', 'attention', 'whatif', 'compare']; // in the others these keys go from step to step
 function walkWords(by) {
   if (!now?.run) return;
-  const { source, target, features } = now.run.tokens,
-    of = side => (side === 'tgt' ? target : source.length ? source : features).length;
-  const last = link.state.pins.at(-1),
-    [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
-  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by)),
-    key = `${side}:${to}`;
+  const { source, target, features } = now.run.tokens;
+  const of = side => (side === 'tgt' ? target : source.length ? source : features).length;
+  const last = link.state.pins.at(-1);
+  const [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
+  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by));
+  const key = `${side}:${to}`;
   if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
 }
 async function copyValue() {
@@ -179,16 +179,16 @@ async function sentence(run, model) {
         'This run is in training. Once it has saved a model, translucid explore opens it, and it reads sentences of yours.',
       ),
     );
-  const { source, target, follows, features } = run.tokens,
-    bar = byId('sentence');
-  const lists = [source, target].filter(list => list.length),
-    long = lists.filter(list => list.length > LONG).length;
+  const { source, target, follows, features } = run.tokens;
+  const bar = byId('sentence');
+  const lists = [source, target].filter(list => list.length);
+  const long = lists.filter(list => list.length > LONG).length;
   const room = bar.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit()); // beside Edit, and perhaps an answer
   const words = async (list, side, keys) => {
-    const at = depth(run, side),
-      many = list.length > LONG,
-      frame = at ? await api.tensor(run.run, at, { pool: many ? '1024,8' : '128,32' }) : null,
-      scale = frame && scaleOf(frame);
+    const at = depth(run, side);
+    const many = list.length > LONG;
+    const frame = at ? await api.tensor(run.run, at, { pool: many ? '1024,8' : '128,32' }) : null;
+    const scale = frame && scaleOf(frame);
     if (many)
       return minimap(list, frame?.table() ?? null, {
         side: keys,
@@ -312,9 +312,9 @@ function told(error) {
   if (!(error instanceof api.Refused)) console.error(error);
 }
 async function draw() {
-  const turn = ++drawing,
-    { view: wanted, params } = address(),
-    back = held(document.body);
+  const turn = ++drawing;
+  const { view: wanted, params } = address();
+  const back = held(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
@@ -379,8 +379,8 @@ addEventListener('resize', () => {
 });
 addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-  const { view } = address(),
-    views = Object.keys(VIEWS);
+  const { view } = address();
+  const views = Object.keys(VIEWS);
   if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
   else if (event.key === '/') {
     event.preventDefault();

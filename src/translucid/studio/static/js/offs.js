@@ -3,8 +3,8 @@ import { address, go } from './route.js';
 import { notice } from './readout.js';
 
 export function switchFor(model, at, head) {
-  const keys = model.switches.map(each => each.key),
-    scope = at.slice(0, at.lastIndexOf('.'));
+  const keys = model.switches.map(each => each.key);
+  const scope = at.slice(0, at.lastIndexOf('.'));
   const wanted = [head === null ? null : `${scope}.head.${head}`, scope, scope.replace(/_residual(\.norm)?$/, ''), at];
   return (
     wanted.find(key => keys.includes(key)) ??

@@ -7,17 +7,17 @@ import { drawMath } from './picture/math.js';
 import { at, face, px, store } from './picture/paint.js';
 import { drawText, fieldText, lineOf, marker, textAt } from './picture/text.js';
 
-const MARGIN = 24,
-  LINE = 20,
-  LETTERS = 14,
-  PER_LETTER = 8.5; // px, of the caption, on a page of ordinary size
+const MARGIN = 24;
+const LINE = 20;
+const LETTERS = 14;
+const PER_LETTER = 8.5; // px, of the caption, on a page of ordinary size
 const PARTS = ['stage', 'lesson', 'readout'];
 
 // ---- the order of painting: what has a place of its own comes after what flows
 function layer(el) {
   if (el.nodeType !== Node.ELEMENT_NODE) return 0;
-  const style = getComputedStyle(el),
-    z = Number(style.zIndex) || 0;
+  const style = getComputedStyle(el);
+  const z = Number(style.zIndex) || 0;
   return z || (style.position === 'static' ? 0 : 0.5);
 }
 const inOrder = el =>
@@ -35,8 +35,8 @@ function walk(node, given) {
   if (node.nodeType !== Node.ELEMENT_NODE) return [];
   const style = getComputedStyle(node);
   if (gone(style)) return [];
-  const box = node.getBoundingClientRect(),
-    seen = style.visibility !== 'hidden' && style.display !== 'contents' && given.see(box, 4);
+  const box = node.getBoundingClientRect();
+  const seen = style.visibility !== 'hidden' && style.display !== 'contents' && given.see(box, 4);
   const made = [...(seen ? drawBox(node, style, box, given.kept) : []), ...inside(node, style, box, seen, given)];
   return px(style.opacity) < 1 && made.length ? [s('g', { opacity: style.opacity }, made)] : made;
 }
@@ -49,8 +49,8 @@ function inside(node, style, box, seen, given) {
   if (node.localName === 'canvas') return seen ? drawCanvas(node, style, box) : [];
   if (/^(SELECT|INPUT|TEXTAREA)$/.test(node.tagName))
     return seen ? [...control(node, style, box), ...fieldText(node, style, box)] : [];
-  const inner = within(node, style, box, given),
-    kids = inOrder(node).flatMap(kid => walk(kid, inner));
+  const inner = within(node, style, box, given);
+  const kids = inOrder(node).flatMap(kid => walk(kid, inner));
   if (seen) kids.unshift(...beside(node, '::before', box, given), ...marker(node, style, firstLine(node)));
   if (seen) kids.push(...beside(node, '::after', box, given));
   return clipped(node, style, box, kids, given);
@@ -100,8 +100,8 @@ function clipped(node, style, box, kids, { kept }) {
 }
 function reaches(svg, box) {
   // beyond its own edge
-  const { x, y, width, height } = svg.getBBox?.() ?? {},
-    { width: w, height: t } = box;
+  const { x, y, width, height } = svg.getBBox?.() ?? {};
+  const { width: w, height: t } = box;
   return x < -1 || y < -1 || x + width > w + 1 || y + height > t + 1;
 }
 
@@ -111,9 +111,9 @@ function beside(el, which, box, given) {
   if (style.content === 'none' || style.content === 'normal' || style.display === 'none') return [];
   const text = /^"(.*)"$/.exec(style.content)?.[1] ?? '';
   if (style.position !== 'absolute') return text ? flowing(el, text, style) : [];
-  const own = getComputedStyle(el),
-    x = box.x + px(own.borderLeftWidth) + px(style.left),
-    y = box.y + px(own.borderTopWidth) + px(style.top);
+  const own = getComputedStyle(el);
+  const x = box.x + px(own.borderLeftWidth) + px(style.left);
+  const y = box.y + px(own.borderTopWidth) + px(style.top);
   const placed = DOMRect.fromRect({ x, y, width: px(style.width), height: px(style.height) });
   return [
     ...drawBox(null, style, placed, given.kept),
@@ -154,17 +154,17 @@ const legal = text =>
   (text.toWellFormed?.() ?? text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd'); // in XML
 
 export function asSvg(caption) {
-  const kept = store(),
-    parts = PARTS.map(id => document.getElementById(id))
-      .filter(el => el && el.getBoundingClientRect().height)
-      .map(el => part(el, kept));
-  const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width))),
-    high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));
-  const u = unit(),
-    told = lines(caption, Math.floor((width / u - 2 * MARGIN) / PER_LETTER)),
-    height = Math.ceil(high + (MARGIN + told.length * LINE) * u);
-  const style = getComputedStyle(document.documentElement),
-    token = name => style.getPropertyValue(name).trim();
+  const kept = store();
+  const parts = PARTS.map(id => document.getElementById(id))
+    .filter(el => el && el.getBoundingClientRect().height)
+    .map(el => part(el, kept));
+  const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width)));
+  const high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));
+  const u = unit();
+  const told = lines(caption, Math.floor((width / u - 2 * MARGIN) / PER_LETTER));
+  const height = Math.ceil(high + (MARGIN + told.length * LINE) * u);
+  const style = getComputedStyle(document.documentElement);
+  const token = name => style.getPropertyValue(name).trim();
   let top = 0;
   const placed = parts.map(({ box, drawn }) => {
     const y = top - box.y;
@@ -203,8 +203,8 @@ export function asSvg(caption) {
 }
 
 export async function asPng(caption, sharp = 2) {
-  const text = asSvg(caption),
-    image = new Image();
+  const text = asSvg(caption);
+  const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const made = document.createElement('canvas');

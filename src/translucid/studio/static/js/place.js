@@ -2,22 +2,22 @@
 // The page's modules use document, location, history, fetch and addEventListener; in a bundle
 // (studio/bundle.py) these names mean what is made here, so that each box has its own state,
 // keys and address, and styles that stay inside.
-const WIDE = 1200,
-  LARGE = 1600; // px: where the page is laid out in full; where it grows
+const WIDE = 1200;
+const LARGE = 1600; // px: where the page is laid out in full; where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
 export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
-  const page = el.ownerDocument,
-    events = new EventTarget();
-  const host = page.createElement('div'),
-    shadow = host.attachShadow({ mode: 'open' });
+  const page = el.ownerDocument;
+  const events = new EventTarget();
+  const host = page.createElement('div');
+  const shadow = host.attachShadow({ mode: 'open' });
   host.setAttribute('data-lm-suppress-shortcuts', 'true'); // JupyterLab: letters typed here are not its commands
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(`${style}\n${BOX}`);
   shadow.adoptedStyleSheets = [sheet];
-  const room = box('studio-room'),
-    root = box('studio'),
-    body = box('studio-body');
+  const room = box('studio-room');
+  const root = box('studio');
+  const body = box('studio-body');
   function box(name) {
     const made = page.createElement('div');
     made.className = name;
@@ -145,8 +145,8 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     root.style.setProperty('--size', room.style.fontSize);
   }
   fit();
-  let size = `${room.clientWidth}x${room.clientHeight}`,
-    waiting = 0;
+  let size = `${room.clientWidth}x${room.clientHeight}`;
+  let waiting = 0;
   const watch = new ResizeObserver(() => {
     const now = `${room.clientWidth}x${room.clientHeight}`;
     if (now === size || !room.clientWidth) return;

@@ -2,8 +2,8 @@
 import { h, special } from './dom.js';
 import { gradient, num } from './ink.js';
 
-let resting = null,
-  shown = null;
+let resting = null;
+let shown = null;
 export function rest(told) {
   resting = told;
   readout(told);
@@ -57,9 +57,9 @@ export const current = () => shown;
 let quiet = 0;
 export function notice(text) {
   const path =
-      document.getElementById('readout').querySelector('.path') ??
-      document.getElementById('readout').appendChild(h('div', { class: 'path' })),
-    before = path.textContent;
+    document.getElementById('readout').querySelector('.path') ??
+    document.getElementById('readout').appendChild(h('div', { class: 'path' }));
+  const before = path.textContent;
   path.textContent = text;
   path.classList.add('notice');
   clearTimeout(quiet);

@@ -16,8 +16,8 @@ const sorted = value =>
     : value;
 function keyOf(method, path, body) {
   // the order of names in a query says nothing
-  const [at, query = ''] = path.split('?'),
-    given = new URLSearchParams(query);
+  const [at, query = ''] = path.split('?');
+  const given = new URLSearchParams(query);
   given.sort();
   return `${method} ${at}?${given} ${body ? JSON.stringify(sorted(JSON.parse(body))) : ''}`;
 }
@@ -25,14 +25,14 @@ function keyOf(method, path, body) {
 // ---- cutting
 function chosen(frame, index) {
   // along the leading axes; * takes all, 10:30 those from 10 to 29
-  const { shape } = frame,
-    left = [],
-    axes = [];
+  const { shape } = frame;
+  const left = [];
+  const axes = [];
   let starts = [0];
   shape.forEach((size, axis) => {
-    const at = index[axis] ?? '*',
-      some = at === '*' || at.includes(':'),
-      [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
+    const at = index[axis] ?? '*';
+    const some = at === '*' || at.includes(':');
+    const [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
     if (to > size) throw new Error(`index: ${frame.at} has the shape ${shape.join(', ')}`);
     if (some) {
       left.push(to - from);
@@ -46,19 +46,19 @@ function chosen(frame, index) {
 function pooled({ shape, axes, values }, sizes) {
   // of neighbours the one of largest size; nothing only where none is a number
   for (let axis = Math.max(0, shape.length - 2); axis < shape.length; axis++) {
-    const size = shape[axis],
-      most = sizes.at(axis - shape.length) ?? sizes[0],
-      each = Math.ceil(size / most);
+    const size = shape[axis];
+    const most = sizes.at(axis - shape.length) ?? sizes[0];
+    const each = Math.ceil(size / most);
     if (size <= most) continue;
-    const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1),
-      outer = shape.slice(0, axis).reduce((a, b) => a * b, 1),
-      count = Math.ceil(size / each);
+    const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1);
+    const outer = shape.slice(0, axis).reduce((a, b) => a * b, 1);
+    const count = Math.ceil(size / each);
     const found = new Float32Array(outer * count * inner).fill(-Infinity);
     for (let o = 0; o < outer; o++)
       for (let i = 0; i < size; i++)
         for (let k = 0; k < inner; k++) {
-          const value = values[(o * size + i) * inner + k],
-            to = (o * count + Math.floor(i / each)) * inner + k;
+          const value = values[(o * size + i) * inner + k];
+          const to = (o * count + Math.floor(i / each)) * inner + k;
           if (Number.isFinite(value) && (!Number.isFinite(found[to]) || Math.abs(value) > Math.abs(found[to])))
             found[to] = value;
         }
@@ -68,15 +68,15 @@ function pooled({ shape, axes, values }, sizes) {
   return { shape, axes, values };
 }
 function packed(frame, cut, whole, form, index) {
-  const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1,
-    hi = frame.scale === 'unit' ? 1 : most,
-    lo = frame.scale === 'signed' ? -hi : 0;
-  const small = form === 'u8',
-    numbers = small
-      ? Uint8Array.from(cut.values, v =>
-          Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING,
-        )
-      : cut.values;
+  const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1;
+  const hi = frame.scale === 'unit' ? 1 : most;
+  const lo = frame.scale === 'signed' ? -hi : 0;
+  const small = form === 'u8';
+  const numbers = small
+    ? Uint8Array.from(cut.values, v =>
+        Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING,
+      )
+    : cut.values;
   let head = JSON.stringify({
     at: frame.at,
     axes: cut.axes,
@@ -89,19 +89,19 @@ function packed(frame, cut, whole, form, index) {
     index,
   });
   head += ' '.repeat((8 - ((head.length + 4) % 8)) % 8);
-  const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength),
-    out = new Uint8Array(4 + head.length + body.length + ((8 - (body.length % 8)) % 8));
+  const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+  const out = new Uint8Array(4 + head.length + body.length + ((8 - (body.length % 8)) % 8));
   new DataView(out.buffer).setUint32(0, head.length, true);
   out.set(new TextEncoder().encode(head), 4);
   out.set(body, 4 + head.length);
   return out;
 }
 function tensors(points, given) {
-  const index = given.get('index') ? given.get('index').split(',') : [],
-    pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
+  const index = given.get('index') ? given.get('index').split(',') : [];
+  const pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
   const parts = given.getAll('at').map(name => {
-    const frame = points.get(name),
-      cut = chosen(frame, index);
+    const frame = points.get(name);
+    const cut = chosen(frame, index);
     return packed(
       frame,
       pooled(cut, pool),
@@ -114,16 +114,16 @@ function tensors(points, given) {
 }
 function cell(points, given) {
   // the number itself; how it came about needs the model
-  const frame = points.get(given.get('at')),
-    index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
+  const frame = points.get(given.get('at'));
+  const index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
   const place = index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0);
   return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: [] };
 }
 
 // ---- answering
 export function recorded({ answers, points }) {
-  const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer])),
-    opened = new Map();
+  const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer]));
+  const opened = new Map();
   function pointsOf(run) {
     if (!opened.has(run))
       opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
@@ -138,8 +138,8 @@ export function recorded({ answers, points }) {
         kind: found[1],
         bytes: found[1] === 'application/json' ? found[2] : bytesOf(found[2]),
       };
-    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell)\?(.*)$/),
-      given = new URLSearchParams(asked?.[3]);
+    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell)\?(.*)$/);
+    const given = new URLSearchParams(asked?.[3]);
     if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
       if (asked[2] === 'cell') return json(cell(pointsOf(asked[1]), given));
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };

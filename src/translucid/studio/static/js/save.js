@@ -7,8 +7,8 @@ import { asPng, asSvg } from './picture.js';
 const root = document.documentElement;
 function given(name, content, type) {
   // to the person, as a file
-  const blob = content instanceof Blob ? content : new Blob([content], { type }),
-    to = URL.createObjectURL(blob);
+  const blob = content instanceof Blob ? content : new Blob([content], { type });
+  const to = URL.createObjectURL(blob);
   h('a', { href: to, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(to), 60_000);
 }
@@ -34,8 +34,8 @@ async function inLight(draw, act) {
   }
 }
 export async function save(what, found, draw) {
-  const { view } = address(),
-    name = `translucid-${view}`;
+  const { view } = address();
+  const name = `translucid-${view}`;
   if (what === 'svg') given(`${name}.svg`, await inLight(draw, () => asSvg(caption(found))), 'image/svg+xml');
   if (what === 'png') given(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
   if (what === 'session') given('translucid-session.html', await api.session(location.hash));

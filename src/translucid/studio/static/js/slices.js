@@ -4,11 +4,11 @@ import * as api from './api.js';
 import { byRows } from './anatomy.js';
 import { scaleOf } from './ink.js';
 
-const POOL = 128,
-  WHOLE = 1 << 15,
-  MANY = 96; // columns of a short text; numbers sent whole; words
-const NEAR = 32,
-  FAR = 32; // blocks of keys that the window looks at; of all words among each other
+const POOL = 128;
+const WHOLE = 1 << 15;
+const MANY = 96; // columns of a short text; numbers sent whole; words
+const NEAR = 32;
+const FAR = 32; // blocks of keys that the window looks at; of all words among each other
 const PLATES = 7; // more of them stand as close as can be
 
 async function batches(run, names, options) {
@@ -31,8 +31,8 @@ export async function tilesOf(run, points, bands) {
 }
 function namesOf(band) {
   // at -> how many columns can be seen
-  const plates = band.panes.filter(pane => pane.kind === 'plate').length,
-    found = new Map();
+  const plates = band.panes.filter(pane => pane.kind === 'plate').length;
+  const found = new Map();
   for (const pane of band.panes) {
     if (!isWoven(pane))
       found.set(pane.at, pane.kind === 'plate' ? (plates > PLATES ? 4 : 12) : pane.kind === 'thin' ? 12 : 48);
@@ -41,22 +41,22 @@ function namesOf(band) {
   return found;
 }
 async function whole(run, points, band, found) {
-  const names = [...namesOf(band).keys()],
-    large = names.some(at => size(points.get(at)) > WHOLE);
+  const names = [...namesOf(band).keys()];
+  const large = names.some(at => size(points.get(at)) > WHOLE);
   for (const frame of await batches(run, names, large ? { pool: POOL } : {}))
     found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
 }
 async function cut(run, points, band, found) {
   const groups = new Map(); // columns -> names; '': no columns; null: no rows
   for (const [at, columns] of namesOf(band)) {
-    const point = points.get(at),
-      key = !byRows(point)
-        ? null
-        : point.shape[0] !== band.words.length
-          ? undefined
-          : point.shape.length === 1
-            ? ''
-            : columns;
+    const point = points.get(at);
+    const key = !byRows(point)
+      ? null
+      : point.shape[0] !== band.words.length
+        ? undefined
+        : point.shape.length === 1
+          ? ''
+          : columns;
     if (key !== undefined) groups.set(key, [...(groups.get(key) ?? []), at]);
   }
   await Promise.all(
@@ -89,15 +89,15 @@ async function cut(run, points, band, found) {
 // The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column, far: the same of all words }.
 // Keys of the window stand alone, the others in blocks.
 export async function weightsOf(run, bands) {
-  const found = new Map(),
-    source = bands.find(band => band.key === 'src');
+  const found = new Map();
+  const source = bands.find(band => band.key === 'src');
   await Promise.all(
     bands.flatMap(band =>
       band.panes.filter(isWoven).map(async pane => {
-        const keys = pane.kind === 'cross' ? (source ?? band) : band,
-          lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
-        const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*',
-          ask = options => api.tensor(run.run, pane.at, options);
+        const keys = pane.kind === 'cross' ? (source ?? band) : band;
+        const lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
+        const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*';
+        const ask = options => api.tensor(run.run, pane.at, options);
         const [all, near, far] = await Promise.all([
           ask(
             band.long || keys.long
@@ -118,17 +118,17 @@ export async function weightsOf(run, bands) {
   return found;
 }
 function mean(frame) {
-  const heads = frame.shape.length === 3 ? frame.shape[0] : 1,
-    [n, m] = frame.shape.slice(-2),
-    rows = Array.from({ length: n }, () => new Float32Array(m));
+  const heads = frame.shape.length === 3 ? frame.shape[0] : 1;
+  const [n, m] = frame.shape.slice(-2);
+  const rows = Array.from({ length: n }, () => new Float32Array(m));
   for (let head = 0, at = 0; head < heads; head++)
     for (let i = 0; i < n; i++)
       for (let j = 0; j < m; j++, at++) {
         const value = frame.number(at);
         rows[i][j] += (Number.isFinite(value) ? value : 0) / heads;
       }
-  const [whole, across] = frame.whole.slice(-2),
-    each = Math.ceil(across / m);
+  const [whole, across] = frame.whole.slice(-2);
+  const each = Math.ceil(across / m);
   return {
     rows,
     stepRows: Math.ceil(whole / n),
@@ -137,8 +137,8 @@ function mean(frame) {
 }
 // A block that lies half in the window counts only for what the words of the window do not explain.
 function merged(blocks, exact, { first, rows: count }) {
-  const last = first + count,
-    kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);
+  const last = first + count;
+  const kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);
   const inside = ([from, to], row) =>
     row.slice(Math.max(0, from - first), Math.max(0, to - first)).reduce((a, b) => Math.max(a, b), 0);
   return {

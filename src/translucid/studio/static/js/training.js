@@ -10,10 +10,10 @@ export const numbers = list => list.map(value => value ?? NaN);
 
 export function follow(m, changed) {
   const data = { about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '', lost: false };
-  let socket = null,
-    tries = 0,
-    timer = 0,
-    left = false;
+  let socket = null;
+  let tries = 0;
+  let timer = 0;
+  let left = false;
   function open() {
     socket = api.training(m);
     socket.binaryType = 'arraybuffer';
@@ -78,9 +78,9 @@ export function joined(points, most) {
   if (points.length <= most) return points;
   const found = [];
   for (let i = 0; i < points.length; i += 2) {
-    const a = points[i],
-      b = points[i + 1] ?? a,
-      real = [a, b].filter(p => Number.isFinite(p[1]));
+    const a = points[i];
+    const b = points[i + 1] ?? a;
+    const real = [a, b].filter(p => Number.isFinite(p[1]));
     found.push([
       b[0],
       real.length ? real.reduce((sum, p) => sum + p[1], 0) / real.length : NaN,
@@ -95,10 +95,10 @@ export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at
 
 // How the run stands, in words.
 export function standing(data, { about } = data) {
-  const step = last(data).toLocaleString('en'),
-    all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
-  const again = `translucid explore ${about.folder}`,
-    resume = `translucid resume ${about.folder}`;
+  const step = last(data).toLocaleString('en');
+  const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
+  const again = `translucid explore ${about.folder}`;
+  const resume = `translucid resume ${about.folder}`;
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],

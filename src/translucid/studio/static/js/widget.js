@@ -18,8 +18,8 @@ function themed(address) {
 const whole = ({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength);
 
 export function render({ model, el }) {
-  const own = crypto.randomUUID(),
-    waiting = new Map(); // one widget may be shown twice
+  const own = crypto.randomUUID();
+  const waiting = new Map(); // one widget may be shown twice
   const moved = { bytes: 0, asked: 0 };
   let last = 0;
   const heard = (message, buffers) => {

@@ -4,10 +4,10 @@ export function aim(keys, rows, cols) {
   // rows, cols: arrays of keys (or empty)
   const same = rows.length > 0 && rows[0] === cols[0];
   const places = wanted => keys.map(key => placeIn(wanted, key)).filter(place => place >= 0);
-  const inRows = places(rows),
-    inCols = places(cols);
-  const row = inRows[0] ?? null,
-    col = (same ? (inCols[1] ?? inCols[0]) : inCols[0]) ?? null;
+  const inRows = places(rows);
+  const inCols = places(cols);
+  const row = inRows[0] ?? null;
+  const col = (same ? (inCols[1] ?? inCols[0]) : inCols[0]) ?? null;
   return { row, col, exact: row !== null && col !== null && (!same || inRows.length > 1) };
 }
 
@@ -15,18 +15,18 @@ export function aim(keys, rows, cols) {
 function placeIn(wanted, key) {
   const found = wanted.indexOf(key);
   if (found >= 0 || wanted.length < 2) return found;
-  const [side, place] = key.split(':'),
-    [first, step] = [wanted[0], wanted[1]].map(each =>
-      each.startsWith(`${side}:`) ? Number(each.slice(side.length + 1)) : NaN,
-    );
+  const [side, place] = key.split(':');
+  const [first, step] = [wanted[0], wanted[1]].map(each =>
+    each.startsWith(`${side}:`) ? Number(each.slice(side.length + 1)) : NaN,
+  );
   const row = Math.floor((place - first) / (step - first));
   return step - first > 1 && row >= 0 && row < wanted.length ? row : -1;
 }
 // Which word is meant within a row of a pooled table: the one that a key names, else the first.
 export function wordIn(keys, rows, row) {
-  const number = key => Number(key.split(':')[1]),
-    [side] = rows[0].split(':'),
-    step = rows.length > 1 ? number(rows[1]) - number(rows[0]) : 1;
+  const number = key => Number(key.split(':')[1]);
+  const [side] = rows[0].split(':');
+  const step = rows.length > 1 ? number(rows[1]) - number(rows[0]) : 1;
   const key = keys.find(each => each.startsWith(`${side}:`) && Math.floor(number(each) / step) === row);
   return key === undefined ? row * step : number(key);
 }

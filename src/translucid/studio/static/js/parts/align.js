@@ -7,10 +7,10 @@ export function align(one, two) {
       best[i][j] = one[i] === two[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
     }
   const pairs = [];
-  let i = 0,
-    j = 0,
-    left = [],
-    right = [];
+  let i = 0;
+  let j = 0;
+  let left = [];
+  let right = [];
   const meet = () => {
     // words that differ stand under one another as far as they go
     for (let k = 0; k < Math.max(left.length, right.length); k++) pairs.push([left[k] ?? null, right[k] ?? null]);

@@ -76,8 +76,8 @@ export function shifts(rows) {
     'div',
     { class: 'bars' },
     rows.map(({ word, before, now }) => {
-      const gap = now - before,
-        tone = Math.abs(gap) < 0.005 ? 'var(--ink2)' : gap > 0 ? 'var(--pos)' : 'var(--neg)';
+      const gap = now - before;
+      const tone = Math.abs(gap) < 0.005 ? 'var(--ink2)' : gap > 0 ? 'var(--pos)' : 'var(--neg)';
       return h(
         'div',
         {
@@ -112,8 +112,8 @@ export function looks({ words, weights, side }, most = 10) {
       .slice(0, most)
       .map(([, i]) => i),
   );
-  const left = words.length - chosen.size,
-    rest = weights.reduce((sum, w, i) => sum + (chosen.has(i) ? 0 : w), 0);
+  const left = words.length - chosen.size;
+  const rest = weights.reduce((sum, w, i) => sum + (chosen.has(i) ? 0 : w), 0);
   return {
     el: twin(
       h(

@@ -30,24 +30,24 @@ export function breaks(points) {
 
 // o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0), oncursor(step), onpick(step)
 export function curve(o) {
-  const u = unit(),
-    W = o.width,
-    H = o.height,
-    box = {
-      x: ROOM.left * u,
-      y: ROOM.top * u,
-      w: W - (ROOM.left + ROOM.right) * u,
-      h: H - (ROOM.top + ROOM.bottom) * u,
-    };
-  const long = name => widest([name], 1, 'names', 600),
-    title = long(o.title) < W ? o.title : (o.short ?? o.title);
-  const { el: ground, ctx } = canvas(W, H),
-    axis = s('g'),
-    flags = s('g'),
-    line = s('path', { class: 'cursor' }),
-    newest = s('tspan', { class: 'aside' }),
-    chosen = s('path', { class: 'chosen' }),
-    dot = s('circle', { class: 'unitdot', r: 4 * u });
+  const u = unit();
+  const W = o.width;
+  const H = o.height;
+  const box = {
+    x: ROOM.left * u,
+    y: ROOM.top * u,
+    w: W - (ROOM.left + ROOM.right) * u,
+    h: H - (ROOM.top + ROOM.bottom) * u,
+  };
+  const long = name => widest([name], 1, 'names', 600);
+  const title = long(o.title) < W ? o.title : (o.short ?? o.title);
+  const { el: ground, ctx } = canvas(W, H);
+  const axis = s('g');
+  const flags = s('g');
+  const line = s('path', { class: 'cursor' });
+  const newest = s('tspan', { class: 'aside' });
+  const chosen = s('path', { class: 'chosen' });
+  const dot = s('circle', { class: 'unitdot', r: 4 * u });
   const svg = s(
     'svg',
     {
@@ -66,8 +66,8 @@ export function curve(o) {
     dot,
   );
   const el = h('div', { class: 'heat curve', style: `width:${W}px;height:${H}px` }, ground, svg);
-  let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 },
-    at = null;
+  let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 };
+  let at = null;
   twin(el, o.title, () => ({
     corner: 'step',
     columns: [o.name, 'least', 'most'],
@@ -82,10 +82,10 @@ export function curve(o) {
 
   function draw({ points, from, to, bad = [] }) {
     const values = points.flatMap(p => (p.length > 2 ? [p[1], p[2], p[3]] : [p[1]])).filter(Number.isFinite);
-    const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1,
-      low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
-    const below = low - 0.06 * (most - low || Math.abs(most) || 1),
-      least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
+    const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1;
+    const low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
+    const below = low - 0.06 * (most - low || Math.abs(most) || 1);
+    const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
     const value = points.length ? ` ${amount(points.at(-1)[1])}` : '';
     newest.textContent = long(`${title} `) + widest([value], 0.875, 'mono') < W ? value : '';
@@ -94,9 +94,9 @@ export function curve(o) {
     cursor(at);
   }
   function paint() {
-    const style = getComputedStyle(document.documentElement),
-      cut = breaks(shown.points),
-      { points } = shown;
+    const style = getComputedStyle(document.documentElement);
+    const cut = breaks(shown.points);
+    const { points } = shown;
     ctx.clearRect(0, 0, W, H);
     ctx.fillStyle = style.getPropertyValue('--wash2');
     for (const [step, , lo, hi] of points) if (hi > lo) ctx.fillRect(x(step) - 1, y(hi), 2, Math.max(1, y(lo) - y(hi)));
@@ -132,9 +132,9 @@ export function curve(o) {
       }
   }
   function written() {
-    const { least, most, from, to, bad } = shown,
-      top = y(most),
-      low = y(o.low ? 0 : least);
+    const { least, most, from, to, bad } = shown;
+    const top = y(most);
+    const low = y(o.low ? 0 : least);
     axis.replaceChildren(
       s('path', { class: 'bracket', d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
       s(
@@ -180,8 +180,8 @@ export function curve(o) {
   const near = step => {
     const { points } = shown;
     if (!points.length) return null;
-    let lo = 0,
-      hi = points.length - 1;
+    let lo = 0;
+    let hi = points.length - 1;
     while (lo < hi) {
       const mid = (lo + hi + 1) >> 1;
       if (points[mid][0] <= step) lo = mid;
@@ -230,8 +230,8 @@ export function curve(o) {
   });
   svg.addEventListener('blur', leave);
   svg.addEventListener('keydown', event => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key],
-      { points } = shown;
+    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    const { points } = shown;
     if (event.key === 'Enter' && at !== null) {
       o.onpick?.(at);
       event.preventDefault();

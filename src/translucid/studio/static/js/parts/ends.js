@@ -8,8 +8,8 @@ import { ofHead } from '../anatomy.js';
 
 const ONE = { kind: 'seq', max: 1 };
 export function endRoom({ u, W, data }) {
-  const roomy = W / u > 1000,
-    bar = (roomy ? 50 : 38) * u;
+  const roomy = W / u > 1000;
+  const bar = (roomy ? 50 : 38) * u;
   if (data.end?.kind === 'class')
     return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
   if (data.end?.kind === 'number') return 120 * u;
@@ -31,31 +31,31 @@ const shownWords = ({ said, bands }) => {
   return (said.words ?? []).slice(first, first + rows).filter(Boolean);
 };
 export function ends(pen, band) {
-  const { u, front, W, data } = pen,
-    roomy = W / u > 1000,
-    bar = (roomy ? 50 : 38) * u;
+  const { u, front, W, data } = pen;
+  const roomy = W / u > 1000;
+  const bar = (roomy ? 50 : 38) * u;
   if (!data.end) return;
-  const x = band.right + 2 * u,
-    g = s('g', {
-      class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
-      tabindex: -1,
-      role: 'button',
-      'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
-    });
+  const x = band.right + 2 * u;
+  const g = s('g', {
+    class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
+    tabindex: -1,
+    role: 'button',
+    'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
+  });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
   const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
   if (data.end.kind === 'class') {
-    const all = Object.entries(data.said.classes),
-      step = Math.min(40 * u, band.tall / all.length),
-      y0 = band.y + band.tall / 2 - (all.length * step) / 2,
-      from = band.panes.findLast(each => each.kind === 'vector');
-    const left = x + 34 * u,
-      name = widest(
-        all.map(([label]) => label),
-        1.125,
-        'serif',
-        600,
-      );
+    const all = Object.entries(data.said.classes);
+    const step = Math.min(40 * u, band.tall / all.length);
+    const y0 = band.y + band.tall / 2 - (all.length * step) / 2;
+    const from = band.panes.findLast(each => each.kind === 'vector');
+    const left = x + 34 * u;
+    const name = widest(
+      all.map(([label]) => label),
+      1.125,
+      'serif',
+      600,
+    );
     g.append(
       s('rect', {
         class: 'hit',
@@ -97,8 +97,8 @@ export function ends(pen, band) {
     pane.tall = all.length * step;
     if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
   } else if (data.end.kind === 'number') {
-    const all = data.said.numbers ?? [],
-      y0 = band.y + band.tall / 2 - all.length * 16 * u;
+    const all = data.said.numbers ?? [];
+    const y0 = band.y + band.tall / 2 - all.length * 16 * u;
     g.append(
       s('rect', {
         class: 'hit',
@@ -129,10 +129,10 @@ export function ends(pen, band) {
     let frame;
     const texts = [];
     for (let i = 0; i < band.rows; i++) {
-      const y = yRow(band, i),
-        at = band.first + i,
-        word = (data.said.words ?? [])[at] ?? '',
-        p = data.said.shares[at];
+      const y = yRow(band, i);
+      const at = band.first + i;
+      const word = (data.said.words ?? [])[at] ?? '';
+      const p = data.said.shares[at];
       g.append(
         ...barAt(x, y, bar, band.rowH, p),
         (frame = s('rect', {
@@ -200,9 +200,9 @@ function barAt(x, y, width, height, p) {
 }
 // Pooling: the strands come together in one vector, each with its share.
 function gather({ u, back, ctx, data }, band, to) {
-  const shares = data.said.pooled ?? [],
-    y = to.top + to.tall / 2,
-    way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
+  const shares = data.said.pooled ?? [];
+  const y = to.top + to.tall / 2;
+  const way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
   if (band.long)
     for (let i = 0; i < band.words.length; i += band.each) {
       // pressed ones on canvas, together

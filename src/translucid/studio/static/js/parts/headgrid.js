@@ -9,8 +9,8 @@ const EACH = 64; // so many heads have a canvas each; more of them share one
 
 // frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a layer's heads.
 export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false }) {
-  const [layers, heads] = frame.shape,
-    names = range(heads).map(n => [n, String(n)]);
+  const [layers, heads] = frame.shape;
+  const names = range(heads).map(n => [n, String(n)]);
   if (means) names.push([null, 'mean']);
   const grid = h(
     'div',
@@ -39,8 +39,8 @@ export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false
   }));
 }
 function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
-  const on = l === chosen.layer && n === chosen.head,
-    name = n === null ? `layer ${l}, mean of all heads` : `layer ${l}, head ${n}`;
+  const on = l === chosen.layer && n === chosen.head;
+  const name = n === null ? `layer ${l}, mean of all heads` : `layer ${l}, head ${n}`;
   const told = n === null ? '' : `, largest weight ${num(frame.most[l][n])}, entropy ${num(frame.entropy[l][n])} bits`;
   const button = h(
     'button',
@@ -60,14 +60,14 @@ function tile(frame, l, n, { chosen, onpick, onlook, onleave }) {
   return n === null ? button : link.mark(button, `head:${l}.${n}`);
 }
 function picture(frame, l, n) {
-  const [, heads, rows, cols] = frame.shape,
-    size = rows * cols,
-    canvas = document.createElement('canvas');
+  const [, heads, rows, cols] = frame.shape;
+  const size = rows * cols;
+  const canvas = document.createElement('canvas');
   canvas.width = cols;
   canvas.height = rows;
-  const pen = canvas.getContext('2d'),
-    image = pen.createImageData(cols, rows),
-    first = h => (l * heads + h) * size;
+  const pen = canvas.getContext('2d');
+  const image = pen.createImageData(cols, rows);
+  const first = h => (l * heads + h) * size;
   for (let k = 0; k < size; k++) {
     const value =
       n === null
@@ -81,14 +81,14 @@ function picture(frame, l, n) {
 // All of them on one canvas below the buttons, once these have their places.
 function painted(grid, frame, names) {
   grid.classList.add('shared'); // from here on places count from it
-  const sharp = window.devicePixelRatio || 1,
-    sheet = h('canvas', {
-      class: 'sheet',
-      width: grid.scrollWidth * sharp,
-      height: grid.scrollHeight * sharp,
-      style: `width:${grid.scrollWidth}px;height:${grid.scrollHeight}px`,
-    }),
-    pen = sheet.getContext('2d');
+  const sharp = window.devicePixelRatio || 1;
+  const sheet = h('canvas', {
+    class: 'sheet',
+    width: grid.scrollWidth * sharp,
+    height: grid.scrollHeight * sharp,
+    style: `width:${grid.scrollWidth}px;height:${grid.scrollHeight}px`,
+  });
+  const pen = sheet.getContext('2d');
   pen.scale(sharp, sharp);
   pen.imageSmoothingEnabled = false;
   [...grid.children]
@@ -111,8 +111,8 @@ function painted(grid, frame, names) {
   grid.prepend(sheet);
 }
 function walk(event, grid, columns) {
-  const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON'),
-    here = tiles.indexOf(document.activeElement);
+  const tiles = [...grid.children].filter(el => el.tagName === 'BUTTON');
+  const here = tiles.indexOf(document.activeElement);
   const to = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - columns, ArrowDown: here + columns }[
     event.key
   ];

@@ -8,25 +8,25 @@ import { grid } from './table.js';
 import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, shown } from './aim.js';
 
-const LEAN = 42,
-  TIGHT = 7; // degrees; below so many px a cell has no gap and no number
+const LEAN = 42;
+const TIGHT = 7; // degrees; below so many px a cell has no gap and no number
 
 // Labels lie flat when the widest one fits its column, and lean when it does not.
 export function headRoom(cols, cellWidth, rem) {
-  const u = unit(),
-    w = widest(
-      cols.map(word => short(String(word))),
-      rem,
-    );
+  const u = unit();
+  const w = widest(
+    cols.map(word => short(String(word))),
+    rem,
+  );
   return w <= cellWidth - 5 * u
     ? { slant: false, labelHeight: 34 }
     : { slant: true, labelHeight: Math.ceil((w * 0.67) / u) + 16 };
 }
 
 export function heatmap(o) {
-  const u = unit(),
-    nR = o.values.length,
-    nC = o.values[0].length;
+  const u = unit();
+  const nR = o.values.length;
+  const nC = o.values[0].length;
   const g = {
     u,
     nR,
@@ -82,13 +82,13 @@ export function heatmap(o) {
 
 // ---- cells
 function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
-  const gap = o.gap ?? 1,
-    line = getComputedStyle(document.documentElement).getPropertyValue('--line');
+  const gap = o.gap ?? 1;
+  const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
   o.values.forEach((row, i) =>
     row.forEach((v, j) => {
-      const x = lw + j * cw,
-        y = lh + i * ch,
-        out = !Number.isFinite(v) || o.hatched?.(i, j);
+      const x = lw + j * cw;
+      const y = lh + i * ch;
+      const out = !Number.isFinite(v) || o.hatched?.(i, j);
       ctx.fillStyle = css(out ? 0 : v, o.scale);
       ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
       if (out) {
@@ -124,8 +124,8 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
 }
 function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   // one pixel for each number, then stretched
-  const small = document.createElement('canvas'),
-    pen = small.getContext('2d');
+  const small = document.createElement('canvas');
+  const pen = small.getContext('2d');
   small.width = nC;
   small.height = nR;
   const image = pen.createImageData(nC, nR);
@@ -157,8 +157,8 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   const every = { rows: Math.ceil((20 * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
   const row = i => label(o.rows[i], lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);
   const col = j => {
-    const x = lw + (j + 0.5) * cw,
-      y = lh - 8 * u;
+    const x = lw + (j + 0.5) * cw;
+    const y = lh - 8 * u;
     if (o.names)
       return s('text', { class: 'name' + (j === o.mark ? ' cutmark' : ''), x, y, 'text-anchor': 'middle' }, o.cols[j]);
     const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
@@ -166,9 +166,9 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
     return text;
   };
   const some = (words, make, step) => (words ?? []).map((_, i) => (i % step ? null : make(i)));
-  const rows = some(o.rows, row, every.rows),
-    cols = some(o.cols, col, every.cols),
-    floating = s('g');
+  const rows = some(o.rows, row, every.rows);
+  const cols = some(o.cols, col, every.cols);
+  const floating = s('g');
   svg.append(...[...rows, ...cols].filter(Boolean), floating);
   // A looked-at word that has no label of its own gets one for the moment, and its neighbours step aside.
   const light = (i, j) => {
@@ -189,8 +189,8 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   return light;
 }
 function label(word, x, y, anchor, key, size) {
-  const parts = joined(Array.isArray(word) ? word : [word]),
-    last = parts.length - 1;
+  const parts = joined(Array.isArray(word) ? word : [word]);
+  const last = parts.length - 1;
   const drawn = s(
     'text',
     {
@@ -222,10 +222,10 @@ function joined(parts) {
 // ---- the pointer, the arrows, and the frames around what is looked at
 function pointed(box, svg, light, o, g) {
   const { u, nR, nC, lw, lh, cw, ch } = g;
-  const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [],
-    colKeys = o.colKey ? range(nC).map(o.colKey) : [];
-  const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 }),
-    colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
+  const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
+  const colKeys = o.colKey ? range(nC).map(o.colKey) : [];
+  const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 });
+  const colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
   const cross = s('rect', { class: 'cell crossed', width: cw, height: ch, rx: 2 });
   let at = null; // the cell under the pointer or the focus
   const put = (el, on, x, y) => {
@@ -236,8 +236,8 @@ function pointed(box, svg, light, o, g) {
     }
   };
   const frame = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys),
-      met = at ?? o.ring ?? (exact ? [row, col] : null);
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const met = at ?? o.ring ?? (exact ? [row, col] : null);
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);
@@ -267,9 +267,9 @@ function pointed(box, svg, light, o, g) {
     }
   };
   const placeOf = event => {
-    const from = svg.getBoundingClientRect(),
-      j = Math.floor((event.clientX - from.left - lw) / cw),
-      i = Math.floor((event.clientY - from.top - lh) / ch);
+    const from = svg.getBoundingClientRect();
+    const j = Math.floor((event.clientX - from.left - lw) / cw);
+    const i = Math.floor((event.clientY - from.top - lh) / ch);
     return i >= 0 && j >= 0 && i < nR && j < nC ? [i, j] : null;
   };
   svg.append(

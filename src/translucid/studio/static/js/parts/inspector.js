@@ -10,8 +10,8 @@ import { pointOf } from '../anatomy.js';
 const SMALL = 26; // so many words on a side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked, worked, exact, likely, go }
 export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
-  const u = unit(),
-    inner = width - 2 * 18 * u - 2;
+  const u = unit();
+  const inner = width - 2 * 18 * u - 2;
   return [
     h(
       'header',
@@ -88,13 +88,13 @@ function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
   );
 }
 function picture(told, inner, onpick) {
-  const u = unit(),
-    n = told.values.length,
-    columns = told.values[0].length;
+  const u = unit();
+  const n = told.values.length;
+  const columns = told.values[0].length;
   if (told.cols && n <= SMALL && columns <= SMALL) {
-    const lw = 72,
-      cw = (inner - lw * u) / columns,
-      short = word => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
+    const lw = 72;
+    const cw = (inner - lw * u) / columns;
+    const short = word => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`,
       values: told.values,

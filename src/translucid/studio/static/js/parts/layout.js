@@ -18,15 +18,15 @@ export function yWord(band, word) {
 }
 export function pieces(band, from, to) {
   // where these words lie pressed: [[top, bottom], ...]
-  const last = band.first + band.rows,
-    found = [];
+  const last = band.first + band.rows;
+  const found = [];
   if (from < band.first) found.push([above(band, from), above(band, Math.min(to, band.first))]);
   if (to > last) found.push([below(band, Math.max(from, last)), below(band, to)]);
   return found;
 }
 export function wordAt(band, py) {
-  const { first, rows, y, y0, pitch, per, gap } = band,
-    foot = y0 + rows * pitch;
+  const { first, rows, y, y0, pitch, per, gap } = band;
+  const foot = y0 + rows * pitch;
   const word =
     py < y0 && first
       ? Math.min(first - 1, (py - y) / per)
@@ -39,19 +39,19 @@ export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first 
 
 // ---- heights: short texts have rows as high as there is room; of a long one the window comes first.
 const LONG = 96; // words; a text of more is pressed
-const WINDOW = 20,
-  LEAST = 5,
-  ROW = 16,
-  PRESSED = 1.75; // rows of a window, and at least; units of a row; px of a pressed one
+const WINDOW = 20;
+const LEAST = 5;
+const ROW = 16;
+const PRESSED = 1.75; // rows of a window, and at least; units of a row; px of a pressed one
 export function heights(bands, height, u) {
-  const top = 52 * u,
-    between = 84 * u,
-    foot = 62 * u,
-    free = height - top - foot - between * (bands.length - 1);
-  const long = bands.map(band => !band.columns && band.words.length > LONG),
-    count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
-  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0),
-    longs = long.filter(Boolean).length;
+  const top = 52 * u;
+  const between = 84 * u;
+  const foot = 62 * u;
+  const free = height - top - foot - between * (bands.length - 1);
+  const long = bands.map(band => !band.columns && band.words.length > LONG);
+  const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
+  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
+  const longs = long.filter(Boolean).length;
   // A short text beside a long one keeps its words readable, as far as it goes.
   const pitch = longs
     ? Math.min(16 * u, (free * 0.45) / Math.max(1, short))
@@ -83,17 +83,17 @@ export function heights(bands, height, u) {
   return Math.max(height, y - between + foot);
 }
 function pressed(band, tall, u) {
-  const n = band.words.length,
-    rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u)))),
-    gap = 3 * u;
-  const per = Math.max(0.05, (tall - rows * ROW * u - 2 * gap) / (n - rows)),
-    most = Math.max(8, Math.min(n, Math.ceil((n * per) / PRESSED)));
+  const n = band.words.length;
+  const rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u))));
+  const gap = 3 * u;
+  const per = Math.max(0.05, (tall - rows * ROW * u - 2 * gap) / (n - rows));
+  const most = Math.max(8, Math.min(n, Math.ceil((n * per) / PRESSED)));
   return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
 }
 // Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a jump.
 export function windowOf(band) {
-  const half = Math.floor(band.rows / 2),
-    pin = link.pinned(band.key) ?? 0;
+  const half = Math.floor(band.rows / 2);
+  const pin = link.pinned(band.key) ?? 0;
   return Math.min(band.words.length - band.rows, Math.max(0, Math.floor(pin / half) * half - Math.floor(half / 2)));
 }
 function open(band) {
@@ -145,9 +145,9 @@ export function place(panes, from, to, { u, roomy }) {
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   for (let turn = 0; turn < 6 && left() > 1; turn++) {
     // grow, until nobody can
-    const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]),
-      free = left(),
-      shares = sum(able.map(pane => sizeOf(pane)[2]));
+    const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]);
+    const free = left();
+    const shares = sum(able.map(pane => sizeOf(pane)[2]));
     for (const pane of able) pane.w = Math.min(sizeOf(pane)[3] * u, pane.w + (free * sizeOf(pane)[2]) / shares);
   }
   if (left() > 1 && gaps.length) {
@@ -170,11 +170,11 @@ export function place(panes, from, to, { u, roomy }) {
 // Whole names where they fit, letters where they do not, nothing where even these would touch; the selected one first.
 export function labels(svg, panes, y, u, selected, from, to) {
   const taken = [
-      [-Infinity, from],
-      [to, Infinity],
-    ],
-    rank = pane =>
-      pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
+    [-Infinity, from],
+    [to, Infinity],
+  ];
+  const rank = pane =>
+    pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
   const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, 'names') > pane.w + 4 * u);
   let below = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
@@ -186,8 +186,8 @@ export function labels(svg, panes, y, u, selected, from, to) {
     const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
       const half =
-          widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u,
-        middle = pane.x + pane.w / 2;
+        widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u;
+      const middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);
       write(svg, pane, text, y, selected);

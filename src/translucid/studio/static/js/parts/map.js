@@ -12,21 +12,21 @@ import { twin } from '../twin.js';
 const FULL = 40; // rows with marks of their own
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
 export function map(o) {
-  const u = unit(),
-    n = o.values.length,
-    lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows.map(clip), 0.9375) + 10 * u)) : 0;
-  const pitch = Math.max(1.5, Math.min(n === 1 ? 32 * u : 24 * u, o.height / n)),
-    W = o.width,
-    H = n * pitch,
-    height = pitch > 8 ? pitch - 2 : pitch > 4 ? pitch - 1 : pitch;
-  const { el, ctx } = canvas(W, H),
-    place = { x: lw, y: 0, width: W - lw, pitch };
+  const u = unit();
+  const n = o.values.length;
+  const lw = o.rows ? Math.min(92 * u, Math.max(24 * u, widest(o.rows.map(clip), 0.9375) + 10 * u)) : 0;
+  const pitch = Math.max(1.5, Math.min(n === 1 ? 32 * u : 24 * u, o.height / n));
+  const W = o.width;
+  const H = n * pitch;
+  const height = pitch > 8 ? pitch - 2 : pitch > 4 ? pitch - 1 : pitch;
+  const { el, ctx } = canvas(W, H);
+  const place = { x: lw, y: 0, width: W - lw, pitch };
   tile(ctx, o.values, { ...place, height, scale: o.scale });
   const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil((16 * u) / pitch));
-  const texts = [],
-    many = n > FULL && o.rowKey,
-    floating = s('g'); // of many rows every n-th word is written, and the one that is looked at
+  const texts = [];
+  const many = n > FULL && o.rowKey;
+  const floating = s('g'); // of many rows every n-th word is written, and the one that is looked at
   const written = (word, i) =>
     s(
       'text',
@@ -43,14 +43,14 @@ export function map(o) {
   const band = i => s('rect', { class: 'band', x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
   o.rows?.forEach((word, i) => {
     if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
-    const key = o.rowKey?.(i),
-      text = (texts[i] = written(word, i));
+    const key = o.rowKey?.(i);
+    const text = (texts[i] = written(word, i));
     svg.append(key && !many ? link.mark(text, key) : text);
     if (key && !many) svg.append(link.mark(band(i), key));
   });
-  const cells = cellsIn(o.values[0].length, W - lw),
-    w = (W - lw) / cells,
-    columns = o.values[0].length;
+  const cells = cellsIn(o.values[0].length, W - lw);
+  const w = (W - lw) / cells;
+  const columns = o.values[0].length;
   const box = (i, j) => ({
     x: lw + Math.min(cells - 1, cellOf(j, columns, cells)) * w,
     y: i * pitch,

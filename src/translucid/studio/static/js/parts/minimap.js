@@ -8,27 +8,27 @@ import { twin } from '../twin.js';
 import { follow, short } from './aim.js';
 import { walks } from './walk.js';
 
-const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000],
-  LINE = 25,
-  STRIP = 17,
-  JUMP = 10;
+const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000];
+const LINE = 25;
+const STRIP = 17;
+const JUMP = 10;
 
 // rows: for each word (or every few of them) some numbers, or null; o: side, scale, width, name
 export function minimap(words, rows, { side, scale, width: W, name }) {
-  const u = unit(),
-    n = words.length,
-    per = W / n,
-    H = (LINE + STRIP + 3) * u,
-    top = LINE * u,
-    { el, ctx } = canvas(W, H),
-    x = i => i * per;
+  const u = unit();
+  const n = words.length;
+  const per = W / n;
+  const H = (LINE + STRIP + 3) * u;
+  const top = LINE * u;
+  const { el, ctx } = canvas(W, H);
+  const x = i => i * per;
   if (rows) strip(ctx, rows, { per: W / rows.length, top, high: STRIP * u, scale });
-  const svg = s('svg', { width: W, height: H }),
-    box = h('div', { class: 'minimap', style: `width:${W}px;height:${H}px` }, el, svg),
-    floating = s('g');
+  const svg = s('svg', { width: W, height: H });
+  const box = h('div', { class: 'minimap', style: `width:${W}px;height:${H}px` }, el, svg);
+  const floating = s('g');
   const text = (i, lit) => {
-    const wide = widest([short(words[i])], 1.0625, 'serif', 600),
-      at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
+    const wide = widest([short(words[i])], 1.0625, 'serif', 600);
+    const at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
     return {
       at,
       wide,
@@ -40,15 +40,15 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     };
   };
   const gap =
-      widest(
-        words.map(each => short(each)),
-        1.0625,
-        'serif',
-      ) +
-      16 * u,
-    every = EVERY.find(count => count * per >= gap) ?? n;
-  const ticks = [],
-    written = [];
+    widest(
+      words.map(each => short(each)),
+      1.0625,
+      'serif',
+    ) +
+    16 * u;
+  const every = EVERY.find(count => count * per >= gap) ?? n;
+  const ticks = [];
+  const written = [];
   for (let i = 0; i < n; i += every) {
     const made = text(i);
     if (x(i) + made.wide <= W) {
@@ -71,8 +71,8 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
         ...link.state.hover.map(key => [placed(key), 'lit']),
       ]),
     ].filter(([i]) => i !== null);
-    const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) })),
-      free = (one, two) => one.at + one.wide + 6 * u < two.at || two.at + two.wide + 6 * u < one.at;
+    const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));
+    const free = (one, two) => one.at + one.wide + 6 * u < two.at || two.at + two.wide + 6 * u < one.at;
     floating.replaceChildren(
       ...shown.flatMap((one, k) => [
         s('rect', {
@@ -88,9 +88,9 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     );
     for (const one of written) one.el.classList.toggle('away', !shown.every(other => free(one, other)));
   };
-  const key = i => `${side}:${i}`,
-    fit = i => Math.min(n - 1, Math.max(0, i)),
-    at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
+  const key = i => `${side}:${i}`;
+  const fit = i => Math.min(n - 1, Math.max(0, i));
+  const at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
   const look = i => {
     if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
     readout({ at: [`word ${i} of ${n}: `, word(words[i])], path: '' });
@@ -119,9 +119,9 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
 }
 function strip(ctx, rows, { per, top, high, scale }) {
   rows.forEach((row, i) => {
-    const x = Math.round(i * per * 2) / 2,
-      wide = Math.max(0.5, Math.round((i + 1) * per * 2) / 2 - x),
-      step = high / row.length;
+    const x = Math.round(i * per * 2) / 2;
+    const wide = Math.max(0.5, Math.round((i + 1) * per * 2) / 2 - x);
+    const step = high / row.length;
     row.forEach((value, k) => {
       if (Number.isFinite(value)) {
         ctx.fillStyle = css(value, scale);

@@ -7,40 +7,40 @@ import { twin } from '../twin.js';
 import { amount, digitsOf } from './curve.js';
 import { short } from './aim.js';
 
-const DECADES = 3,
-  ONE = { kind: 'seq', max: 1 },
-  TOP = 30,
-  FOOT = 24,
-  RIGHT = 10;
+const DECADES = 3;
+const ONE = { kind: 'seq', max: 1 };
+const TOP = 30;
+const FOOT = 24;
+const RIGHT = 10;
 export const share = (value, most) => (value > 0 && most > 0 ? Math.max(0, 1 + Math.log10(value / most) / DECADES) : 0);
 
 // o: layers, width, height, oncursor(step), onpick(step)
 export function norms(o) {
-  const u = unit(),
-    W = o.width,
-    H = o.height,
-    layers = o.layers,
-    lw = Math.min(
-      W * 0.3,
-      widest(
-        layers.map(name => short(name, 24)),
-        0.875,
-        'names',
-      ) +
-        14 * u,
-    );
-  const box = { x: lw, y: TOP * u, w: W - lw - RIGHT * u, h: H - (TOP + FOOT) * u },
-    ch = box.h / layers.length,
-    every = Math.ceil((17 * u) / ch);
+  const u = unit();
+  const W = o.width;
+  const H = o.height;
+  const layers = o.layers;
+  const lw = Math.min(
+    W * 0.3,
+    widest(
+      layers.map(name => short(name, 24)),
+      0.875,
+      'names',
+    ) +
+      14 * u,
+  );
+  const box = { x: lw, y: TOP * u, w: W - lw - RIGHT * u, h: H - (TOP + FOOT) * u };
+  const ch = box.h / layers.length;
+  const every = Math.ceil((17 * u) / ch);
   const note =
     o.note && widest([o.title], 1, 'names', 600) + widest([o.note], 0.875, 'names') + 24 * u < W ? o.note : '';
-  const { el: ground, ctx } = canvas(W, H),
-    small = document.createElement('canvas'),
-    pen = small.getContext('2d');
-  const cell = s('rect', { class: 'cell crossed', height: ch, rx: 2 }),
-    line = s('path', { class: 'cursor' }),
-    chosen = s('path', { class: 'chosen' }),
-    ends = s('g');
+  const { el: ground, ctx } = canvas(W, H);
+  const small = document.createElement('canvas');
+  const pen = small.getContext('2d');
+  const cell = s('rect', { class: 'cell crossed', height: ch, rx: 2 });
+  const line = s('path', { class: 'cursor' });
+  const chosen = s('path', { class: 'chosen' });
+  const ends = s('g');
   const svg = s(
     'svg',
     {
@@ -74,8 +74,8 @@ export function norms(o) {
     cell,
   );
   const el = h('div', { class: 'heat norms', style: `width:${W}px;height:${H}px` }, ground, svg);
-  let shown = { columns: [], from: 0, to: 1, most: 1 },
-    at = null;
+  let shown = { columns: [], from: 0, to: 1, most: 1 };
+  let at = null;
   twin(el, o.title, () => ({
     corner: 'step',
     columns: layers,
@@ -91,8 +91,8 @@ export function norms(o) {
       for (let i = 1; i < column.length; i++) if (column[i] > most && column[i] < Infinity) most = column[i];
     shown = { columns, from, to, most };
     ctx.clearRect(0, 0, W, H);
-    const style = getComputedStyle(document.documentElement),
-      line = style.getPropertyValue('--line');
+    const style = getComputedStyle(document.documentElement);
+    const line = style.getPropertyValue('--line');
     ctx.strokeStyle = line;
     ctx.lineWidth = 1.25 * u; // hatched where nothing is: before, in gaps, where it is no number
     ctx.save();
@@ -131,9 +131,9 @@ export function norms(o) {
     });
   }
   function span(j) {
-    const { columns, from } = shown,
-      before = j ? columns[j - 1][0] : from,
-      usual = j > 1 ? before - columns[j - 2][0] : Infinity;
+    const { columns, from } = shown;
+    const before = j ? columns[j - 1][0] : from;
+    const usual = j > 1 ? before - columns[j - 2][0] : Infinity;
     const start =
       columns[j][0] - before > 3 * usual &&
       j + 1 < columns.length &&
@@ -145,8 +145,8 @@ export function norms(o) {
   }
   const nearest = step => {
     const { columns } = shown;
-    let lo = 0,
-      hi = columns.length - 1;
+    let lo = 0;
+    let hi = columns.length - 1;
     while (lo < hi) {
       const mid = (lo + hi) >> 1;
       if (columns[mid][0] >= step) hi = mid;
@@ -163,10 +163,10 @@ export function norms(o) {
     if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
   function look(i, j) {
-    const { columns, most } = shown,
-      column = columns[j],
-      value = column[i + 1],
-      [a, b] = span(j);
+    const { columns, most } = shown;
+    const column = columns[j];
+    const value = column[i + 1];
+    const [a, b] = span(j);
     at = [i, j];
     cell.style.display = '';
     cell.setAttribute('x', a);
@@ -191,9 +191,9 @@ export function norms(o) {
     readout();
   };
   const placeOf = event => {
-    const from = svg.getBoundingClientRect(),
-      i = Math.floor((event.clientY - from.top - box.y) / ch),
-      step = shown.from + ((event.clientX - from.left - box.x) / box.w) * (shown.to - shown.from);
+    const from = svg.getBoundingClientRect();
+    const i = Math.floor((event.clientY - from.top - box.y) / ch);
+    const step = shown.from + ((event.clientX - from.left - box.x) / box.w) * (shown.to - shown.from);
     return shown.columns.length ? [Math.min(layers.length - 1, Math.max(0, i)), nearest(step)] : null;
   };
   cell.style.display = 'none';
@@ -215,15 +215,15 @@ export function norms(o) {
       },
     }),
   );
-  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
-    fit = (v, n) => Math.min(n - 1, Math.max(0, v));
+  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
   svg.addEventListener('focus', () => {
     if (svg.matches(':focus-visible') && shown.columns.length) look(0, shown.columns.length - 1);
   });
   svg.addEventListener('blur', leave);
   svg.addEventListener('keydown', event => {
-    const move = MOVES[event.key],
-      here = at ?? [0, shown.columns.length - 1];
+    const move = MOVES[event.key];
+    const here = at ?? [0, shown.columns.length - 1];
     if (event.key === 'Enter' && at) o.onpick?.(shown.columns[at[1]][0]);
     if (!move || !shown.columns.length) return;
     event.preventDefault();

@@ -29,8 +29,8 @@ export function pressable(band, area, wordAt) {
 }
 // The word that is looked at and lies outside the window: written for the moment, with its strand and its places.
 export function floats({ back, front, u, x0, xWord }, band, tiles) {
-  const under = s('g'),
-    over = s('g', { class: 'floats' });
+  const under = s('g');
+  const over = s('g', { class: 'floats' });
   back.append(under);
   front.append(over);
   let shown = '';
@@ -44,8 +44,8 @@ export function floats({ back, front, u, x0, xWord }, band, tiles) {
     );
     over.replaceChildren(
       ...places.flatMap(word => {
-        const y = yWord(band, word),
-          high = Math.max(3, band.per * band.each);
+        const y = yWord(band, word);
+        const high = Math.max(3, band.per * band.each);
         return [
           s('path', {
             class: 'frame lit',

@@ -8,10 +8,10 @@ import { twin } from '../twin.js';
 import { latest } from '../latest.js';
 import { aim, follow, looked, range, short, spaced, wordIn } from './aim.js';
 
-const CURVES = 400,
-  MANY = 40,
-  TOP = 4,
-  THIN = 0.003;
+const CURVES = 400;
+const MANY = 40;
+const TOP = 4;
+const THIN = 0.003;
 
 // weights: rows of numbers; rowKeys, colKeys: a key for each row and column
 export function ribbons(weights, o) {
@@ -30,22 +30,22 @@ const side = words =>
   );
 
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
-  const u = unit(),
-    nq = rows.length,
-    nk = cols.length,
-    pitch = H / nq,
-    bar = 5 * u,
-    xl = side(rows) + 8 * u,
-    xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)),
-    least = Math.min(22 * u, (H / nk) * (H / nk > 20 * u ? 0.92 : 0.6)),
-    air = Math.min(6 * u, (H / nk) * 0.25);
+  const u = unit();
+  const nq = rows.length;
+  const nk = cols.length;
+  const pitch = H / nq;
+  const bar = 5 * u;
+  const xl = side(rows) + 8 * u;
+  const xr = W - side(cols) - 8 * u;
+  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
+  const least = Math.min(22 * u, (H / nk) * (H / nk > 20 * u ? 0.92 : 0.6));
+  const air = Math.min(6 * u, (H / nk) * 0.25);
   let one = pitch * 0.66;
   const slots = size => got.map(v => Math.max(least, v * size + air));
   while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
-  const heights = slots(one),
-    free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk),
-    mids = [];
+  const heights = slots(one);
+  const free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk);
+  const mids = [];
   let y = 0;
   const tops = heights.map((v, j) => {
     mids.push(y + (v + free) / 2);
@@ -53,16 +53,16 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
     y += v + free;
     return top;
   });
-  const strongest = [...weights.flat()].sort((a, b) => b - a),
-    floor = Math.max(THIN, strongest[CURVES] ?? 0);
-  const cursor = [...tops],
-    paths = [],
-    c = (xr - xl) / 2;
+  const strongest = [...weights.flat()].sort((a, b) => b - a);
+  const floor = Math.max(THIN, strongest[CURVES] ?? 0);
+  const cursor = [...tops];
+  const paths = [];
+  const c = (xr - xl) / 2;
   weights.forEach((row, i) => {
     let a = (i + 0.5) * pitch - one / 2;
     row.forEach((w, j) => {
-      const t = w * one,
-        b = cursor[j];
+      const t = w * one;
+      const b = cursor[j];
       if (w > floor)
         paths.push({
           i,
@@ -101,8 +101,8 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
   const places = { rows: rows.map((_, i) => (i + 0.5) * pitch), cols: mids };
   const light = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys),
-      one = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const one = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
     const seen = { rows: spaced(places.rows, 18 * u, row), cols: spaced(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
     for (const { i, j, el } of paths) {
@@ -133,41 +133,41 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
 // o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or rounded.
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
-  const u = unit(),
-    svg = s('svg', {
-      width: W,
-      height: H,
-      class: 'ribbons focused',
-      role: 'img',
-      'aria-label': `The word that is looked at and the ${TOP} words it looks at most`,
-    });
+  const u = unit();
+  const svg = s('svg', {
+    width: W,
+    height: H,
+    class: 'ribbons focused',
+    role: 'img',
+    'aria-label': `The word that is looked at and the ${TOP} words it looks at most`,
+  });
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
     const order = range(words.length)
-        .sort((a, b) => given[b] - given[a])
-        .slice(0, TOP)
-        .filter((j, k) => k === 0 || given[j] > 5e-4),
-      rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
+      .sort((a, b) => given[b] - given[a])
+      .slice(0, TOP)
+      .filter((j, k) => k === 0 || given[j] > 5e-4);
+    const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
     const ends = [
       ...order.map(j => [words[j], given[j], keys[j]]),
       [`${words.length - order.length} more`, Math.max(0, rest), null],
     ].filter(([, w], k) => w > 0 || k < order.length);
-    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u,
-      xr = W - 158 * u,
-      one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u)),
-      c = (xr - xl) / 2;
-    const room = ends.map(([, w]) => Math.max(22 * u, w * one)),
-      free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
-    let a = H / 2 - one / 2,
-      y = 0;
+    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u;
+    const xr = W - 158 * u;
+    const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
+    const c = (xr - xl) / 2;
+    const room = ends.map(([, w]) => Math.max(22 * u, w * one));
+    const free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
+    let a = H / 2 - one / 2;
+    let y = 0;
     svg.replaceChildren(
       s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }),
       text(who, xl - 8 * u, H / 2, 'end', own),
     );
     ends.forEach(([word, w, key], k) => {
-      const t = w * one,
-        at = y + (room[k] + free) / 2,
-        b = at - t / 2;
+      const t = w * one;
+      const at = y + (room[k] + free) / 2;
+      const b = at - t / 2;
       svg.append(
         s('path', {
           class: key ? 'ribbon lit' : 'ribbon',
@@ -195,9 +195,9 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     if (found && place === asked) draw(found);
   });
   follow(svg, link, () => {
-    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins,
-      row = aim(lit, rowKeys, colKeys).row ?? 0,
-      place = exactly ? wordIn(lit, rowKeys, row) : row;
+    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins;
+    const row = aim(lit, rowKeys, colKeys).row ?? 0;
+    const place = exactly ? wordIn(lit, rowKeys, row) : row;
     if (place === asked) return;
     asked = place;
     if (exactly) ask(place);

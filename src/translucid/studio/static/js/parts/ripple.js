@@ -37,19 +37,19 @@ function columns(depths) {
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
 export function ripple(table, { width, height, scale, keyOf }) {
-  const u = unit(),
-    { names, groups } = columns(table.depths),
-    nC = names.length,
-    nR = table.words.length,
-    start = started(table);
-  const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u),
-    grouped = groups.some(each => each.to - each.from > 1),
-    lh = (grouped ? 50 : 28) * u;
-  const cw = Math.min(96 * u, Math.max(9 * u, (width - lw) / nC)),
-    ch = Math.max(20 * u, Math.min(34 * u, (height - lh - 4 * u) / nR));
-  const W = lw + nC * cw,
-    H = lh + nR * ch + 2 * u,
-    { el, ctx } = canvas(W, H);
+  const u = unit();
+  const { names, groups } = columns(table.depths);
+  const nC = names.length;
+  const nR = table.words.length;
+  const start = started(table);
+  const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u);
+  const grouped = groups.some(each => each.to - each.from > 1);
+  const lh = (grouped ? 50 : 28) * u;
+  const cw = Math.min(96 * u, Math.max(9 * u, (width - lw) / nC));
+  const ch = Math.max(20 * u, Math.min(34 * u, (height - lh - 4 * u) / nR));
+  const W = lw + nC * cw;
+  const H = lh + nR * ch + 2 * u;
+  const { el, ctx } = canvas(W, H);
   const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
   for (let r = 0; r < nR; r++)
     for (let c = 0; c < nC; c++) {
@@ -64,8 +64,8 @@ export function ripple(table, { width, height, scale, keyOf }) {
         ctx.stroke();
       } // not a number: crossed
     }
-  const svg = s('svg', { width: W, height: H }),
-    title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
+  const svg = s('svg', { width: W, height: H });
+  const title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>
@@ -125,15 +125,15 @@ export function ripple(table, { width, height, scale, keyOf }) {
   const frame = s('rect', { class: 'under', width: cw, height: ch, rx: 2, visibility: 'hidden' });
   svg.append(frame);
   const cell = event => {
-    const box = svg.getBoundingClientRect(),
-      c = Math.floor((event.clientX - box.left - lw) / cw),
-      r = Math.floor((event.clientY - box.top - lh) / ch);
+    const box = svg.getBoundingClientRect();
+    const c = Math.floor((event.clientX - box.left - lw) / cw);
+    const r = Math.floor((event.clientY - box.top - lh) / ch);
     return c >= 0 && c < nC && r >= 0 && r < nR ? [r, c] : null;
   };
   let last = '';
   svg.addEventListener('mousemove', event => {
-    const at = cell(event),
-      now = String(at);
+    const at = cell(event);
+    const now = String(at);
     if (now === last) return;
     last = now;
     at ? look(at) : leave();
@@ -145,12 +145,12 @@ export function ripple(table, { width, height, scale, keyOf }) {
     readout(reading(table, r, c, scale));
   };
   const leave = () => {
-      last = '';
-      frame.setAttribute('visibility', 'hidden');
-      link.hover([]);
-      readout();
-    },
-    fit = (v, n) => Math.min(n - 1, Math.max(0, v));
+    last = '';
+    frame.setAttribute('visibility', 'hidden');
+    link.hover([]);
+    readout();
+  };
+  const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
   svg.addEventListener('mouseleave', leave);
   walks(svg, {
     name: title,

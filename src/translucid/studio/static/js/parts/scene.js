@@ -11,16 +11,16 @@ import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
-const FEW = 4,
-  BEHIND = 120,
-  GATHERED = 16; // of a long text: lines of each word of the window; of all words, on canvas; strands of its memory
+const FEW = 4;
+const BEHIND = 120;
+const GATHERED = 16; // of a long text: lines of each word of the window; of all words, on canvas; strands of its memory
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
 export function scene(data) {
-  const u = unit(),
-    W = data.width,
-    H = data.height;
+  const u = unit();
+  const W = data.width;
+  const H = data.height;
   const back = s('svg', { width: W, height: H, 'aria-hidden': 'true' });
   const front = s('svg', {
     width: W,
@@ -59,8 +59,8 @@ export function scene(data) {
   const weaves = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
   pen.most = Math.floor(CURVES / Math.max(1, weaves));
   for (const band of data.bands) {
-    const last = band === data.bands.at(-1),
-      room = last ? endRoom(pen) : 44 * u;
+    const last = band === data.bands.at(-1);
+    const room = last ? endRoom(pen) : 44 * u;
     place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
@@ -92,17 +92,17 @@ export function makeRoom(columns) {
 }
 
 function strands(pen, band) {
-  const { u, front, back, ctx, data } = pen,
-    through = band.panes.findLast(pane => pane.kind !== 'vector');
+  const { u, front, back, ctx, data } = pen;
+  const through = band.panes.findLast(pane => pane.kind !== 'vector');
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(
     s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'),
   );
-  const every = Math.max(1, Math.ceil((16 * u) / band.pitch)),
-    small = band.pitch < 20 * u,
-    texts = [],
-    ids = [];
+  const every = Math.max(1, Math.ceil((16 * u) / band.pitch));
+  const small = band.pitch < 20 * u;
+  const texts = [];
+  const ids = [];
   if (band.long)
     front.append(
       pressable(band, s('rect', { class: 'rowhit', x: 0, y: band.y, width: stop, height: band.tall }), event =>
@@ -110,10 +110,10 @@ function strands(pen, band) {
       ),
     );
   for (let i = 0; i < band.rows; i++) {
-    const y = yRow(band, i),
-      at = band.first + i,
-      word = band.words[at],
-      keys = [`${band.key}:${at}`];
+    const y = yRow(band, i);
+    const at = band.first + i;
+    const word = band.words[at];
+    const keys = [`${band.key}:${at}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
     const text = s(
       'text',
@@ -180,9 +180,9 @@ function strands(pen, band) {
 }
 // What lies outside the window, and how much of it.
 function bounds({ front, notes, u, xId }, band) {
-  const n = band.words.length,
-    last = band.first + band.rows,
-    line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
+  const n = band.words.length;
+  const last = band.first + band.rows;
+  const line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
   const told = (from, to, y, room) =>
     room >= 18 * u
       ? s(
@@ -191,8 +191,8 @@ function bounds({ front, notes, u, xId }, band) {
           from === to ? String(from) : `${from} … ${to}`,
         )
       : '';
-  const high = (n - last) * band.per,
-    foot = band.y0 + band.rows * band.pitch;
+  const high = (n - last) * band.per;
+  const foot = band.y0 + band.rows * band.pitch;
   if (band.first)
     front.append(
       line(band.y0 - 1.5 * u),
@@ -206,8 +206,8 @@ const nth = n =>
 
 // Thickness is the length of the vector, from the last place where it was measured.
 function threads(pen, band) {
-  const { ctx, u, data } = pen,
-    norms = [];
+  const { ctx, u, data } = pen;
+  const norms = [];
   let most = 0;
   for (const pane of band.panes) {
     const held = pane.stream && !band.long ? data.tiles.get(pane.at) : null;
@@ -219,8 +219,8 @@ function threads(pen, band) {
   ctx.strokeStyle = ink('--strand');
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i);
-    let x = pen.x0 - 4 * u,
-      thick = Math.min(1.2 * u, band.pitch * 0.3);
+    let x = pen.x0 - 4 * u;
+    let thick = Math.min(1.2 * u, band.pitch * 0.3);
     const draw = to => {
       ctx.lineWidth = thick;
       ctx.beginPath();
@@ -244,10 +244,10 @@ function threads(pen, band) {
 }
 
 function glass(pen, band, pane) {
-  const { back, front, u, data } = pen,
-    plate = pane.kind === 'plate';
-  const one = pane.kind === 'vector',
-    mid = ofHead(pane) ? band.y + band.tall / 2 : band.y + band.pitch / 2;
+  const { back, front, u, data } = pen;
+  const plate = pane.kind === 'plate';
+  const one = pane.kind === 'vector';
+  const mid = ofHead(pane) ? band.y + band.tall / 2 : band.y + band.pitch / 2;
   pane.top = one ? mid - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u;
   pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
   const { x, w, top, tall } = pane;
@@ -287,9 +287,9 @@ function glass(pen, band, pane) {
   pen.hits.push({ part, pane, band });
 }
 function fill(pen, band, pane, frames) {
-  const { ctx, data, u } = pen,
-    held = data.tiles.get(pane.at),
-    { pitch, rowH } = band;
+  const { ctx, data, u } = pen;
+  const held = data.tiles.get(pane.at);
+  const { pitch, rowH } = band;
   if (pane.kind === 'weave' || pane.kind === 'cross') {
     let right = pane.x + pane.w - 5 * u;
     const out = pane.result && data.tiles.get(pane.result.at);
@@ -329,15 +329,15 @@ function paint({ ctx }, band, held, { x, width }, frames) {
 }
 // The state runs from word to word: the wire between the strands of a recurrent layer.
 function wires({ ctx, u }, band, pane) {
-  const x = pane.x + pane.w / 2,
-    free = band.pitch - band.rowH,
-    head = Math.min(3.5 * u, free * 0.3);
+  const x = pane.x + pane.w / 2;
+  const free = band.pitch - band.rowH;
+  const head = Math.min(3.5 * u, free * 0.3);
   ctx.strokeStyle = ctx.fillStyle = ink('--ink3');
   ctx.lineWidth = Math.min(1.5 * u, free * 0.2);
   for (let i = 0; i < band.rows - 1; i++) {
-    const a = yRow(band, i) + band.rowH / 2,
-      b = yRow(band, i + 1) - band.rowH / 2,
-      [from, to] = pane.wire > 0 ? [a, b] : [b, a];
+    const a = yRow(band, i) + band.rowH / 2;
+    const b = yRow(band, i + 1) - band.rowH / 2;
+    const [from, to] = pane.wire > 0 ? [a, b] : [b, a];
     ctx.beginPath();
     ctx.moveTo(x, from);
     ctx.lineTo(x, to);
@@ -393,25 +393,25 @@ function woven(pen, band, pane) {
 }
 // Memory strands: gathered, turned, and let down into each pane that looks back.
 function memory(pen, source, target) {
-  const { u, back, data } = pen,
-    from = source.panes.at(-1),
-    n = source.words.length,
-    lane = Math.min(3.25 * u, (36 * u) / n),
-    R = Math.min(5 * u, Math.max(2 * u, lane * 4));
+  const { u, back, data } = pen;
+  const from = source.panes.at(-1);
+  const n = source.words.length;
+  const lane = Math.min(3.25 * u, (36 * u) / n);
+  const R = Math.min(5 * u, Math.max(2 * u, lane * 4));
   for (const pane of target.panes.filter(each => each.kind === 'cross')) {
-    const top = target.y - PAD * u,
-      first = source.y + source.tall + 15 * u,
-      span = (pane.wires ?? pane.x + pane.w) - pane.x;
+    const top = target.y - PAD * u;
+    const first = source.y + source.tall + 15 * u;
+    const span = (pane.wires ?? pane.x + pane.w) - pane.x;
     const tick = word => pane.x + span * (0.06 + (0.6 * (word + 0.5)) / n);
     const way = word => {
-      const y = yWord(source, word),
-        vx = from.x + from.w + 7 * u + word * lane,
-        hy = first + word * lane,
-        tx = tick(word);
+      const y = yWord(source, word);
+      const vx = from.x + from.w + 7 * u + word * lane;
+      const hy = first + word * lane;
+      const tx = tick(word);
       return `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
     };
-    const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5)),
-      some = Math.ceil(n / GATHERED);
+    const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5));
+    const some = Math.ceil(n / GATHERED);
     if (source.long)
       back.append(
         s('path', {
@@ -450,13 +450,13 @@ function memory(pen, source, target) {
   }
 }
 function brackets({ front, u }, band) {
-  const above = band.side === 'encoder' || band.key === 'src',
-    y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u,
-    sign = above ? -1 : 1;
+  const above = band.side === 'encoder' || band.key === 'src';
+  const y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u;
+  const sign = above ? -1 : 1;
   for (const group of new Set(band.panes.map(pane => pane.group).filter(Boolean))) {
-    const mine = band.panes.filter(pane => pane.group === group),
-      x = mine[0].x - 3 * u,
-      w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
+    const mine = band.panes.filter(pane => pane.group === group);
+    const x = mine[0].x - 3 * u;
+    const w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
     front.append(
       s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
       s(
@@ -470,8 +470,8 @@ function brackets({ front, u }, band) {
 
 // A model without a text: columns of numbers, one pane for each layer.
 function numbers(pen, band) {
-  const { u, front, ctx, data } = pen,
-    tall = Math.min(band.tall, 460 * u);
+  const { u, front, ctx, data } = pen;
+  const tall = Math.min(band.tall, 460 * u);
   band.tall = tall;
   band.stop = band.right;
   band.words.forEach((word, i) => {
@@ -496,10 +496,10 @@ function numbers(pen, band) {
     glass(pen, { ...band, rows: 1, pitch: tall }, pane);
     const held = data.tiles.get(pane.at);
     if (!held) continue;
-    const values = held.rows[0],
-      step = Math.min(34 * u, tall / values.length),
-      y0 = band.y + (tall - step * values.length) / 2,
-      inset = 4 * u;
+    const values = held.rows[0];
+    const step = Math.min(34 * u, tall / values.length);
+    const y0 = band.y + (tall - step * values.length) / 2;
+    const inset = 4 * u;
     pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
     tile(
       ctx,

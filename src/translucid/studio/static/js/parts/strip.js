@@ -6,18 +6,18 @@ import { readout } from '../readout.js';
 import { twin } from '../twin.js';
 import { aim, follow, looked, short, shown } from './aim.js';
 
-const SHUT = 0.1,
-  OPEN = 0.9;
+const SHUT = 0.1;
+const OPEN = 0.9;
 export const TITLE = 30; // a group's heading, in units
 
 // groups: [{ title, note, chosen, rows: [{ name, letter, values, scale, gate }] }]
 // o: words, keys, labelWidth, labelHeight, slant, pitchX, pitchY, read(group, row, i), onpick(group)
 export function strips(groups, o) {
-  const u = unit(),
-    lw = o.labelWidth * u,
-    lh = o.labelHeight * u,
-    n = o.words.length,
-    W = lw + n * o.pitchX;
+  const u = unit();
+  const lw = o.labelWidth * u;
+  const lh = o.labelHeight * u;
+  const n = o.words.length;
+  const W = lw + n * o.pitchX;
   const lines = []; // every row of every group, with its height on the page
   let y = lh;
   groups.forEach((group, g) => {
@@ -28,8 +28,8 @@ export function strips(groups, o) {
       y += o.pitchY;
     });
   });
-  const H = y + 4 * u,
-    { el, ctx } = canvas(W, H);
+  const H = y + 4 * u;
+  const { el, ctx } = canvas(W, H);
   const svg = s('svg', {
     width: W,
     height: H,
@@ -74,9 +74,9 @@ const heading = (group, g, o, u) =>
   );
 
 function beads(ctx, { row, y }, o, { u, lw }) {
-  const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * 0.2), 54 * u),
-    high = Math.min(o.pitchY - 6 * u, 26 * u),
-    style = getComputedStyle(document.documentElement);
+  const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * 0.2), 54 * u);
+  const high = Math.min(o.pitchY - 6 * u, 26 * u);
+  const style = getComputedStyle(document.documentElement);
   ctx.fillStyle = style.getPropertyValue('--strand');
   ctx.fillRect(lw, y - 0.75 * u, o.words.length * o.pitchX, 1.5 * u);
   row.values.forEach((v, i) => {
@@ -106,8 +106,8 @@ function beads(ctx, { row, y }, o, { u, lw }) {
 }
 function labels(svg, o, { u, lw, lh }) {
   const found = o.words.map((word, i) => {
-    const x = lw + (i + 0.5) * o.pitchX,
-      y = lh - 9 * u;
+    const x = lw + (i + 0.5) * o.pitchX;
+    const y = lh - 9 * u;
     const text = s(
       'text',
       {
@@ -126,15 +126,15 @@ function labels(svg, o, { u, lw, lh }) {
 }
 function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   const bands = [...new Set(lines.map(line => line.group))].map(group =>
-      s('rect', {
-        class: 'band lit',
-        y: group.top + TITLE * u - u,
-        width: o.pitchX,
-        height: group.rows.length * o.pitchY + 2 * u,
-        rx: 6 * u,
-      }),
-    ),
-    ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
+    s('rect', {
+      class: 'band lit',
+      y: group.top + TITLE * u - u,
+      width: o.pitchX,
+      height: group.rows.length * o.pitchY + 2 * u,
+      rx: 6 * u,
+    }),
+  );
+  const ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
   const every = o.slant ? Math.ceil((26 * u) / o.pitchX) : 1;
   let at = null;
   const frame = () => {
@@ -163,10 +163,10 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
     readout();
   };
   const placeOf = event => {
-    const from = svg.getBoundingClientRect(),
-      i = Math.floor((event.clientX - from.left - lw) / o.pitchX),
-      y = event.clientY - from.top,
-      r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
+    const from = svg.getBoundingClientRect();
+    const i = Math.floor((event.clientX - from.left - lw) / o.pitchX);
+    const y = event.clientY - from.top;
+    const r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
     return i >= 0 && i < n && r >= 0 ? [r, i] : null;
   };
   svg.append(
@@ -192,8 +192,8 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
       },
     }),
   );
-  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
-    fit = (v, most) => Math.min(most - 1, Math.max(0, v));
+  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const fit = (v, most) => Math.min(most - 1, Math.max(0, v));
   const start = () => [0, aim(link.state.pins, o.keys, []).row ?? 0];
   svg.addEventListener('focus', () => {
     if (svg.matches(':focus-visible')) look(at ?? start());
@@ -216,15 +216,15 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
 // All units as thin lines over the words, the chosen one on top: what a cell carries, and how far.
 export function unitLines(all, o) {
   // all: rows (words) of numbers (units)
-  const u = unit(),
-    lw = o.labelWidth * u,
-    n = all.length,
-    W = lw + n * o.pitchX,
-    H = o.height,
-    most = Math.max(1e-6, ...all.map(row => Math.max(...row.map(Math.abs))));
-  const { el, ctx } = canvas(W, H),
-    x = i => lw + (i + 0.5) * o.pitchX,
-    y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
+  const u = unit();
+  const lw = o.labelWidth * u;
+  const n = all.length;
+  const W = lw + n * o.pitchX;
+  const H = o.height;
+  const most = Math.max(1e-6, ...all.map(row => Math.max(...row.map(Math.abs))));
+  const { el, ctx } = canvas(W, H);
+  const x = i => lw + (i + 0.5) * o.pitchX;
+  const y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
   const step = Math.max(1, Math.ceil(all[0].length / 200));
   ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand');
   ctx.lineWidth = 0.75 * u;

@@ -22,10 +22,10 @@ export const KINDS = {
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> what it is, and where
 export function titled(name) {
-  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name),
-    cut = plain.lastIndexOf(', ');
-  const what = cut < 0 ? plain : plain.slice(cut + 2),
-    where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
+  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name);
+  const cut = plain.lastIndexOf(', ');
+  const what = cut < 0 ? plain : plain.slice(cut + 2);
+  const where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
 export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
@@ -57,12 +57,12 @@ export function knob(each, { off, delta, most, onclick }) {
 }
 // The heads of one part: a row for each layer, a toggle for each head; filled by how much it does.
 export function headToggles(part, heads, { off, delta, most, onclick }) {
-  const layers = [...new Set(heads.map(each => each.layer))],
-    columns = Math.max(...heads.map(each => each.head)) + 1;
+  const layers = [...new Set(heads.map(each => each.layer))];
+  const columns = Math.max(...heads.map(each => each.head)) + 1;
   const cell = each => {
-    const d = delta(each),
-      known = typeof d === 'number',
-      tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
+    const d = delta(each);
+    const known = typeof d === 'number';
+    const tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
     return link.mark(
       h(
         'button',

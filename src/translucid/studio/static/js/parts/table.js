@@ -10,8 +10,8 @@ const name = word =>
 
 // told: { corner, columns: [names], rows: [[name, cells...]], note }
 export function table({ corner = '', columns, rows, note }) {
-  const wide = columns.slice(0, COLUMNS),
-    long = rows.slice(0, ROWS);
+  const wide = columns.slice(0, COLUMNS);
+  const long = rows.slice(0, ROWS);
   return [
     h(
       'table',

@@ -19,24 +19,24 @@ export function tile(ctx, rows, { x, y, width, pitch, height, scale, alpha = 1 }
   ctx.globalAlpha = 1;
 }
 export function paintRow(ctx, row, { x, y, width, height, scale }) {
-  const cells = cellsIn(row.length, width),
-    w = width / cells;
+  const cells = cellsIn(row.length, width);
+  const w = width / cells;
   for (let k = 0; k < cells; k++) {
     const value = row[loudest(row, ...block(row.length, cells, k))];
     if (!Number.isFinite(value)) continue;
     ctx.fillStyle = css(value, scale);
-    const x0 = Math.round((x + k * w) * 2) / 2,
-      x1 = Math.round((x + (k + 1) * w) * 2) / 2;
+    const x0 = Math.round((x + k * w) * 2) / 2;
+    const x1 = Math.round((x + (k + 1) * w) * 2) / 2;
     ctx.fillRect(x0, y, x1 - x0, height);
   }
 }
 // The number under the pointer: { row, column, value, of } where `of` tells how many the cell stands for.
 export function under(rows, { x, y, width, pitch }, px, py) {
-  const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch))),
-    row = rows[i];
-  const cells = cellsIn(row.length, width),
-    k = Math.min(cells - 1, Math.max(0, Math.floor(((px - x) / width) * cells)));
-  const [from, to] = block(row.length, cells, k),
-    column = loudest(row, from, to);
+  const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch)));
+  const row = rows[i];
+  const cells = cellsIn(row.length, width);
+  const k = Math.min(cells - 1, Math.max(0, Math.floor(((px - x) / width) * cells)));
+  const [from, to] = block(row.length, cells, k);
+  const column = loudest(row, from, to);
   return { row: i, column, value: row[column], of: to - from, from, to };
 }

@@ -44,8 +44,8 @@ function drawn(all, limit, extra) {
 }
 // A branch takes the free lane nearest to its parent's, late branches first.
 function lanes({ shown, kids }) {
-  const used = new Map(),
-    lane = new Map();
+  const used = new Map();
+  const lane = new Map();
   const free = (k, a, b) => !(used.get(k) ?? []).some(([x, y]) => a < y && b > x);
   const chain = node => {
     const out = [node];
@@ -53,8 +53,8 @@ function lanes({ shown, kids }) {
     return out;
   };
   const place = (first, k) => {
-    const line = chain(first),
-      from = first.up?.step ?? 0;
+    const line = chain(first);
+    const from = first.up?.step ?? 0;
     used.set(k, [...(used.get(k) ?? []), [from + 0.05, line.at(-1).step + 0.35]]);
     for (const node of line) lane.set(node, k);
     for (const node of [...line].reverse())
@@ -78,26 +78,28 @@ export const path = (nodes, number) => {
 
 export function tree(data, o) {
   // o: { width, height, step, chosen, upto, keyOf, onstep, onnode }
-  const u = unit(),
-    all = grown(data.nodes),
-    head = 26 * u,
-    extra = 20 * u,
-    least = 27 * u;
-  let limit, found, laid;
+  const u = unit();
+  const all = grown(data.nodes);
+  const head = 26 * u;
+  const extra = 20 * u;
+  const least = 27 * u;
+  let limit;
+  let found;
+  let laid;
   for (limit of LIMITS) {
     found = drawn(all, limit, o.chosen);
     laid = lanes(found);
     if ((o.height - head - extra - 4 * u) / (laid.high - laid.low + 1) >= least) break;
   }
-  const { shown, kids, hidden } = found,
-    { lane, low, high } = laid,
-    count = high - low + 1;
-  const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count)),
-    H = Math.max(o.height, head + extra + count * laneH + 4 * u);
-  const steps = Math.max(...shown.map(node => node.step)),
-    first = o.start ?? '<s>',
-    left = Math.max(40 * u, widest([first], 1) + 10 * u),
-    right = 34 * u;
+  const { shown, kids, hidden } = found;
+  const { lane, low, high } = laid;
+  const count = high - low + 1;
+  const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count));
+  const H = Math.max(o.height, head + extra + count * laneH + 4 * u);
+  const steps = Math.max(...shown.map(node => node.step));
+  const first = o.start ?? '<s>';
+  const left = Math.max(40 * u, widest([first], 1) + 10 * u);
+  const right = 34 * u;
   const wide = Math.max(
     56 * u,
     Math.min(
@@ -109,12 +111,12 @@ export function tree(data, o) {
         14 * u,
     ),
   );
-  const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + 0.3))),
-    W = Math.max(o.width, left + right + steps * xw);
-  const X = t => left + t * xw,
-    Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
-  const svg = s('svg', { width: W, height: H }),
-    marks = new Map();
+  const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + 0.3)));
+  const W = Math.max(o.width, left + right + steps * xw);
+  const X = t => left + t * xw;
+  const Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
+  const svg = s('svg', { width: W, height: H });
+  const marks = new Map();
   svg.append(s('rect', { class: 'stepband', x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
   for (let t = 1; t <= steps; t++)
     svg.append(
@@ -192,8 +194,8 @@ export function tree(data, o) {
 
 // Left and right along a strand, up and down to the branches of the same step.
 function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
-  const all = [...marks.keys()],
-    beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
+  const all = [...marks.keys()];
+  const beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
   const next = (node, down, across) =>
     across > 0 ? kids.get(node)[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down];
   let last = null;
@@ -236,25 +238,25 @@ const told = node => ({
 });
 
 function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyOf, onnode }) {
-  const a = lane.get(node.up),
-    b = lane.get(node),
-    xa = X(node.up.step),
-    xb = X(node.step),
-    ya = Y(a),
-    yb = Y(b);
-  const cut = end && !node.place && node.fate !== 'ended',
-    kind = node.chosen ? 'best' : cut ? 'cut' : '',
-    stop = xb - (end && !upto ? 12 * u : 0);
-  const bend = xw * 0.34,
-    mid = a === b ? (xa + xb) / 2 : (xa + bend + xb) / 2;
+  const a = lane.get(node.up);
+  const b = lane.get(node);
+  const xa = X(node.up.step);
+  const xb = X(node.step);
+  const ya = Y(a);
+  const yb = Y(b);
+  const cut = end && !node.place && node.fate !== 'ended';
+  const kind = node.chosen ? 'best' : cut ? 'cut' : '';
+  const stop = xb - (end && !upto ? 12 * u : 0);
+  const bend = xw * 0.34;
+  const mid = a === b ? (xa + xb) / 2 : (xa + bend + xb) / 2;
   const d =
     a === b
       ? `M${xa} ${ya}H${stop}`
       : `M${xa} ${ya}C${xa + bend * 0.8} ${ya} ${xa + bend * 0.1} ${yb} ${xa + bend} ${yb}H${stop}`;
-  const size = cut ? 1 : 1.125,
-    over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * 0.6));
-  const band = node.step === step ? 'stroke:var(--band);' : '',
-    smaller = over > 1 ? `font-size:${Math.max(0.875, size / over)}rem;` : '';
+  const size = cut ? 1 : 1.125;
+  const over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * 0.6));
+  const band = node.step === step ? 'stroke:var(--band);' : '';
+  const smaller = over > 1 ? `font-size:${Math.max(0.875, size / over)}rem;` : '';
   const g = s(
     'g',
     {

@@ -32,9 +32,9 @@ export function twins(one, two, { reads, keyOf, labels, dashed }) {
       two && h('span', null, labels[1]),
     ),
     pairs.map(([i, j]) => {
-      const a = i === null ? null : one[i],
-        b = j === null || !two ? null : two[j],
-        differ = two && a?.word !== b?.word;
+      const a = i === null ? null : one[i];
+      const b = j === null || !two ? null : two[j];
+      const differ = two && a?.word !== b?.word;
       const pair = h(
         'div',
         { class: 'pair' },

@@ -24,8 +24,8 @@ export function walks(el, { name, start, step, look, leave, take }) {
     }
   });
   el.addEventListener('keydown', event => {
-    const move = MOVES[event.key],
-      taken = take && at !== null && (event.key === 'Enter' || event.key === ' ');
+    const move = MOVES[event.key];
+    const taken = take && at !== null && (event.key === 'Enter' || event.key === ' ');
     if (!move && !taken) return;
     event.preventDefault();
     event.stopPropagation(); // the view has other uses for these keys
@@ -40,10 +40,10 @@ const known = el => el.getAttribute('aria-label') || el.getAttribute('title') ||
 export function held(box) {
   const el = document.activeElement;
   if (!el || el === box || !box.contains(el)) return () => {};
-  const all = [...box.querySelectorAll(FOCUSABLE)],
-    place = all.indexOf(el),
-    name = known(el),
-    tag = el.tagName;
+  const all = [...box.querySelectorAll(FOCUSABLE)];
+  const place = all.indexOf(el);
+  const name = known(el);
+  const tag = el.tagName;
   return () => {
     if (document.activeElement !== document.body) return; // somebody else has it now
     const now = [...box.querySelectorAll(FOCUSABLE)].filter(each => each.tagName === tag || tag === 'INPUT');

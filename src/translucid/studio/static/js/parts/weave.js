@@ -59,8 +59,8 @@ export function across({ xa, xb, yQuery, yKey }) {
 // From the memory that is let down at the top of the pane to the rows of the decoder.
 export function letDown({ tick, top, right, yQuery }) {
   return (i, j) => {
-    const x = tick(j),
-      to = yQuery(i);
+    const x = tick(j);
+    const to = yQuery(i);
     return `M${x} ${top}C${x} ${top + (to - top) * 0.72} ${x + (right - x) * 0.25} ${to} ${right} ${to}`;
   };
 }

@@ -2,8 +2,8 @@
 import { s } from '../dom.js';
 import { at, clear, colour, ink, parted, px } from './paint.js';
 
-const SIDES = ['Top', 'Right', 'Bottom', 'Left'],
-  CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
+const SIDES = ['Top', 'Right', 'Bottom', 'Left'];
+const CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
 const dashes = (style, wide) => ({ dashed: at(3 * wide, 2 * wide), dotted: at(0.01, 2 * wide) })[style] ?? null;
 const round = style => (style === 'dotted' ? 'round' : null);
 
@@ -16,14 +16,14 @@ function radii(style, { width, height }) {
 }
 // A rounded rectangle, grown by `by` (or shrunk).
 function shape({ x, y, width, height }, corners, by, attrs) {
-  const [w, t] = [width + 2 * by, height + 2 * by],
-    [l, o] = [x - by, y - by];
+  const [w, t] = [width + 2 * by, height + 2 * by];
+  const [l, o] = [x - by, y - by];
   if (w <= 0 || t <= 0) return null;
   const r = corners.map(each => (each > 0 ? Math.max(0, each + by) : 0));
   if (r.every(each => each === r[0]))
     return s('rect', { x: at(l), y: at(o), width: at(w), height: at(t), rx: r[0] ? at(r[0]) : null, ...attrs });
-  const [a, b, c, d] = r,
-    arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
+  const [a, b, c, d] = r;
+  const arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
   return s('path', {
     d: `M${at(l + a, o)}H${at(l + w - b)}${arc(b, at(l + w, o + b))}V${at(o + t - c)}${arc(c, at(l + w - c, o + t))}H${at(l + d)}${arc(d, at(l, o + t - d))}V${at(o + a)}${arc(a, at(l + a, o))}Z`,
     ...attrs,
@@ -37,16 +37,16 @@ function ground(style, box, corners, { named }) {
   for (const image of style.backgroundImage === 'none' ? [] : parted(style.backgroundImage)) {
     const [, kind, inner] = /^(linear-gradient)\((.*)\)$/.exec(image) ?? [];
     if (!kind) continue;
-    const [first, ...rest] = parted(inner),
-      corner = /^to (?:(top|bottom) (left|right)|(left|right) (top|bottom))$/.exec(first);
+    const [first, ...rest] = parted(inner);
+    const corner = /^to (?:(top|bottom) (left|right)|(left|right) (top|bottom))$/.exec(first);
     if (corner) made.push(struck(corner.slice(1), rest, box));
     else made.push(shape(box, corners, 0, { fill: named(ramp(first, rest)) }));
   }
   return made;
 }
 function ramp(first, rest) {
-  const turned = /deg$/.test(first),
-    stops = (turned ? rest : [first, ...rest]).map(stop => /^(.*?)(?: ([\d.]+)%)?$/.exec(stop));
+  const turned = /deg$/.test(first);
+  const stops = (turned ? rest : [first, ...rest]).map(stop => /^(.*?)(?: ([\d.]+)%)?$/.exec(stop));
   const across = turned ? { x1: 0, y1: 0, x2: 1, y2: 0 } : { x1: 0, y1: 0, x2: 0, y2: 1 }; // 90deg, or down
   return s(
     'linearGradient',
@@ -59,8 +59,8 @@ function ramp(first, rest) {
 // A thin band of colour from corner to corner: how a part of a formula is struck out.
 function struck(corner, stops, { x, y, width, height }) {
   const paint = stops.map(stop => /^(rgba?\([^)]*\)|#\w+|[\w-]+)/.exec(stop)?.[1]).find(each => each && !clear(each));
-  const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2,
-    falls = corner.includes('top') === corner.includes('right');
+  const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2;
+  const falls = corner.includes('top') === corner.includes('right');
   return paint
     ? s('line', {
         x1: at(x),
@@ -82,8 +82,8 @@ function border(style, box, corners) {
   }));
   const seen = sides.map(each => each.wide > 0 && each.kind !== 'hidden' && !clear(each.paint));
   if (!seen.some(Boolean)) return [];
-  const [first] = sides,
-    same = sides.every(each => each.wide === first.wide && each.kind === first.kind && each.paint === first.paint);
+  const [first] = sides;
+  const same = sides.every(each => each.wide === first.wide && each.kind === first.kind && each.paint === first.paint);
   if (same)
     return [
       shape(box, corners, -first.wide / 2, {
@@ -94,8 +94,8 @@ function border(style, box, corners) {
         'stroke-linecap': round(first.kind),
       }),
     ];
-  const { x, y, width, height } = box,
-    [t, r, b, l] = sides.map(each => each.wide / 2);
+  const { x, y, width, height } = box;
+  const [t, r, b, l] = sides.map(each => each.wide / 2);
   const ends = [
     [x, y + t, x + width, y + t],
     [x + width - r, y, x + width - r, y + height],
@@ -119,8 +119,8 @@ function border(style, box, corners) {
 }
 // Rings only: a soft shadow says nothing on paper, and few programs draw it.
 function rings(style, box, corners) {
-  const outer = [],
-    inner = [];
+  const outer = [];
+  const inner = [];
   for (const each of style.boxShadow === 'none' ? [] : parted(style.boxShadow).reverse()) {
     const [, paint, x, y, blur, wide, inset] =
       /^(.+?) (-?[\d.]+)px (-?[\d.]+)px ([\d.]+)px (-?[\d.]+)px( inset)?$/.exec(each) ?? [];
@@ -166,8 +166,8 @@ export function drawBox(el, style, given, kept) {
   // el: null for what stands before or after one
   if (!given.width || !given.height) return [];
   const box = snapped(given);
-  const corners = radii(style, box),
-    { outer, inner } = rings(style, box, corners);
+  const corners = radii(style, box);
+  const { outer, inner } = rings(style, box, corners);
   return [
     ...outer,
     ...ground(style, box, corners, kept),
@@ -180,8 +180,8 @@ export function drawBox(el, style, given, kept) {
 // ---- what the browser draws of itself
 export function control(el, style, box) {
   if (el.tagName === 'SELECT') {
-    const x = box.x + box.width - 12,
-      y = box.y + box.height / 2;
+    const x = box.x + box.width - 12;
+    const y = box.y + box.height / 2;
     return [
       s('path', {
         d: `M${at(x - 4, y - 2)}l4 4l4 -4`,
@@ -195,10 +195,10 @@ export function control(el, style, box) {
   return [];
 }
 function slider(el, style, { x, y, width, height }) {
-  const done = (Number(el.value) - Number(el.min)) / (Number(el.max) - Number(el.min) || 1),
-    r = 8,
-    mid = y + height / 2,
-    place = x + r + done * (width - 2 * r);
+  const done = (Number(el.value) - Number(el.min)) / (Number(el.max) - Number(el.min) || 1);
+  const r = 8;
+  const mid = y + height / 2;
+  const place = x + r + done * (width - 2 * r);
   const paint = style.accentColor === 'auto' ? style.color : style.accentColor;
   return [
     s('line', {

@@ -36,8 +36,8 @@ function paint(name, value, opacity, gradients) {
   const url = /url\("?#([^")]+)"?\)/.exec(value)?.[1];
   if (url) return { [name]: gradients(url) };
   if (value === 'none' || clear(value)) return { [name]: 'none' };
-  const { hex, alpha } = colour(value),
-    seen = alpha * px(opacity);
+  const { hex, alpha } = colour(value);
+  const seen = alpha * px(opacity);
   return { [name]: hex, [`${name}-opacity`]: seen < 1 ? at(seen) : null };
 }
 const hollow = attrs => attrs.fill === 'none' && (attrs.stroke ?? 'none') === 'none';
@@ -117,9 +117,9 @@ function element(el, given) {
 // Text stands on its line: few programs know of other baselines, or paint an edge before the letters.
 function lettered(el, style, faint) {
   if (!el.textContent.trim()) return [];
-  const { up, down } = measure(style),
-    central = style.dominantBaseline === 'central' ? (up - down) / 2 : 0,
-    dy = el.getAttribute('dy') ?? '';
+  const { up, down } = measure(style);
+  const central = style.dominantBaseline === 'central' ? (up - down) / 2 : 0;
+  const dy = el.getAttribute('dy') ?? '';
   const lower = central + px(dy) * (dy.endsWith('em') ? px(style.fontSize) : 1);
   const attrs = {
     ...own(el),
@@ -142,16 +142,16 @@ function lettered(el, style, faint) {
 function inRow(el) {
   let ended = true;
   return [...el.childNodes].map(each => {
-    const text = single(each.textContent),
-      shown = ended ? text.trimStart() : text;
+    const text = single(each.textContent);
+    const shown = ended ? text.trimStart() : text;
     if (shown) ended = shown.endsWith(' ');
     return [each, shown];
   });
 }
 function piece(el, text, above) {
-  const style = getComputedStyle(el),
-    own_ = font(style),
-    outer = font(above);
+  const style = getComputedStyle(el);
+  const own_ = font(style);
+  const outer = font(above);
   const attrs = Object.fromEntries(
     Object.entries(own_)
       .filter(([name, value]) => value !== outer[name])
@@ -164,9 +164,9 @@ function piece(el, text, above) {
   return s('tspan', { ...moved, ...attrs, ...fill }, text);
 }
 function under(el, style, lower) {
-  const { x, width } = el.getBBox(),
-    line = px(el.getAttribute('y')) + lower,
-    turned = el.getAttribute('transform');
+  const { x, width } = el.getBBox();
+  const line = px(el.getAttribute('y')) + lower;
+  const turned = el.getAttribute('transform');
   const made = ruled(style, x, x + width, line, px(style.fontSize));
   return turned ? [s('g', { transform: turned }, made)] : made;
 }
@@ -180,8 +180,8 @@ export function drawCanvas(canvas, style, box) {
     width: box.width - px(style.borderLeftWidth) - px(style.borderRightWidth),
     height: box.height - px(style.borderTopWidth) - px(style.borderBottomWidth),
   };
-  const figures = paintedOn(canvas),
-    k = canvas.width / inner.width; // k: of the screen
+  const figures = paintedOn(canvas);
+  const k = canvas.width / inner.width; // k: of the screen
   const image = s('image', {
     x: at(inner.x),
     y: at(inner.y),
@@ -199,15 +199,15 @@ function pixels(canvas, style, { width, height }, figures, k) {
       ? Math.max(1, Math.ceil(2 * Math.max(width / canvas.width, height / canvas.height)))
       : 1;
   if (times === 1 && !figures.length) return canvas.toDataURL();
-  const copy = document.createElement('canvas'),
-    ctx = copy.getContext('2d');
+  const copy = document.createElement('canvas');
+  const ctx = copy.getContext('2d');
   copy.width = canvas.width * times;
   copy.height = canvas.height * times;
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(canvas, 0, 0, copy.width, copy.height);
   for (const each of figures) {
-    const { up, down, wide } = extent(each),
-      [over, below] = [up, down].map(reach => Math.min(reach + 1, each.room / 2));
+    const { up, down, wide } = extent(each);
+    const [over, below] = [up, down].map(reach => Math.min(reach + 1, each.room / 2));
     ctx.fillStyle = each.ground;
     ctx.fillRect((each.x - wide / 2 - 1) * k, (each.y - over) * k, (wide + 2) * k, (over + below) * k);
   }

@@ -16,8 +16,8 @@ export function colour(value) {
     pen.fillStyle = '#000';
     pen.fillStyle = value;
     pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data,
-      given = /^rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)$/.exec(value);
+    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+    const given = /^rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)$/.exec(value);
     const exact = given
       ? [...given.slice(1, 4).map(Number), given[4] === undefined ? 1 : Number(given[4])]
       : [r, g, b, Math.round(a / 2.55) / 100];
@@ -34,15 +34,15 @@ export function colour(value) {
 export const clear = value => colour(value).alpha === 0;
 export function ink(name, value) {
   // name: fill, stroke or stop
-  const { hex, alpha } = colour(value),
-    key = name === 'stop' ? 'stop-color' : name;
+  const { hex, alpha } = colour(value);
+  const key = name === 'stop' ? 'stop-color' : name;
   return { [key]: hex, [`${name}-opacity`]: alpha < 1 ? alpha : null };
 }
 
 // ---- fonts: the first that is here, then one of the same voice that is everywhere
 // Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same widths.
-const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/,
-  faces = new Map();
+const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/;
+const faces = new Map();
 const KNOWN = [
   ['Liberation Serif', 'Times New Roman', 'Tinos'],
   ['DejaVu Serif'],
@@ -86,9 +86,9 @@ export function face(families) {
   if (!faces.has(families)) {
     const names = families.split(/,\s*/);
     if (names.includes('math')) return maths();
-    const last = names.at(-1),
-      kind = GENERIC.test(last) ? last : 'serif',
-      first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
+    const last = names.at(-1);
+    const kind = GENERIC.test(last) ? last : 'serif';
+    const first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
     const found = GENERIC.test(first) ? taken(first) : [first.replaceAll('"', '')];
     faces.set(families, [...found.map(name => (/\s/.test(name) ? `'${name}'` : name)), kind].join(', '));
   }

@@ -12,10 +12,10 @@ const span = (node, from, to) => {
 
 // The lines of a text node: [{ text, box }].
 function linesOf(node, style) {
-  const given = node.data,
-    kept = style.whiteSpace.startsWith('pre');
-  const from = kept ? 0 : given.search(/\S/),
-    to = kept ? given.length : given.trimEnd().length;
+  const given = node.data;
+  const kept = style.whiteSpace.startsWith('pre');
+  const from = kept ? 0 : given.search(/\S/);
+  const to = kept ? given.length : given.trimEnd().length;
   if (from < 0 || to <= from) return [];
   const tidy = text => (kept ? text : text.replace(/\s+/g, ' '));
   const boxes = span(node, from, to).getClientRects();
@@ -23,8 +23,8 @@ function linesOf(node, style) {
   const lines = [];
   for (let i = from; i < to; ) {
     // by letters, which may be two units long
-    const letter = String.fromCodePoint(given.codePointAt(i)),
-      box = span(node, i, i + letter.length).getClientRects()[0];
+    const letter = String.fromCodePoint(given.codePointAt(i));
+    const box = span(node, i, i + letter.length).getClientRects()[0];
     i += letter.length;
     if (!box || (!box.width && /\s/.test(letter))) continue;
     const line = lines.at(-1);
@@ -41,8 +41,8 @@ function linesOf(node, style) {
   return lines.map(line => trimmed(line, tidy, style)).filter(line => line.text);
 }
 function trimmed({ text, box }, tidy, style) {
-  const short = tidy(text).trimEnd(),
-    lost = text.length - text.trimEnd().length;
+  const short = tidy(text).trimEnd();
+  const lost = text.length - text.trimEnd().length;
   return {
     text: short,
     box: lost
@@ -84,10 +84,10 @@ function decorations(el, top) {
   return found;
 }
 export function ruled(decoration, x0, x1, line, size) {
-  const given = decoration.textDecorationThickness,
-    wide = given.endsWith('px') ? px(given) : Math.max(1, size / 14);
-  const away = px(decoration.textUnderlineOffset) || size * 0.1,
-    kind = decoration.textDecorationStyle;
+  const given = decoration.textDecorationThickness;
+  const wide = given.endsWith('px') ? px(given) : Math.max(1, size / 14);
+  const away = px(decoration.textUnderlineOffset) || size * 0.1;
+  const kind = decoration.textDecorationStyle;
   return decoration.textDecorationLine.split(' ').map(which => {
     const y =
       which === 'line-through' ? line - size * 0.3 : which === 'underline' ? line + away + wide / 2 : line - size * 0.8;
@@ -109,9 +109,9 @@ export function drawText(node, style, { see, top }) {
     .map(line => dotted(node, line, style))
     .filter(({ box }) => see(box))
     .flatMap(({ text, box }) => {
-      const anchor = ANCHOR[style.textAlign],
-        x = anchor === 'end' ? box.right : anchor === 'middle' ? box.x + box.width / 2 : box.x,
-        y = lineOf(box, style);
+      const anchor = ANCHOR[style.textAlign];
+      const x = anchor === 'end' ? box.right : anchor === 'middle' ? box.x + box.width / 2 : box.x;
+      const y = lineOf(box, style);
       return [
         textAt(text, x, y, style, { 'text-anchor': anchor }),
         ...decorated.flatMap(each => ruled(each, box.x, box.right, y, px(style.fontSize))),
@@ -123,8 +123,8 @@ export function drawText(node, style, { see, top }) {
 export function fieldText(el, style, box) {
   const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value || el.placeholder || '';
   if (!text || /^(range|checkbox|radio)$/.test(el.type)) return [];
-  const { up, down } = measure(style),
-    extra = el.tagName === 'SELECT' ? 4 : 0; // its own, inside the padding
+  const { up, down } = measure(style);
+  const extra = el.tagName === 'SELECT' ? 4 : 0; // its own, inside the padding
   return [
     textAt(
       text,
@@ -136,9 +136,9 @@ export function fieldText(el, style, box) {
 }
 export function marker(el, style, firstLine) {
   if (style.display !== 'list-item' || style.listStyleType === 'none' || !firstLine) return [];
-  const { left } = el.getBoundingClientRect(),
-    own = getComputedStyle(el, '::marker'),
-    size = px(style.fontSize);
+  const { left } = el.getBoundingClientRect();
+  const own = getComputedStyle(el, '::marker');
+  const size = px(style.fontSize);
   if (style.listStyleType !== 'decimal')
     return [
       s('circle', {

@@ -27,11 +27,11 @@ const MOMENTS = [
   ['masked', 'masked'],
   ['weights', 'pattern'],
 ];
-const EXACT = 4096,
-  WHOLE = 512,
-  NUMBERS = 24; // numbers sent in full; the longest side sent whole; words with numbers in cells
-const mi = (text, attrs) => m('mi', attrs, text),
-  mo = text => m('mo', null, text);
+const EXACT = 4096;
+const WHOLE = 512;
+const NUMBERS = 24; // numbers sent in full; the longest side sent whole; words with numbers in cells
+const mi = (text, attrs) => m('mi', attrs, text);
+const mo = text => m('mo', null, text);
 const PIECES = {
   scores: recurrent =>
     recurrent
@@ -44,15 +44,15 @@ const PIECES = {
 
 export async function attention(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const kinds = kindsOf(points),
-    at = startAt(params, kinds);
-  const left = h('div'),
-    mid = h('div'),
-    right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
+  const kinds = kindsOf(points);
+  const at = startAt(params, kinds);
+  const left = h('div');
+  const mid = h('div');
+  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
   stage.append(h('div', { class: 'attn' }, left, mid, right));
-  let turn = 0,
-    now = null,
-    waiting = null;
+  let turn = 0;
+  let now = null;
+  let waiting = null;
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
@@ -67,8 +67,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
   };
 
   async function draw(focus) {
-    const mine = ++turn,
-      found = await fetchHead(run, points, at, mine);
+    const mine = ++turn;
+    const found = await fetchHead(run, points, at, mine);
     if (mine !== turn) return;
     now = found;
     at.layer = now.layer;
@@ -89,8 +89,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   // ---- left: which attention, which head
   function drawLeft() {
-    const { thumbs, layer, head } = now,
-      one = thumbs.shape[0] * thumbs.shape[1] === 1;
+    const { thumbs, layer, head } = now;
+    const one = thumbs.shape[0] * thumbs.shape[1] === 1;
     left.append(
       h(
         'div',
@@ -145,9 +145,9 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   // ---- middle: one head as a matrix, at one of four moments
   function drawMatrix() {
-    const { values, scale, rows, cols, rowKeys, colKeys, moment } = now,
-      u = unit(),
-      kind = KINDS[at.kind];
+    const { values, scale, rows, cols, rowKeys, colKeys, moment } = now;
+    const u = unit();
+    const kind = KINDS[at.kind];
     mid.append(steps());
     const told = at.kind === 'encoder' ? rows : rows.map((each, i) => [each, ' → ', now.follows[i] ?? '']);
     const lw = Math.min(
@@ -166,10 +166,10 @@ export async function attention(stage, { model, run, catalogue, params }) {
         ) / u,
       ) + 16,
     );
-    const W = mid.clientWidth,
-      H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
-    const flat = (W - lw * u) / cols.length,
-      lean = headRoom(cols, flat, 1.125);
+    const W = mid.clientWidth;
+    const H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
+    const flat = (W - lw * u) / cols.length;
+    const lean = headRoom(cols, flat, 1.125);
     const over = lean.slant
       ? Math.max(
           0,
@@ -183,8 +183,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
         4 * u
       : 0;
     const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
-    const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u)),
-      ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
+    const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u));
+    const ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
     const numbers =
       at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u
         ? fitting(values, cw, u, W > 800 ? 16 : 15)
@@ -214,10 +214,10 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
   async function exactTable() {
     // the picture has rounded numbers where they are many; the table asks for them again
-    const state = now,
-      shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2)),
-      lead = state.indexed ? [state.head] : [],
-      kind = KINDS[at.kind];
+    const state = now;
+    const shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2));
+    const lead = state.indexed ? [state.head] : [];
+    const kind = KINDS[at.kind];
     const rows = await Promise.all(
       range(shown).map(i =>
         api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' }),
@@ -283,9 +283,9 @@ export async function attention(stage, { model, run, catalogue, params }) {
     scale: now.scale,
   });
   const reads = (i, j) => {
-    const { step, values } = now,
-      span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n),
-      [Q, K] = tokens().map(list => list.length);
+    const { step, values } = now;
+    const span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n);
+    const [Q, K] = tokens().map(list => list.length);
     return {
       at: [
         word(now.rows[i]),
@@ -301,10 +301,10 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
   async function drawRight() {
-    const kind = KINDS[at.kind],
-      box = h('div');
-    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`,
-      told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
+    const kind = KINDS[at.kind];
+    const box = h('div');
+    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`;
+    const told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
     right.append(
       h(
@@ -332,10 +332,10 @@ export async function attention(stage, { model, run, catalogue, params }) {
       work(looked(link)),
       now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null,
     ]);
-    const u = unit(),
-      used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
-    const high = right.clientHeight - used - 4 * 12 * u - 34 * u,
-      long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
+    const u = unit();
+    const used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
+    const high = right.clientHeight - used - 4 * 12 * u - 34 * u;
+    const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
     box.append(
       ribbons(now.weights, {
         rows: now.rows,
@@ -350,8 +350,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
   // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
   function meant(keys) {
-    const { row, col, exact: both } = aim(keys, now.rowKeys, now.colKeys),
-      w = now.weights;
+    const { row, col, exact: both } = aim(keys, now.rowKeys, now.colKeys);
+    const w = now.weights;
     if (both) return [row, col];
     if (row !== null) return [row, best(w[row])];
     if (col !== null) return [best(w.map(each => each[col])), col];
@@ -359,22 +359,22 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
   // Some numbers with all their digits, cut out of the head, or the mean of the heads.
   async function part(state, point, ...places) {
-    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' }),
-      heads = state.thumbs.shape[1];
+    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
+    const heads = state.thumbs.shape[1];
     if (!state.indexed) return (await ask(...places)).row();
     if (state.head !== null) return (await ask(state.head, ...places)).row();
     const many = places.length < 2 && heads * tokens()[1].length > EXACT; // too many to be sent at once
     const all = many
-        ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row())
-        : (await ask('*', ...places)).row(),
-      size = all.length / heads;
+      ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row())
+      : (await ask('*', ...places)).row();
+    const size = all.length / heads;
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
   async function row(q) {
     // one word with all that it looks at
-    const state = now,
-      [rows, cols] = tokens(),
-      kind = KINDS[at.kind];
+    const state = now;
+    const [rows, cols] = tokens();
+    const kind = KINDS[at.kind];
     return {
       word: rows[q] ?? '·',
       key: `${kind.rowSide}:${q}`,
@@ -385,17 +385,17 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
   async function work(keys) {
     if (keys !== looked(link)) return; // it has waited, and something else is looked at by now
-    const state = now,
-      [i, j] = meant(keys),
-      hovering = keys === link.state.hover,
-      both = aim(keys, now.rowKeys, now.colKeys),
-      pooled = state.step[0] * state.step[1] > 1;
-    const q = wordIn(keys, now.rowKeys, i),
-      named = both.col !== null && (both.exact || both.row === null),
-      k =
-        pooled && !named
-          ? best((await row(q)).weights)
-          : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
+    const state = now;
+    const [i, j] = meant(keys);
+    const hovering = keys === link.state.hover;
+    const both = aim(keys, now.rowKeys, now.colKeys);
+    const pooled = state.step[0] * state.step[1] > 1;
+    const q = wordIn(keys, now.rowKeys, i);
+    const named = both.col !== null && (both.exact || both.row === null);
+    const k =
+      pooled && !named
+        ? best((await row(q)).weights)
+        : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
     if (state !== now) return;
     const lensed = lens(q, k, hovering);
     if (!hovering) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
@@ -409,8 +409,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const index = [...(state.indexed ? [state.head] : []), q, k];
     const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
     if (state !== now || keys !== looked(link)) return;
-    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]),
-      told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
+    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+    const told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
     state.sum.replaceChildren(
       h(
         'p',
@@ -428,13 +428,13 @@ export async function attention(stage, { model, run, catalogue, params }) {
   // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's; in
   // the left column two digits and their point at the smallest type have room for seven weights, or five signed scores.
   function lensSize() {
-    const u = unit(),
-      ends = now.values.reduce(
-        ([low, top], each) =>
-          each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]),
-        [0, 0],
-      ),
-      long = Math.max(3, ...ends.map(v => brief(v).length));
+    const u = unit();
+    const ends = now.values.reduce(
+      ([low, top], each) =>
+        each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]),
+      [0, 0],
+    );
+    const long = Math.max(3, ...ends.map(v => brief(v).length));
     return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
   }
   async function lens(q, k, hovering) {
@@ -443,17 +443,17 @@ export async function attention(stage, { model, run, catalogue, params }) {
       return;
     }
     if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return; // it does not run away from who looks into it
-    const state = now,
-      u = unit(),
-      n = (state.around ??= lensSize()),
-      [rows, cols] = tokens(),
-      kind = KINDS[at.kind],
-      from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
-    const q0 = from(q, rows.length),
-      k0 = from(k, cols.length),
-      high = Math.min(n, rows.length),
-      wide = Math.min(n, cols.length),
-      cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
+    const state = now;
+    const u = unit();
+    const n = (state.around ??= lensSize());
+    const [rows, cols] = tokens();
+    const kind = KINDS[at.kind];
+    const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
+    const q0 = from(q, rows.length);
+    const k0 = from(k, cols.length);
+    const high = Math.min(n, rows.length);
+    const wide = Math.min(n, cols.length);
+    const cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
     const table = flat => range(high).map(r => flat.slice(r * wide, (r + 1) * wide));
     const values = state.coarse
       ? table(await part(state, state.point, ...cut))
@@ -501,15 +501,15 @@ export async function attention(stage, { model, run, catalogue, params }) {
       event.altKey
     )
       return;
-    const [layers, heads] = now.thumbs.shape,
-      moments = MOMENTS.map(([id]) => id).filter(
-        id =>
-          points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
-          (id !== 'masked' || now.hasMask) &&
-          (id !== 'scaled' || model.config.scaled !== false),
-      );
-    const round = (v, n) => (v + n) % n,
-      turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
+    const [layers, heads] = now.thumbs.shape;
+    const moments = MOMENTS.map(([id]) => id).filter(
+      id =>
+        points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
+        (id !== 'masked' || now.hasMask) &&
+        (id !== 'scaled' || model.config.scaled !== false),
+    );
+    const round = (v, n) => (v + n) % n;
+    const turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
     if (event.key === '[') turnHead(-1);
     else if (event.key === ']') turnHead(1);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
@@ -537,12 +537,12 @@ function kindsOf(points) {
   const found = {};
   for (const name of points.keys())
     if (name.endsWith('.pattern')) {
-      const scopes = name.split('.'),
-        kind = ['cross_attention', 'alignment'].includes(scopes.at(-2))
-          ? 'cross'
-          : scopes.includes('encoder')
-            ? 'encoder'
-            : 'decoder';
+      const scopes = name.split('.');
+      const kind = ['cross_attention', 'alignment'].includes(scopes.at(-2))
+        ? 'cross'
+        : scopes.includes('encoder')
+          ? 'encoder'
+          : 'decoder';
       (found[kind] ??= []).push(name);
     }
   return Object.fromEntries(
@@ -570,28 +570,28 @@ function startAt(params, kinds) {
 
 // ---- the numbers of one head
 async function fetchHead(run, points, at) {
-  const kind = KINDS[at.kind],
-    thumbs = await api.heads(run.run, at.kind),
-    [layers, heads] = thumbs.shape;
-  const layer = Math.min(at.layer, layers - 1),
-    scope = thumbs.at[layer].slice(0, -'.pattern'.length),
-    shape = points.get(`${scope}.pattern`).shape;
-  const indexed = shape.length === 3,
-    head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
-  const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`)),
-    hasMask = await masks(run, points, scope, head ?? 0);
+  const kind = KINDS[at.kind];
+  const thumbs = await api.heads(run.run, at.kind);
+  const [layers, heads] = thumbs.shape;
+  const layer = Math.min(at.layer, layers - 1);
+  const scope = thumbs.at[layer].slice(0, -'.pattern'.length);
+  const shape = points.get(`${scope}.pattern`).shape;
+  const indexed = shape.length === 3;
+  const head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
+  const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`));
+  const hasMask = await masks(run, points, scope, head ?? 0);
   const moment =
-      head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask)
-        ? 'weights'
-        : at.moment,
-    point = has.find(([id]) => id === moment)[1];
-  const [Q, K] = shape.slice(-2),
-    hidden =
-      hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE
-        ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 })
-        : null,
-    large = Math.max(Q, K) > WHOLE,
-    coarse = Q * K > EXACT;
+    head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask)
+      ? 'weights'
+      : at.moment;
+  const point = has.find(([id]) => id === moment)[1];
+  const [Q, K] = shape.slice(-2);
+  const hidden =
+    hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE
+      ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 })
+      : null;
+  const large = Math.max(Q, K) > WHOLE;
+  const coarse = Q * K > EXACT;
   const options = {
     index: indexed && head !== null ? head : undefined,
     as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32',
@@ -602,8 +602,8 @@ async function fetchHead(run, points, at) {
     point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`],
     options,
   );
-  const weights = head === null ? mean(frames[0]) : frames[0].table(),
-    values = point === 'pattern' ? weights : frames[1].table();
+  const weights = head === null ? mean(frames[0]) : frames[0].table();
+  const values = point === 'pattern' ? weights : frames[1].table();
   const step = [Math.ceil(Q / weights.length), Math.ceil(K / weights[0].length)];
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
   const most = Math.max(
@@ -667,8 +667,8 @@ const best = row => row.indexOf(Math.max(...row));
 const entropy = weights =>
   weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum(each, query, key) {
-  const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']),
-    heads = each.length;
+  const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']);
+  const heads = each.length;
   return h(
     'div',
     null,

@@ -27,8 +27,8 @@ export async function compare(stage, { all, model, run, params }) {
     all.find(each => each.m === params.get('with') && each.m !== model.m) ??
     all.find(each => each.m !== model.m && each.task === model.task) ??
     all.find(each => each.m !== model.m);
-  const box = h('div', { class: 'cmp' }),
-    pair = h('div', { class: 'cmptop' });
+  const box = h('div', { class: 'cmp' });
+  const pair = h('div', { class: 'cmptop' });
   stage.append(box);
   box.append(
     pick('A', 'solid', model, all, m => go('compare', { m, with: m === other.m ? model.m : other.m, off: null })),
@@ -88,19 +88,19 @@ function answers(model, run, other, second) {
         : which.task === 'translate'
           ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, share: null }))
           : each.answer.map(w => ({ word: w.trim() || w, share: null }));
-  const a = says(model, run),
-    b = says(other, second),
-    alone = (which, each, letter) =>
-      h(
-        'div',
-        null,
-        h('h3', null, `${letter}: ${which.name}`),
-        which.task === 'classify' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
-      );
+  const a = says(model, run);
+  const b = says(other, second);
+  const alone = (which, each, letter) =>
+    h(
+      'div',
+      null,
+      h('h3', null, `${letter}: ${which.name}`),
+      which.task === 'classify' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
+    );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
   if (model.task !== 'classify') {
-    const reads = model.task === 'tag' ? run.tokens.source : model.task === 'language' ? run.tokens.target : null,
-      fits = !reads || a.length === b.length;
+    const reads = model.task === 'tag' ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+    const fits = !reads || a.length === b.length;
     return [
       h(
         'h3',
@@ -172,8 +172,8 @@ async function losses(model, run, other, second) {
   return lossTable([['the text', run, second]], true);
 }
 function lossTable(rows, same) {
-  const per = each => each.tokens.follows.filter(w => w !== '?').length,
-    whole = each => each.loss * per(each);
+  const per = each => each.tokens.follows.filter(w => w !== '?').length;
+  const whole = each => each.loss * per(each);
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h(
     'div',
@@ -293,18 +293,18 @@ async function pictures(box, { model, run, other, second, params }) {
   await draw();
 }
 function drawn(table, holder, count, name) {
-  const u = unit(),
-    width = holder.clientWidth / count - 14 * u,
-    height = holder.clientHeight - 30 * u;
+  const u = unit();
+  const width = holder.clientWidth / count - 14 * u;
+  const height = holder.clientHeight - 30 * u;
   const labelWidth = Math.min(
-      150,
-      Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
-    ),
-    nC = table.values[0].length,
-    nR = table.values.length;
+    150,
+    Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
+  );
+  const nC = table.values[0].length;
+  const nR = table.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
-  const every = Math.max(1, Math.ceil((26 * u) / cw)),
-    cols = table.cols?.map((w, c) => (c % every ? '' : w)); // labels that would lie on one another are left out
+  const every = Math.max(1, Math.ceil((26 * u) / cw));
+  const cols = table.cols?.map((w, c) => (c % every ? '' : w)); // labels that would lie on one another are left out
   const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h(
@@ -342,13 +342,13 @@ function kindsOf(run) {
   return found;
 }
 function patternsOf(run, kind) {
-  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at),
-    kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
+  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at);
+  const kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
   return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
 }
 // Numbers go to the last digit as long as they are few; of many, each is rounded.
-const EXACT = 4096,
-  few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
+const EXACT = 4096;
+const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
 const fetched = (run, points) =>
   api.tensors(
     run.run,
@@ -372,29 +372,29 @@ function lastOf(run) {
 }
 const cut = list => list.slice(0, MOST);
 async function table(run, kind) {
-  const { source, target, follows } = run.tokens,
-    steps = target.map((w, i) => (follows[i] === undefined ? w : [`${w} → `, follows[i]]));
+  const { source, target, follows } = run.tokens;
+  const steps = target.map((w, i) => (follows[i] === undefined ? w : [`${w} → `, follows[i]]));
   const flat = w => (Array.isArray(w) ? w.join('') : w);
   if (kind === 'gates') return gates(run);
   if (kind === 'vectors') return vectors(run);
-  const longest = Math.max(source.length, target.length),
-    pooled = longest > LONG; // the server pools: no head travels whole
-  const patterns = patternsOf(run, kind),
-    exact = few(patterns),
-    all = exact
-      ? (await fetched(run, patterns)).flatMap(tablesOf)
-      : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
-  const nQ = all[0].length,
-    nK = all[0][0].length;
-  const rows = cut(Array.from({ length: nQ }, (_, r) => r)),
-    cols = cut(Array.from({ length: nK }, (_, c) => c)),
-    side = kind === 'encoder' ? 'src' : 'tgt',
-    across = kind === 'decoder' ? 'tgt' : 'src';
-  const queries = kind === 'encoder' ? source : steps,
-    keys = kind === 'decoder' ? target : source,
-    each = pooled ? Math.ceil(longest / 40) : 1;
-  const query = r => queries[pooled ? Math.floor((r * queries.length) / nQ) : r] ?? String(r),
-    key = c => keys[pooled ? Math.floor((c * keys.length) / nK) : c] ?? String(c);
+  const longest = Math.max(source.length, target.length);
+  const pooled = longest > LONG; // the server pools: no head travels whole
+  const patterns = patternsOf(run, kind);
+  const exact = few(patterns);
+  const all = exact
+    ? (await fetched(run, patterns)).flatMap(tablesOf)
+    : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
+  const nQ = all[0].length;
+  const nK = all[0][0].length;
+  const rows = cut(Array.from({ length: nQ }, (_, r) => r));
+  const cols = cut(Array.from({ length: nK }, (_, c) => c));
+  const side = kind === 'encoder' ? 'src' : 'tgt';
+  const across = kind === 'decoder' ? 'tgt' : 'src';
+  const queries = kind === 'encoder' ? source : steps;
+  const keys = kind === 'decoder' ? target : source;
+  const each = pooled ? Math.ceil(longest / 40) : 1;
+  const query = r => queries[pooled ? Math.floor((r * queries.length) / nQ) : r] ?? String(r);
+  const key = c => keys[pooled ? Math.floor((c * keys.length) / nK) : c] ?? String(c);
   return {
     values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))),
     rows: rows.map(query),
@@ -410,20 +410,20 @@ async function table(run, kind) {
 }
 // Every head by itself: what comes before the words is layers, heads, or nothing.
 function tablesOf(frame) {
-  const lead = frame.shape.slice(0, -2),
-    index = i =>
-      lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
+  const lead = frame.shape.slice(0, -2);
+  const index = i =>
+    lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
   return Array.from({ length: lead.reduce((a, b) => a * b, 1) }, (_, i) => frame.table(...index(i)));
 }
 async function gates(run) {
-  const points = gatesOf(run),
-    found = await fetched(run, points);
-  const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target),
-    name = at =>
-      at
-        .replace(/^(encoder|decoder)\./, '')
-        .replace(/recurrent\.|layers\.|(lstm|gru)\.|_gate/g, '')
-        .replaceAll('.', ' ');
+  const points = gatesOf(run);
+  const found = await fetched(run, points);
+  const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target);
+  const name = at =>
+    at
+      .replace(/^(encoder|decoder)\./, '')
+      .replace(/recurrent\.|layers\.|(lstm|gru)\.|_gate/g, '')
+      .replaceAll('.', ' ');
   return {
     values: found.map(frame => words.map((_, i) => mean(frame.row(i)))),
     rows: points.map(point => name(point.at)),
@@ -437,10 +437,10 @@ async function gates(run) {
   };
 }
 async function vectors(run) {
-  const point = lastOf(run),
-    [frame] = await fetched(run, [point]),
-    words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source),
-    wide = Math.min(24, frame.shape[1]);
+  const point = lastOf(run);
+  const [frame] = await fetched(run, [point]);
+  const words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source);
+  const wide = Math.min(24, frame.shape[1]);
   const squeeze = row =>
     Array.from({ length: wide }, (_, k) =>
       row

@@ -11,23 +11,23 @@ import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
 import { held, walks } from '../parts/walk.js';
 
-const BEAMS = [1, 2, 3, 4, 6, 8],
-  PACE = 650,
-  MANY = 12; // steps that fit beside one another
+const BEAMS = [1, 2, 3, 4, 6, 8];
+const PACE = 650;
+const MANY = 12; // steps that fit beside one another
 
 export async function decode(stage, { model, run, params }) {
-  const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4)),
-    begin = params.get('force') ?? '';
+  const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4));
+  const begin = params.get('force') ?? '';
   const asked = begin ? { begin } : {};
   const [found, greedy, free] = await Promise.all([
     api.decode(run.run, { beams, ...asked }),
     api.decode(run.run, { beams: 1, ...asked }),
     begin ? api.decode(run.run, { beams }) : null,
   ]);
-  const nodes = found.tree.nodes,
-    forced = begin ? begin.split('.').map(Number) : [];
-  const winner = nodes.filter(node => node.chosen && node.parent !== null),
-    last = winner.length;
+  const nodes = found.tree.nodes;
+  const forced = begin ? begin.split('.').map(Number) : [];
+  const winner = nodes.filter(node => node.chosen && node.parent !== null);
+  const last = winner.length;
   const state = {
     step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))),
     node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null,
@@ -37,31 +37,31 @@ export async function decode(stage, { model, run, params }) {
   };
   if (state.node !== null) state.step = nodes[state.node].length;
 
-  const box = h('div', { class: 'tree scene' }),
-    panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' }),
-    hidden = h('span', { class: 'setting hiding' });
+  const box = h('div', { class: 'tree scene' });
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
+  const hidden = h('span', { class: 'setting hiding' });
   const play = h(
     'button',
     { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
     icon('play'),
   );
   // Many steps: all of them small, the darker the surer, and a frame around those in the window.
-  const frame = h('b'),
-    mini = h(
-      'div',
-      {
-        class: 'steps-map',
-        hidden: last <= MANY,
-        'aria-hidden': 'true',
-        onclick: event => {
-          const r = mini.getBoundingClientRect();
-          stop();
-          choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
-        },
+  const frame = h('b');
+  const mini = h(
+    'div',
+    {
+      class: 'steps-map',
+      hidden: last <= MANY,
+      'aria-hidden': 'true',
+      onclick: event => {
+        const r = mini.getBoundingClientRect();
+        stop();
+        choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
       },
-      winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })),
-      frame,
-    );
+    },
+    winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })),
+    frame,
+  );
   const window_ = () => {
     if (box.scrollWidth) {
       frame.style.left = `${(100 * box.scrollLeft) / box.scrollWidth}%`;
@@ -126,8 +126,8 @@ export async function decode(stage, { model, run, params }) {
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
   // A word of the winner is also a row of the decoder, as long as the run has read the same words.
   const reads = model.task === 'translate' ? run.ids.target : [];
-  const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token),
-    rows = same < 0 ? winner.length : same + 1;
+  const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
+  const rows = same < 0 ? winner.length : same + 1;
   const keyOf = node =>
     model.task === 'translate' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
 
@@ -148,9 +148,9 @@ export async function decode(stage, { model, run, params }) {
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
     });
-    const at = box.scrollLeft,
-      down = box.scrollTop,
-      back = held(box);
+    const at = box.scrollLeft;
+    const down = box.scrollTop;
+    const back = held(box);
     box.replaceChildren(drawn.el);
     back();
     box.scrollTop = down;
@@ -163,9 +163,9 @@ export async function decode(stage, { model, run, params }) {
     link.paint();
   }
   async function drawStep() {
-    const step = state.step,
-      so = prefix(),
-      node = state.node === null ? winner[step - 1] : nodes[state.node];
+    const step = state.step;
+    const so = prefix();
+    const node = state.node === null ? winner[step - 1] : nodes[state.node];
     const list = (state.choices = await api.after(
       run.run,
       so.map(each => each.token),
@@ -173,12 +173,12 @@ export async function decode(stage, { model, run, params }) {
     ));
     if (step !== state.step) return;
     state.row ??= list.ids.findIndex(id => id !== node.token);
-    const seen = list.looks ? looks(list.looks) : null,
-      k = list.ids.indexOf(node.token),
-      off = state.node !== null;
+    const seen = list.looks ? looks(list.looks) : null;
+    const k = list.ids.indexOf(node.token);
+    const off = state.node !== null;
     // the row of the run that reads this beginning, where there is one
-    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length,
-      inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
+    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length;
+    const inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
     rest({
       at: [`step ${step}: `, word(node.label)],
       path: `softmax ${list.at}[${row}, ${node.token}]`,
@@ -334,15 +334,15 @@ const sentence = (words, cut, odd = new Set()) => [
 
 // The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is underlined.
 function texts(model, run, found, greedy, free, beams) {
-  const best = found.texts[0],
-    written = text =>
-      text.pieces
-        .filter(piece => piece !== '</s>')
-        .map((piece, i) =>
-          i && !piece.startsWith(' ') && found.texts.some(each => each.pieces.some(p => p.startsWith(' ')))
-            ? `·${piece}`
-            : piece.trim(),
-        );
+  const best = found.texts[0];
+  const written = text =>
+    text.pieces
+      .filter(piece => piece !== '</s>')
+      .map((piece, i) =>
+        i && !piece.startsWith(' ') && found.texts.some(each => each.pieces.some(p => p.startsWith(' ')))
+          ? `·${piece}`
+          : piece.trim(),
+      );
   const row = (rank, text, kind) =>
     h(
       'tr',

@@ -15,15 +15,15 @@ import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { held } from '../parts/walk.js';
 
-const ROWS = 128,
-  FEWER = 64,
-  LONG = 96,
-  EXACT = 4096; // of the inspector's map: rows and columns, and those of a long text; words; numbers
+const ROWS = 128;
+const FEWER = 64;
+const LONG = 96;
+const EXACT = 4096; // of the inspector's map: rows and columns, and those of a long text; words; numbers
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const given = points.has(params.get('at')) ? params.get('at') : null,
-    member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
+  const given = points.has(params.get('at')) ? params.get('at') : null;
+  const member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
   const state = {
     at: given ?? first(run, member),
     head: Math.max(0, Number(params.get('head')) || 0),
@@ -31,11 +31,11 @@ export async function flow(stage, { model, run, catalogue, params }) {
     opened: readLayers(params.get('layer')),
     member,
   };
-  const inside = layerOf(scopeOf(state.at)),
-    side = state.at.match(/encoder|decoder/)?.[0];
+  const inside = layerOf(scopeOf(state.at));
+  const side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
-  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }),
-    panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
+  const box = h('div', { class: 'scene', 'aria-label': 'Flow' });
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
   stage.append(h('div', { class: 'split' }, box, panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
@@ -57,8 +57,8 @@ export async function flow(stage, { model, run, catalogue, params }) {
       event.altKey
     )
       return;
-    const way = { '[': -1, ']': 1 }[event.key],
-      heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
+    const way = { '[': -1, ']': 1 }[event.key];
+    const heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
     const aside = event.target.closest?.('.part,.heat,a,button,dialog');
     if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
     else if (event.key === 'Enter' && !aside) goIn(state);
@@ -116,12 +116,12 @@ function first(run, member) {
 
 // ---------------------------------------------------------------- the scene
 async function drawScene(view) {
-  const { run, model, state, box } = view,
-    body = anatomy(run, model, state),
-    turn = ++view.turn,
-    { bands } = body;
-  const height = heights(bands, box.clientHeight, unit()),
-    all = bands.flatMap(band => band.panes);
+  const { run, model, state, box } = view;
+  const body = anatomy(run, model, state);
+  const turn = ++view.turn;
+  const { bands } = body;
+  const height = heights(bands, box.clientHeight, unit());
+  const all = bands.flatMap(band => band.panes);
   view.bands = bands;
   for (const pane of all) pane.say = said(pane);
   const [tiles, weights, said_] = await Promise.all([
@@ -179,8 +179,8 @@ const said = pane => {
       : `${place}, ${name.toLowerCase()}`;
 };
 async function answers({ run, model }, { end, bands }) {
-  const band = bands.at(-1),
-    n = band.words.length;
+  const band = bands.at(-1);
+  const n = band.words.length;
   if (!end || end.kind === 'number')
     return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
@@ -188,13 +188,13 @@ async function answers({ run, model }, { end, bands }) {
   await Promise.all(
     Array.from({ length: band.rows }, async (_, i) => {
       // of a long text, those of the window
-      const at = band.first + i,
-        row = await (band.long
-          ? api
-              .step(run.run, at, 1)
-              .catch(() => api.step(run.run, at, 10))
-              .catch(() => null)
-          : api.step(run.run, at, 10));
+      const at = band.first + i;
+      const row = await (band.long
+        ? api
+            .step(run.run, at, 1)
+            .catch(() => api.step(run.run, at, 10))
+            .catch(() => null)
+        : api.step(run.run, at, 10));
       if (!row) return; // a saved session has not recorded every word of a long text
       found.words[at] = row.words[0];
       found.shares[at] = row.probabilities[0];
@@ -251,22 +251,22 @@ function enliven(view, hits, data) {
 }
 function across(hits, { pane, band }) {
   // the nearest pane of the other band
-  const others = hits.filter(hit => hit.band !== band),
-    distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
+  const others = hits.filter(hit => hit.band !== band);
+  const distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
   return others.sort((a, b) => distance(a) - distance(b))[0];
 }
 const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefined });
 function pointed(view, data, pane, band, event) {
-  const r = view.box.firstChild.getBoundingClientRect(),
-    x = event.clientX - r.left,
-    y = event.clientY - r.top;
-  const out = pane.out && x >= pane.out.x ? pane.out : null,
-    at = out?.at ?? pane.at,
-    held = data.tiles.get(at),
-    place_ = out ?? pane.inner;
-  const row = band.columns ? 0 : wordAt(band, y),
-    key = `${band.key}:${row}`,
-    alone = band.columns || pane.kind === 'vector';
+  const r = view.box.firstChild.getBoundingClientRect();
+  const x = event.clientX - r.left;
+  const y = event.clientY - r.top;
+  const out = pane.out && x >= pane.out.x ? pane.out : null;
+  const at = out?.at ?? pane.at;
+  const held = data.tiles.get(at);
+  const place_ = out ?? pane.inner;
+  const row = band.columns ? 0 : wordAt(band, y);
+  const key = `${band.key}:${row}`;
+  const alone = band.columns || pane.kind === 'vector';
   if (!alone && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
@@ -286,14 +286,14 @@ function pointed(view, data, pane, band, event) {
   if (!alone && held.far && !isNear(band, row)) return readout(ofMany(view, pane, band, at, held, place_, row, x));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
   const found = under(
-      rows,
-      { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch },
-      x,
-      y,
-    ),
-    [from, to] = columnsOf(found, held, shape);
-  const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row],
-    few = band.columns || (shape.length === 1 && !alone) ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
+    rows,
+    { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch },
+    x,
+    y,
+  );
+  const [from, to] = columnsOf(found, held, shape);
+  const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row];
+  const few = band.columns || (shape.length === 1 && !alone) ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
   const told = {
     at: [
       pane.say,
@@ -311,12 +311,12 @@ function pointed(view, data, pane, band, event) {
       // all digits, a moment later
       if (held.step === 1) return { value: Number((await api.cell(view.run.run, at, [...lead, ...few])).value) };
       const exact = (
-          await api.tensor(view.run.run, at, {
-            index: lead.join(',') || undefined,
-            as: shape.at(-1) <= EXACT ? 'f32' : 'f16',
-          })
-        ).row(),
-        column = loud(exact, from, to);
+        await api.tensor(view.run.run, at, {
+          index: lead.join(',') || undefined,
+          as: shape.at(-1) <= EXACT ? 'f32' : 'f16',
+        })
+      ).row();
+      const column = loud(exact, from, to);
       return { path: `${at}[${[...lead, column].join(', ')}]`, value: exact[column] };
     });
 }
@@ -336,20 +336,20 @@ function soon(view, told, ask) {
 const wordsOf = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
 function ofMany(view, pane, band, at, held, place, row, x) {
   // a pressed row
-  const b = Math.floor(row / band.each),
-    values = held.far[b],
-    cells = cellsIn(values.length, place.width),
-    shape = view.points.get(at).shape;
+  const b = Math.floor(row / band.each);
+  const values = held.far[b];
+  const cells = cellsIn(values.length, place.width);
+  const shape = view.points.get(at).shape;
   const [a, z] = block(
-      values.length,
-      cells,
-      Math.min(cells - 1, Math.max(0, Math.floor(((x - place.x) / place.width) * cells))),
-    ),
-    column = loudest(values, a, z);
-  const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1,
-    from = a * each,
-    to = Math.min(shape[1] ?? 1, z * each),
-    last = Math.min(band.words.length, (b + 1) * band.each);
+    values.length,
+    cells,
+    Math.min(cells - 1, Math.max(0, Math.floor(((x - place.x) / place.width) * cells))),
+  );
+  const column = loudest(values, a, z);
+  const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1;
+  const from = a * each;
+  const to = Math.min(shape[1] ?? 1, z * each);
+  const last = Math.min(band.words.length, (b + 1) * band.each);
   return {
     at: [pane.say, `: ${wordsOf(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`],
     path: `${at}[${b * band.each}:${last}${shape.length > 1 ? `, ${from}:${to}` : ''}]`,
@@ -360,19 +360,19 @@ function ofMany(view, pane, band, at, held, place, row, x) {
 }
 // Over a weave: where the word under the pointer looks most, all heads together.
 function most(view, data, pane, band, held, row) {
-  const to = pane.kind === 'cross' ? data.bands[0] : band,
-    many = view.points.get(pane.at).axes.length === 3,
-    near = !held.far || isNear(band, row),
-    { rows, stepRows, keys } = near ? held : held.far;
-  const first = near ? held.first : 0,
-    i = Math.min(rows.length - 1, Math.floor((row - first) / stepRows)),
-    j = loud(rows[i]),
-    from = first + i * stepRows,
-    last = Math.min(band.words.length, from + stepRows),
-    scale = { kind: 'seq', max: 1 };
-  const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a),
-    name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`),
-    end = many ? ', mean of the heads' : '';
+  const to = pane.kind === 'cross' ? data.bands[0] : band;
+  const many = view.points.get(pane.at).axes.length === 3;
+  const near = !held.far || isNear(band, row);
+  const { rows, stepRows, keys } = near ? held : held.far;
+  const first = near ? held.first : 0;
+  const i = Math.min(rows.length - 1, Math.floor((row - first) / stepRows));
+  const j = loud(rows[i]);
+  const from = first + i * stepRows;
+  const last = Math.min(band.words.length, from + stepRows);
+  const scale = { kind: 'seq', max: 1 };
+  const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
+  const name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`);
+  const end = many ? ', mean of the heads' : '';
   const told = {
     at: [
       stepRows > 1 ? wordsOf(from, last) : word(band.words[from]),
@@ -390,14 +390,14 @@ function most(view, data, pane, band, held, row) {
   if (stepRows === 1)
     soon(view, told, async () => {
       // which word of the block it is, and its number
-      const table = await api.tensor(view.run.run, pane.at, { index: many ? `*,${from}` : from, as: 'f16' }),
-        n = to.words.length,
-        sums = new Float32Array(n);
+      const table = await api.tensor(view.run.run, pane.at, { index: many ? `*,${from}` : from, as: 'f16' });
+      const n = to.words.length;
+      const sums = new Float32Array(n);
       for (let k = 0; k < table.size; k++) sums[k % n] += table.number(k) || 0;
-      const key = loud(sums),
-        exact = (
-          await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
-        ).row();
+      const key = loud(sums);
+      const exact = (
+        await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
+      ).row();
       return {
         at: [word(band.words[from]), ' looks most at ', word(to.words[key]), end],
         path: name(from, key),
@@ -414,8 +414,8 @@ function pick(view, at) {
   drawPanel(view);
 }
 function openLayer(view, plate) {
-  const { state } = view,
-    same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  const { state } = view;
+  const same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
   state.opened = { ...state.opened, [plate.side]: plate.layer };
   state.at =
     state.at.includes(`${plate.side}.`) && view.points.has(same)
@@ -430,54 +430,54 @@ function openLayer(view, plate) {
 
 // ---------------------------------------------------------------- the inspector
 async function drawPanel(view) {
-  const { run, state, panel, points, catalogue } = view,
-    at = state.at,
-    point = points.get(at),
-    scope = scopeOf(at);
+  const { run, state, panel, points, catalogue } = view;
+  const at = state.at;
+  const point = points.get(at);
+  const scope = scopeOf(at);
   const turn = (view.panelTurn = (view.panelTurn ?? 0) + 1);
-  const { place, name } = title(scope),
-    side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
-  const key = side === 'decoder' ? 'tgt' : 'src',
-    words = { src: run.tokens.source, tgt: run.tokens.target };
+  const { place, name } = title(scope);
+  const side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
+  const key = side === 'decoder' ? 'tgt' : 'src';
+  const words = { src: run.tokens.source, tgt: run.tokens.target };
   const back = /(cross_attention|alignment)\./.test(at) ? 'src' : key;
   const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? key : null);
-  const axes = [...point.axes],
-    shape = [...point.shape];
+  const axes = [...point.axes];
+  const shape = [...point.shape];
   let lead = null;
   if (shape.length > 2) {
     const pinned = sideOf(axes[0]) && link.pinned(sideOf(axes[0]));
     lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : (state.i?.[0] ?? pinned ?? 0)) };
   }
-  const inner = shape.slice(lead ? 1 : 0),
-    innerAxes = axes.slice(lead ? 1 : 0),
-    size = inner.slice(-2).reduce((a, b) => a * b, 1);
+  const inner = shape.slice(lead ? 1 : 0);
+  const innerAxes = axes.slice(lead ? 1 : 0);
+  const size = inner.slice(-2).reduce((a, b) => a * b, 1);
   const cut = { index: lead ? String(lead.index) : undefined };
   if (inner.length > 2) cut.index = `${lead.index},0`;
-  const exact = size <= EXACT,
-    long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG,
-    frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
-  const onRows = sideOf(innerAxes[0]) !== null,
-    values = !frame.shape.length
-      ? null
-      : frame.shape.length >= 2
-        ? frame.table()
-        : onRows
-          ? frame.row().map(value => [value])
-          : [frame.row()];
-  const rowSide = sideOf(innerAxes[0]),
-    colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null,
-    step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1,
-    colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
+  const exact = size <= EXACT;
+  const long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG;
+  const frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
+  const onRows = sideOf(innerAxes[0]) !== null;
+  const values = !frame.shape.length
+    ? null
+    : frame.shape.length >= 2
+      ? frame.table()
+      : onRows
+        ? frame.row().map(value => [value])
+        : [frame.row()];
+  const rowSide = sideOf(innerAxes[0]);
+  const colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null;
+  const step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1;
+  const colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
   const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
   // A row of the map may stand for several words: it means the pinned one, if that is among them, else the first.
-  const held_ = rowSide ? link.pinned(rowSide) : null,
-    rowOf = i =>
-      state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i
-        ? state.i.at(-2)
-        : held_ !== null && Math.floor(held_ / step) === i
-          ? held_
-          : i * step;
+  const held_ = rowSide ? link.pinned(rowSide) : null;
+  const rowOf = i =>
+    state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i
+      ? state.i.at(-2)
+      : held_ !== null && Math.floor(held_ / step) === i
+        ? held_
+        : i * step;
   const address = (i, column) => [
     ...before,
     ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column]),
@@ -493,17 +493,17 @@ async function drawPanel(view) {
     ).row();
     return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
   };
-  let index = [],
-    pi = 0,
-    pj = 0;
+  let index = [];
+  let pi = 0;
+  let pj = 0;
   if (values) {
     const kept =
-        state.i?.length === shape.length &&
-        state.i.every((i, axis) => i >= 0 && i < shape[axis]) &&
-        (!lead || state.i[0] === lead.index)
-          ? state.i
-          : null,
-      pinned = rowSide ? link.pinned(rowSide) : null;
+      state.i?.length === shape.length &&
+      state.i.every((i, axis) => i >= 0 && i < shape[axis]) &&
+      (!lead || state.i[0] === lead.index)
+        ? state.i
+        : null;
+    const pinned = rowSide ? link.pinned(rowSide) : null;
     pi =
       inner.length === 1 && !onRows
         ? 0
@@ -528,13 +528,13 @@ async function drawPanel(view) {
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
-  const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each),
-    whose = (which, i, each) =>
-      each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
+  const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
+  const whose = (which, i, each) =>
+    each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
   const read = (i, j, of = 1) => {
     // a cell, which may stand for several numbers
-    const count = of * colStep * step,
-      looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+    const count = of * colStep * step;
+    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
     return {
       at: [
         ...(colSide
@@ -559,13 +559,13 @@ async function drawPanel(view) {
     scale,
   });
   const stem = at.slice(0, at.indexOf(side) + side.length);
-  const scoped = run.points.filter(each => scopeOf(each.at) === scope),
-    mate =
-      partOf(scope) === 'attention'
-        ? run.points
-            .filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`)
-            .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
-        : [];
+  const scoped = run.points.filter(each => scopeOf(each.at) === scope);
+  const mate =
+    partOf(scope) === 'attention'
+      ? run.points
+          .filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`)
+          .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
+      : [];
   const made = inspector(
     {
       at,
@@ -645,9 +645,9 @@ async function drawPanel(view) {
 }
 // The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
 async function exactTable(run, at, before, inner, words) {
-  const count = inner.length > 1 ? inner.at(-2) : 1,
-    shown = Math.min(count, 24),
-    as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
+  const count = inner.length > 1 ? inner.at(-2) : 1;
+  const shown = Math.min(count, 24);
+  const as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
   const rows = await Promise.all(
     Array.from({ length: shown }, (_, i) =>
       api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as }),
@@ -737,12 +737,12 @@ for (const [cell, gates] of [
   ];
 }
 async function more(run, points, at, index) {
-  const scope = scopeOf(at),
-    beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
+  const scope = scopeOf(at);
+  const beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
   const found = await Promise.all(
     beside.map(([point]) => {
-      const name = `${scope}.${point}`,
-        { shape } = points.get(name);
+      const name = `${scope}.${point}`;
+      const { shape } = points.get(name);
       return api.cell(
         run.run,
         name,
@@ -763,12 +763,12 @@ function goIn(state) {
   if (next) location.hash = next.href;
 }
 function nextLayer(view, by) {
-  const { state, points } = view,
-    at = layerOf(scopeOf(state.at)),
-    side = state.at.match(/encoder|decoder/)?.[0];
+  const { state, points } = view;
+  const at = layerOf(scopeOf(state.at));
+  const side = state.at.match(/encoder|decoder/)?.[0];
   if (at === null || !side) return;
-  const to = at + by,
-    name = state.at.replace(/layers\.\d+/, `layers.${to}`);
+  const to = at + by;
+  const name = state.at.replace(/layers\.\d+/, `layers.${to}`);
   if (!points.has(name)) return;
   state.opened = { ...state.opened, [side]: to };
   settle({ layer: writeLayers(state.opened) });

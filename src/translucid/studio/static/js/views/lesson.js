@@ -18,8 +18,8 @@ export async function lesson(stage, { model, run }) {
   rest({ at: ['Space goes to the next stop, and comes back when you have wandered off'], path: 'lesson' });
 }
 function tour(each, count, model) {
-  const first = each.steps.findIndex(step => step.lacks === undefined),
-    all = each.steps.length;
+  const first = each.steps.findIndex(step => step.lacks === undefined);
+  const all = each.steps.length;
   const told =
     count === all
       ? `${all} stops`

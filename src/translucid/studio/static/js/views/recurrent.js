@@ -34,21 +34,21 @@ const ROWS = {
     ['hidden', 'hidden', 'h'],
   ],
 };
-const EXACT = 4096,
-  LISTED = 24;
+const EXACT = 4096;
+const LISTED = 24;
 const GATE = { kind: 'seq', max: 1 };
 
 export async function recurrent(stage, { model, run, catalogue, params }) {
-  const points = new Map(run.points.map(point => [point.at, point])),
-    scopes = scopesOf(points);
+  const points = new Map(run.points.map(point => [point.at, point]));
+  const scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
-  const left = h('div'),
-    mid = h('div'),
-    right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
+  const left = h('div');
+  const mid = h('div');
+  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
   stage.append(h('div', { class: 'rec' }, left, mid, right));
-  let turn = 0,
-    now = null,
-    waiting = null;
+  let turn = 0;
+  let now = null;
+  let waiting = null;
   const change = (changes, focus) => {
     Object.assign(at, changes);
     settle({ at: scopes[at.scope].scope, unit: at.unit });
@@ -56,12 +56,12 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   };
 
   async function draw(focus) {
-    const mine = ++turn,
-      here = scopes[at.scope],
-      group = scopes.filter(each => each.layer === here.layer);
+    const mine = ++turn;
+    const here = scopes[at.scope];
+    const group = scopes.filter(each => each.layer === here.layer);
     const loaded = await Promise.all(group.map(each => load(run, points, each)));
-    const chosen = group.indexOf(here),
-      data = loaded[chosen];
+    const chosen = group.indexOf(here);
+    const data = loaded[chosen];
     if (at.unit !== null && at.unit >= data.units) at.unit = null;
     const own = at.unit === null ? null : await ownValues(run, here, data, at.unit);
     if (mine !== turn) return;
@@ -97,8 +97,8 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
         ),
       ),
     );
-    const told = now.order.slice(0, LISTED),
-      most = told[0]?.change || 1;
+    const told = now.order.slice(0, LISTED);
+    const most = told[0]?.change || 1;
     if (at.unit !== null && !told.some(each => each.unit === at.unit))
       told.push(now.order.find(each => each.unit === at.unit));
     const list = h(
@@ -132,9 +132,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
         : null,
     );
     list.addEventListener('keydown', event => {
-      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key],
-        all = [...list.querySelectorAll('button')],
-        to = all[all.indexOf(document.activeElement) + by];
+      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const all = [...list.querySelectorAll('button')];
+      const to = all[all.indexOf(document.activeElement) + by];
       if (!by) return;
       event.preventDefault();
       to?.focus();
@@ -153,11 +153,11 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
 
   // ---- middle: the sentence about it, the strips, the lines
   function drawStrips() {
-    const u = unit(),
-      lw = 112,
-      W = mid.clientWidth,
-      H = mid.clientHeight,
-      rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
+    const u = unit();
+    const lw = 112;
+    const W = mid.clientWidth;
+    const H = mid.clientHeight;
+    const rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
     const say = h(
       'div',
       null,
@@ -170,11 +170,11 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       ),
     );
     mid.append(say);
-    const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u)),
-      lean = headRoom(now.words, pitchX, 1.125),
-      heads = now.group.length * TITLE * u;
-    const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u,
-      pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
+    const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u));
+    const lean = headRoom(now.words, pitchX, 1.125);
+    const heads = now.group.length * TITLE * u;
+    const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u;
+    const pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
     const groups = now.group.map((each, g) => ({
       title: each.full,
       note: g === now.chosen && at.unit !== null ? `unit ${at.unit}` : '',
@@ -220,15 +220,15 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       );
   }
   function how() {
-    const gates = now.here.cell !== 'rnn',
-      every = gates
-        ? `Gates: mean of ${now.data.units} units; states: root mean square`
-        : `Root mean square of ${now.data.units} units`;
+    const gates = now.here.cell !== 'rnn';
+    const every = gates
+      ? `Gates: mean of ${now.data.units} units; states: root mean square`
+      : `Root mean square of ${now.data.units} units`;
     return `${at.unit === null ? every : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
   }
   function reads(g, row, i) {
-    const each = now.group[g],
-      one = g === now.chosen && at.unit !== null;
+    const each = now.group[g];
+    const one = g === now.chosen && at.unit !== null;
     return {
       at: [
         word(now.words[i]),
@@ -241,21 +241,21 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   }
   // Which gate opened at which word, in one sentence. At its first step an empty memory has nothing to forget.
   function saying() {
-    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values])),
-      n = now.words.length;
-    const first = now.here.backward ? n - 1 : 0,
-      begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.')),
-      places = range(n).filter(i => begun || n === 1 || i !== first);
-    const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a)),
-      largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
+    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
+    const n = now.words.length;
+    const first = now.here.backward ? n - 1 : 0;
+    const begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.'));
+    const places = range(n).filter(i => begun || n === 1 || i !== first);
+    const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a));
+    const largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
     const told = (text, point, letter, i) => [
-        text,
-        ' at ‘',
-        word(now.words[i]),
-        '’: ',
-        h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`),
-      ],
-      written = now.here.cell;
+      text,
+      ' at ‘',
+      word(now.words[i]),
+      '’: ',
+      h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`),
+    ];
+    const written = now.here.cell;
     const parts =
       written === 'lstm'
         ? [
@@ -277,9 +277,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const { row } = aim(looked(link), now.keys, []);
     if (row !== null) return row;
     const gate = rowsOf(now.data, at.unit, now.own).find(
-        each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
-      ),
-      from = now.here.backward ? now.words.length - 1 : 0;
+      each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
+    );
+    const from = now.here.backward ? now.words.length - 1 : 0;
     return gate
       ? range(now.words.length)
           .filter(i => i !== from)
@@ -287,10 +287,10 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       : 0;
   }
   async function work() {
-    const state = now,
-      i = placeOf(),
-      rows = rowsOf(now.data, at.unit, now.own),
-      memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
+    const state = now;
+    const i = placeOf();
+    const rows = rowsOf(now.data, at.unit, now.own);
+    const memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
     if (!link.state.hover.length) rest(reads(now.chosen, memory, i));
     const head = h(
       'header',
@@ -345,8 +345,8 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     );
   }
   async function steps(i) {
-    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'],
-      k = at.unit;
+    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
+    const k = at.unit;
     const cells = await Promise.all(points.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
     return cells.flatMap((cell, p) => {
       const lines = cell.worked
@@ -377,14 +377,14 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       event.altKey
     )
       return;
-    const round = (v, n) => (v + n) % n,
-      units = now.order.map(each => each.unit),
-      unitBy = by =>
-        change({
-          unit: units[
-            at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)
-          ],
-        });
+    const round = (v, n) => (v + n) % n;
+    const units = now.order.map(each => each.unit);
+    const unitBy = by =>
+      change({
+        unit: units[
+          at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)
+        ],
+      });
     if (event.key === ']') unitBy(1);
     else if (event.key === '[') unitBy(-1);
     else if (event.key === 'o') turnOff(model, `${now.here.scope}.hidden`);
@@ -395,8 +395,8 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       event.preventDefault();
       change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null });
     } else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
-      const { row } = aim(link.state.pins, now.keys, []),
-        to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1);
+      const { row } = aim(link.state.pins, now.keys, []);
+      const to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1);
       if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
     }
   };
@@ -413,13 +413,13 @@ function scopesOf(points) {
   return [...points.keys()]
     .filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name))
     .map(name => {
-      const scope = name.slice(0, -'.hidden'.length),
-        parts = scope.split('.'),
-        cell = parts.at(-1),
-        side = parts.includes('decoder') ? 'decoder' : 'encoder',
-        number = Number(parts[parts.lastIndexOf('layers') + 1]);
-      const backward = parts.includes('backward'),
-        both = backward || parts.includes('forward');
+      const scope = name.slice(0, -'.hidden'.length);
+      const parts = scope.split('.');
+      const cell = parts.at(-1);
+      const side = parts.includes('decoder') ? 'decoder' : 'encoder';
+      const number = Number(parts[parts.lastIndexOf('layers') + 1]);
+      const backward = parts.includes('backward');
+      const both = backward || parts.includes('forward');
       return {
         scope,
         cell,
@@ -442,14 +442,14 @@ function startAt(params, scopes) {
   };
 }
 async function load(run, points, { scope, cell }) {
-  const wanted = ROWS[cell].filter(([point]) => points.has(`${scope}.${point}`)),
-    [words, units] = points.get(`${scope}.hidden`).shape;
-  const coarse = words * units > EXACT,
-    frames = await api.tensors(
-      run.run,
-      wanted.map(([point]) => `${scope}.${point}`),
-      { as: coarse ? (words * units > 2 ** 18 ? 'u8' : 'f16') : 'f32' },
-    );
+  const wanted = ROWS[cell].filter(([point]) => points.has(`${scope}.${point}`));
+  const [words, units] = points.get(`${scope}.hidden`).shape;
+  const coarse = words * units > EXACT;
+  const frames = await api.tensors(
+    run.run,
+    wanted.map(([point]) => `${scope}.${point}`),
+    { as: coarse ? (words * units > 2 ** 18 ? 'u8' : 'f16') : 'f32' },
+  );
   return {
     words,
     units,
@@ -471,15 +471,15 @@ async function ownValues(run, { scope }, data, k) {
 }
 function rowsOf(data, k, own) {
   return data.rows.map(([point, name, letter]) => {
-    const gate = point.endsWith('_gate'),
-      values =
-        k !== null
-          ? own[point]
-          : data.byPoint[point].map(row =>
-              gate
-                ? row.reduce((a, b) => a + b, 0) / row.length
-                : Math.sqrt(row.reduce((a, b) => a + b * b, 0) / row.length),
-            );
+    const gate = point.endsWith('_gate');
+    const values =
+      k !== null
+        ? own[point]
+        : data.byPoint[point].map(row =>
+            gate
+              ? row.reduce((a, b) => a + b, 0) / row.length
+              : Math.sqrt(row.reduce((a, b) => a + b * b, 0) / row.length),
+          );
     const most = Math.max(1e-6, ...values.map(Math.abs));
     return { point, name, letter, gate, values, scale: gate ? GATE : { kind: k === null ? 'seq' : 'div', max: most } };
   });
@@ -492,9 +492,9 @@ const byChange = table =>
     }))
     .sort((a, b) => b.change - a.change);
 function mini(table, k) {
-  const { el, ctx } = canvas(64, 8),
-    values = table.map(row => row[k]),
-    most = Math.max(1e-6, ...values.map(Math.abs));
+  const { el, ctx } = canvas(64, 8);
+  const values = table.map(row => row[k]);
+  const most = Math.max(1e-6, ...values.map(Math.abs));
   values.forEach((v, i) => {
     ctx.fillStyle = css(v, { kind: 'div', max: most });
     ctx.fillRect((64 * i) / values.length, 0, 64 / values.length, 8);
@@ -503,10 +503,10 @@ function mini(table, k) {
 }
 // The formula with the numbers put in.
 function numbersIn(cell, point, worked) {
-  const of = how => worked.find(line => line.how === how)?.value,
-    few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2)),
-    put = v => (v < 0 ? `(${few(v)})` : few(v)),
-    last = worked.at(-1)?.value;
+  const of = how => worked.find(line => line.how === how)?.value;
+  const few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2));
+  const put = v => (v < 0 ? `(${few(v)})` : few(v));
+  const last = worked.at(-1)?.value;
   const text =
     cell === 'lstm' && point === 'cell'
       ? `${put(of('f'))} · ${put(of('c before'))} + ${put(of('i'))} · ${put(of('g'))}`

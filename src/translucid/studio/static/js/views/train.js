@@ -14,12 +14,12 @@ const CALM = 5000; // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 export async function train(stage, { model, params }) {
-  const said = h('p', { class: 'say' }),
-    aside = h('p', { class: 'kicker', role: 'status' }),
-    hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
-  const charts = h('div', { class: 'charts' }),
-    film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' }),
-    side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
+  const said = h('p', { class: 'say' });
+  const aside = h('p', { class: 'kicker', role: 'status' });
+  const hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
+  const charts = h('div', { class: 'charts' });
+  const film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' });
+  const side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
   const root = h(
     'div',
     { class: 'training' },
@@ -28,18 +28,18 @@ export async function train(stage, { model, params }) {
   );
   stage.append(root);
   hold.hidden = true;
-  let parts = null,
-    paused = false,
-    chosen = params.get('step') === null ? null : Number(params.get('step')),
-    asked = 0,
-    drawn = '',
-    big = null,
-    looking = false,
-    rested = -Infinity;
-  const tables = new Map(),
-    exact = new Map(); // step -> a small frame, for the film; and with all its digits
-  const trail = follow(model.m, changed),
-    { data } = trail;
+  let parts = null;
+  let paused = false;
+  let chosen = params.get('step') === null ? null : Number(params.get('step'));
+  let asked = 0;
+  let drawn = '';
+  let big = null;
+  let looking = false;
+  let rested = -Infinity;
+  const tables = new Map();
+  const exact = new Map(); // step -> a small frame, for the film; and with all its digits
+  const trail = follow(model.m, changed);
+  const { data } = trail;
   const press = event => {
     if (event.key === ' ' && (event.target === document.body || event.target === stage)) {
       event.preventDefault();
@@ -94,15 +94,15 @@ export async function train(stage, { model, params }) {
   // ---- the charts
   function layout() {
     film.hidden = !data.about.recorded;
-    const u = unit(),
-      W = charts.clientWidth,
-      H = charts.clientHeight,
-      { about } = data,
-      gap = 20 * u,
-      top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
-    const wide = (W - 2 * gap) * 0.5,
-      rest = (W - 2 * gap) * 0.25,
-      metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
+    const u = unit();
+    const W = charts.clientWidth;
+    const H = charts.clientHeight;
+    const { about } = data;
+    const gap = 20 * u;
+    const top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
+    const wide = (W - 2 * gap) * 0.5;
+    const rest = (W - 2 * gap) * 0.25;
+    const metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
     parts = {
       loss: curve({
@@ -146,9 +146,9 @@ export async function train(stage, { model, params }) {
   }
   function show() {
     if (!parts) layout();
-    const from = 0,
-      to = Math.max(1, last(data)),
-      each = { from, to };
+    const from = 0;
+    const to = Math.max(1, last(data));
+    const each = { from, to };
     parts.loss.draw({ ...each, points: data.points, bad: data.bad });
     parts.score.draw({ ...each, points: data.valid.map(([step, value]) => [step, value]) });
     parts.rate.draw({ ...each, points: data.points.map(p => [p[0], p[4]]) });
@@ -206,19 +206,19 @@ export async function train(stage, { model, params }) {
       for (const part of Object.values(parts)) part.pick(null);
       return;
     }
-    const i = current(),
-      [step] = data.probes[i],
-      now = `${step} ${data.probes.length}`;
+    const i = current();
+    const [step] = data.probes[i];
+    const now = `${step} ${data.probes.length}`;
     for (const part of Object.values(parts)) part.pick(step);
     if (now === drawn) return;
     drawn = now;
     strip(i, one(i));
   }
   function one(i) {
-    const { about } = data,
-      [step, answer] = data.probes[i],
-      before = data.probes[i - 1]?.[1],
-      turn = ++asked;
+    const { about } = data;
+    const [step, answer] = data.probes[i];
+    const before = data.probes[i - 1]?.[1];
+    const turn = ++asked;
     const slide = h('input', {
       type: 'range',
       min: 0,
@@ -256,27 +256,27 @@ export async function train(stage, { model, params }) {
     }; // the scale may have changed
   }
   function picture(frame) {
-    const u = unit(),
-      W = side.clientWidth - 58 * u,
-      [rows, cols] = frame.shape,
-      labels = frame.rows.map(name => name.split(' → ').at(-1));
+    const u = unit();
+    const W = side.clientWidth - 58 * u;
+    const [rows, cols] = frame.shape;
+    const labels = frame.rows.map(name => name.split(' → ').at(-1));
     const lw = Math.min(
-        W * 0.4,
-        Math.max(
-          widest(
-            labels.map(name => short(name, 16)),
-            0.875,
-          ),
-          widest(labels.filter(special), 0.875, 'mono'),
-        ) /
-          u +
-          14,
-      ),
-      room = headRoom(frame.columns, (W - lw * u) / cols, 0.875);
-    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u),
-      scale = common(frame);
-    const cw = Math.min((W - lw * u) / cols, 34 * u),
-      ch = Math.max(2, Math.min(H / rows, 34 * u));
+      W * 0.4,
+      Math.max(
+        widest(
+          labels.map(name => short(name, 16)),
+          0.875,
+        ),
+        widest(labels.filter(special), 0.875, 'mono'),
+      ) /
+        u +
+        14,
+    );
+    const room = headRoom(frame.columns, (W - lw * u) / cols, 0.875);
+    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u);
+    const scale = common(frame);
+    const cw = Math.min((W - lw * u) / cols, 34 * u);
+    const ch = Math.max(2, Math.min(H / rows, 34 * u));
     big.replaceChildren(
       heatmap({
         title: `${frame.at} at step ${frame.step}`,
@@ -325,10 +325,10 @@ export async function train(stage, { model, params }) {
   }
   // ---- the film: one small table for each probe, as many as there is room for
   async function strip(i, redraw) {
-    const u = unit(),
-      size = 60 * u,
-      room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u))),
-      n = data.probes.length;
+    const u = unit();
+    const size = 60 * u;
+    const room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u)));
+    const n = data.probes.length;
     const wanted = new Set(
       n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round((k * (n - 1)) / (room - 1))),
     );
@@ -336,9 +336,9 @@ export async function train(stage, { model, params }) {
       wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a)));
       wanted.add(i);
     }
-    const places = [...wanted].sort((a, b) => a - b),
-      turn = asked,
-      missing = data.lost ? [] : places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
+    const places = [...wanted].sort((a, b) => a - b);
+    const turn = asked;
+    const missing = data.lost ? [] : places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
     for (let k = 0; k < missing.length; k += 64)
       for (const frame of await api.probes(model.m, missing.slice(k, k + 64), 'u8').catch(() => []))
         tables.set(frame.step, frame);
@@ -382,9 +382,9 @@ export async function train(stage, { model, params }) {
 function thumb(frame, scaled) {
   const el = document.createElement('canvas');
   if (!frame) return el;
-  const [rows, cols] = frame.shape,
-    pen = el.getContext('2d'),
-    scale = scaled(frame);
+  const [rows, cols] = frame.shape;
+  const pen = el.getContext('2d');
+  const scale = scaled(frame);
   el.width = cols;
   el.height = rows;
   const image = pen.createImageData(cols, rows);

@@ -36,10 +36,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     left: false,
     turn: 0,
   };
-  const list = h('div', { class: 'switches' }),
-    bar = h('div', { class: 'measure' }),
-    mid = h('div'),
-    panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
+  const list = h('div', { class: 'switches' });
+  const bar = h('div', { class: 'measure' });
+  const mid = h('div');
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
   stage.append(
     h(
       'div',
@@ -74,9 +74,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   // ---- the switches
   function drawList() {
     link.forget(list);
-    const at = list.scrollTop,
-      back = held(list.parentNode),
-      groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
+    const at = list.scrollTop;
+    const back = held(list.parentNode);
+    const groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
     if (state.sorted)
       list.replaceChildren(
         ...[...model.switches]
@@ -131,8 +131,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     back();
   }
   function headParts() {
-    const heads = model.switches.filter(each => each.kind === 'heads'),
-      largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
+    const heads = model.switches.filter(each => each.kind === 'heads');
+    const largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
     return [...new Set(heads.map(each => each.part))]
       .map(part =>
         headToggles(
@@ -192,18 +192,18 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   // ---- the two runs
   function changedText() {
     if (!state.swap || !words[state.swap[0]]) return run.text;
-    const [at, word] = state.swap,
-      old = words[at];
+    const [at, word] = state.swap;
+    const old = words[at];
     return run.text.slice(0, old.index) + word + run.text.slice(old.index + old[0].length);
   }
   async function refresh() {
-    const turn = ++state.turn,
-      asked = { m: model.m, text: changedText() };
+    const turn = ++state.turn;
+    const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
     if (state.off.size) asked.off = [...state.off];
     const changed = state.off.size > 0 || state.swap !== null;
-    let other = run,
-      found;
+    let other = run;
+    let found;
     try {
       other = changed ? await api.run(asked) : run;
       found = await api.diff(run.run, other.run);
@@ -291,10 +291,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     back();
   }
   function fillMid(found, changed) {
-    const u = unit(),
-      tagged = model.task === 'tag',
-      reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null,
-      side = run.tokens.target.length ? 'tgt' : 'src';
+    const u = unit();
+    const tagged = model.task === 'tag';
+    const reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+    const side = run.tokens.target.length ? 'tgt' : 'src';
     const name = 'changed';
     mid.replaceChildren(
       ...sentenceLine(),
@@ -304,8 +304,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
-    const tables = found.ripple ?? [],
-      moved = tables.filter(each => started(each) >= 0);
+    const tables = found.ripple ?? [];
+    const moved = tables.filter(each => started(each) >= 0);
     const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
     if (!changed) {
       mid.append(
@@ -356,8 +356,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     );
     const box = h('div', { class: 'ripplebox' });
     mid.append(box);
-    const most = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0))),
-      scale = { kind: 'seq', max: most };
+    const most = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0)));
+    const scale = { kind: 'seq', max: most };
     box.append(
       ripple(table, {
         width: box.clientWidth - 4 * u,
@@ -376,10 +376,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
 
   // ---- the formula with the part struck, and the answer that changed most
   async function drawPanel(found, changed, other, turn) {
-    const chosen = [...state.off].map(key => known.get(key)),
-      head = [],
-      back = () =>
-        h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
+    const chosen = [...state.off].map(key => known.get(key));
+    const head = [];
+    const back = () =>
+      h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
       head.push(
@@ -432,12 +432,12 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       );
       return;
     }
-    const rows = [],
-      v = found.variation?.map(each => each ?? 1),
-      differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
+    const rows = [];
+    const v = found.variation?.map(each => each ?? 1);
+    const differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
-      const worst = v.indexOf(Math.max(...v)),
-        [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
+      const worst = v.indexOf(Math.max(...v));
+      const [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
       if (turn !== state.turn) return;
       const shared = id => list => (list.ids.includes(id) ? list.probabilities[list.ids.indexOf(id)] : 0);
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
@@ -506,18 +506,18 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       .filter(([at, i]) => alike(at, i))
       .slice(0, 2)
       .map(([at, i]) => {
-        const told = catalogue[entryOf(at)],
-          math = told?.formula ? formula(told.formula) : null,
-          symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
+        const told = catalogue[entryOf(at)];
+        const math = told?.formula ? formula(told.formula) : null;
+        const symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
         math?.classList.add('struck');
         math?.removeAttribute('display');
-        const value = each.sets?.[i],
-          becomes =
-            value === null || value === undefined
-              ? each.kind === 'heads'
-                ? [' of head ', String(each.head), ' = 0']
-                : ' everywhere open'
-              : ` = ${value}`;
+        const value = each.sets?.[i];
+        const becomes =
+          value === null || value === undefined
+            ? each.kind === 'heads'
+              ? [' of head ', String(each.head), ' = 0']
+              : ' everywhere open'
+            : ` = ${value}`;
         return h(
           'div',
           { class: 'formula small strike', title: told?.meaning },
