@@ -61,9 +61,9 @@ const query = given =>
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export async function run(asked) {
+export async function run(question) {
   // { m, text, target?, off? }
-  const key = JSON.stringify(asked);
+  const key = JSON.stringify(question);
   if (!kept.has(key)) {
     const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(
       json,
@@ -73,19 +73,19 @@ export async function run(asked) {
   }
   return kept.get(key);
 }
-export const tensors = (run, names, options = {}) =>
-  once(`/api/runs/${run}/tensors?${query({ at: names, ...options })}`, binary);
-export const tensor = async (run, name, options) => (await tensors(run, [name], options))[0];
-export const heads = async (run, kind, pool = 48) =>
-  (await once(`/api/runs/${run}/heads?${query({ kind, pool })}`, binary))[0];
-export const cell = (run, at, index) => once(`/api/runs/${run}/cell?${query({ at, index: index.join(',') })}`, json);
-export const after = (run, tokens, k = 10) =>
-  once(`/api/runs/${run}/step?${query({ after: tokens.join('.'), k })}`, json);
-export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
-export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
-export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
+export const tensors = (id, names, options = {}) =>
+  once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
+export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
+export const heads = async (id, kind, pool = 48) =>
+  (await once(`/api/runs/${id}/heads?${query({ kind, pool })}`, binary))[0];
+export const cell = (id, at, index) => once(`/api/runs/${id}/cell?${query({ at, index: index.join(',') })}`, json);
+export const after = (id, tokens, k = 10) =>
+  once(`/api/runs/${id}/step?${query({ after: tokens.join('.'), k })}`, json);
+export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
+export const step = (id, n, k = 10) => once(`/api/runs/${id}/step?${query({ n, k })}`, json);
+export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
-export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
+export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
 // A training that goes on: what comes is never kept.
 export const training = m =>
   location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);

@@ -11,7 +11,8 @@ function fill(el, attrs, kids) {
       el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))'); // in a box of a notebook sizes count from the box
     else if (key === 'text') el.textContent = value;
     else if (key === 'width' || key === 'height')
-      el.setAttribute(key, value < 0 ? 0 : value); // no room is no error
+      // biome-ignore lint/complexity/useMathMinMax: it may be a text, as 100%; and no room is no error
+      el.setAttribute(key, value < 0 ? 0 : value);
     else if (key !== 'link') el.setAttribute(key, value === true ? '' : value);
   }
   el.append(...kids.flat(4).filter(kid => kid !== null && kid !== undefined && kid !== false));

@@ -66,7 +66,7 @@ export async function guide(view, { run }) {
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson && lesson.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
+  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
   el.hidden = now === null;
   if (now === null) {
     link.state.meant = [];
@@ -178,7 +178,7 @@ function noun(text, means, kind) {
 function number({ value, at, index, digits }, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
-  const told = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
+  const tell = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
   const open = at.startsWith('softmax ')
     ? null
     : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
@@ -187,9 +187,9 @@ function number({ value, at, index, digits }, inSum) {
     {
       class: 'n told-number',
       'data-at': path,
-      onmouseenter: told,
+      onmouseenter: tell,
       onmouseleave: () => readout(),
-      onfocus: told,
+      onfocus: tell,
       onblur: () => readout(),
       onclick: () => open?.(),
     },

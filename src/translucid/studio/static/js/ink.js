@@ -16,11 +16,11 @@ const RAMPS = {
 const parse = h => [1, 3, 5].map(i => parseInt(h.slice(i, i + 2), 16));
 const tables = new Map();
 
-function table(theme, kind) {
+function table(name, kind) {
   // 256 steps, built once per theme and kind
-  const key = theme + kind;
+  const key = name + kind;
   if (!tables.has(key)) {
-    const r = RAMPS[theme];
+    const r = RAMPS[name];
     const stops = (kind === 'seq' ? [r.zero, ...r.seq] : [...[...r.neg].reverse(), r.zero, ...r.pos]).map(parse);
     const out = [];
     for (let i = 0; i < 256; i++) {
@@ -43,8 +43,8 @@ export function rgb(value, scale) {
 }
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
 
-const lin = c => {
-  c /= 255;
+const lin = byte => {
+  const c = byte / 255;
   return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
 };
 export function textOn(value, scale) {
@@ -93,8 +93,8 @@ export function canvas(width, height) {
   const k = window.devicePixelRatio || 1;
   el.width = Math.round(width * k);
   el.height = Math.round(height * k);
-  el.style.width = width + 'px';
-  el.style.height = height + 'px';
+  el.style.width = `${width}px`;
+  el.style.height = `${height}px`;
   const ctx = el.getContext('2d');
   ctx.scale(k, k);
   return { el, ctx };
@@ -115,7 +115,7 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
   if (!figures.has(ctx.canvas)) figures.set(ctx.canvas, []);
   figures.get(ctx.canvas).push({ text, x, y, ground, fill, size, weight, alpha, family, room });
 }
-export const paintedOn = canvas => figures.get(canvas) ?? [];
+export const paintedOn = el => figures.get(el) ?? [];
 
 export const num = (v, digits = 2) => {
   if (v === -Infinity) return '−∞';

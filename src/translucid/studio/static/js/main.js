@@ -11,7 +11,7 @@ import { guide, guided, whole } from './guide.js';
 import { tables } from './twin.js';
 import { copy } from './clipboard.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
-import { held } from './parts/walk.js';
+import { keepFocus } from './parts/walk.js';
 import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
@@ -132,17 +132,17 @@ const WORDS = ['flow', 'attention', 'whatif', 'compare']; // in the others these
 function walkWords(by) {
   if (!now?.run) return;
   const { source, target, features } = now.run.tokens;
-  const of = side => (side === 'tgt' ? target : source.length ? source : features).length;
+  const of = which => (which === 'tgt' ? target : source.length ? source : features).length;
   const last = link.state.pins.at(-1);
   const [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
-  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by));
-  const key = `${side}:${to}`;
+  const next = Math.min(of(side) - 1, Math.max(0, Number(place) + by));
+  const key = `${side}:${next}`;
   if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
 }
 async function copyValue() {
-  const told = current();
-  if (told?.value === undefined || !now?.run) return;
-  copy(await exactValue(told, now.run));
+  const reading = current();
+  if (reading?.value === undefined || !now?.run) return;
+  copy(await exactValue(reading, now.run));
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
@@ -180,10 +180,10 @@ async function sentence(run, model) {
       ),
     );
   const { source, target, follows, features } = run.tokens;
-  const bar = byId('sentence');
+  const box = byId('sentence');
   const lists = [source, target].filter(list => list.length);
   const long = lists.filter(list => list.length > LONG).length;
-  const room = bar.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit()); // beside Edit, and perhaps an answer
+  const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit()); // beside Edit, and perhaps an answer
   const words = async (list, side, keys) => {
     const at = depth(run, side);
     const many = list.length > LONG;
@@ -202,7 +202,7 @@ async function sentence(run, model) {
       list.map((word, i) => token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`)),
     );
   };
-  link.forget(bar);
+  link.forget(box);
   const parts = [];
   if (source.length)
     parts.push(
@@ -232,7 +232,7 @@ async function sentence(run, model) {
       h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)),
     );
   const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
-  bar.replaceChildren(
+  box.replaceChildren(
     h('div', { class: 'rolls' }, parts),
     h(
       'button',
@@ -314,7 +314,7 @@ function told(error) {
 async function draw() {
   const turn = ++drawing;
   const { view: wanted, params } = address();
-  const back = held(document.body);
+  const back = keepFocus(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
@@ -371,9 +371,9 @@ addEventListener('hashchange', draw);
 addEventListener('keydown', guided, true);
 let size = '';
 addEventListener('resize', () => {
-  const now = `${root.clientWidth}x${root.clientHeight}`;
-  if (now !== size) {
-    size = now;
+  const measured = `${root.clientWidth}x${root.clientHeight}`;
+  if (measured !== size) {
+    size = measured;
     draw();
   }
 });

@@ -43,13 +43,13 @@ function walk(node, given) {
 function inside(node, style, box, seen, given) {
   if (node instanceof SVGSVGElement)
     return seen || style.overflow === 'visible'
-      ? clipped(node, style, box, drawSvg(node, { ...within(node, style, box, given), named: given.kept.named }), given)
+      ? clipped(node, style, box, drawSvg(node, { ...within(style, box, given), named: given.kept.named }), given)
       : [];
   if (node.localName === 'math') return seen ? drawMath(node, given) : [];
   if (node.localName === 'canvas') return seen ? drawCanvas(node, style, box) : [];
   if (/^(SELECT|INPUT|TEXTAREA)$/.test(node.tagName))
     return seen ? [...control(node, style, box), ...fieldText(node, style, box)] : [];
-  const inner = within(node, style, box, given);
+  const inner = within(style, box, given);
   const kids = inOrder(node).flatMap(kid => walk(kid, inner));
   if (seen) kids.unshift(...beside(node, '::before', box, given), ...marker(node, style, firstLine(node)));
   if (seen) kids.push(...beside(node, '::after', box, given));
@@ -58,13 +58,13 @@ function inside(node, style, box, seen, given) {
 
 // ---- what rolls is cut off where the page cuts it off
 const cuts = style => style.overflowX !== 'visible' || style.overflowY !== 'visible';
-function pane(node, style, { x, y, width, height }) {
+function pane(style, { x, y, width, height }) {
   const [t, r, b, l] = ['Top', 'Right', 'Bottom', 'Left'].map(side => px(style[`border${side}Width`]));
   return { left: x + l, top: y + t, right: x + width - r, bottom: y + height - b };
 }
-function within(node, style, box, given) {
+function within(style, box, given) {
   if (!cuts(style)) return given;
-  const own = pane(node, style, box);
+  const own = pane(style, box);
   return {
     ...given,
     see: (each, edge = 0) =>
@@ -82,7 +82,7 @@ function clipped(node, style, box, kids, { kept }) {
       : node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1;
   const rounded = node.children.length && px(style.borderTopLeftRadius) > 0;
   if (!kids.length || !cuts(style) || !(over || rounded)) return kids;
-  const { left, top, right, bottom } = pane(node, style, box);
+  const { left, top, right, bottom } = pane(style, box);
   const clip = kept.named(
     s(
       'clipPath',
@@ -150,13 +150,14 @@ function part(el, kept) {
 function lines(text, letters) {
   return text.match(new RegExp(`[^]{1,${Math.max(20, letters)}}`, 'gu')) ?? [];
 }
-const legal = text =>
-  (text.toWellFormed?.() ?? text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd'); // in XML
+// biome-ignore lint/suspicious/noControlCharactersInRegex: XML may not hold them
+const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
+const legal = text => (text.toWellFormed?.() ?? text).replace(ILLEGAL, '\ufffd');
 
 export function asSvg(caption) {
   const kept = store();
   const parts = PARTS.map(id => document.getElementById(id))
-    .filter(el => el && el.getBoundingClientRect().height)
+    .filter(el => el?.getBoundingClientRect().height)
     .map(el => part(el, kept));
   const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width)));
   const high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));

@@ -54,11 +54,11 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     toString: () => hash,
   };
   const history = {
-    replaceState: (state, title, to) => {
+    replaceState: (_state, _title, to) => {
       hash = to;
       told();
     },
-    pushState: (state, title, to) => {
+    pushState: (_state, _title, to) => {
       hash = to;
       told();
     },
@@ -109,8 +109,8 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     },
     dispatchEvent: event => target(event.type).dispatchEvent(event),
   };
-  const fetch = async (path, { method = 'GET', body = '' } = {}) => {
-    const { status, kind, bytes } = await ask(method, String(path), body);
+  const fetch = async (path, { method = 'GET', body: content = '' } = {}) => {
+    const { status, kind, bytes } = await ask(method, String(path), content);
     return new Response(bytes, { status, headers: { 'content-type': kind } });
   };
 

@@ -127,11 +127,11 @@ function mean(frame) {
         const value = frame.number(at);
         rows[i][j] += (Number.isFinite(value) ? value : 0) / heads;
       }
-  const [whole, across] = frame.whole.slice(-2);
+  const [down, across] = frame.whole.slice(-2);
   const each = Math.ceil(across / m);
   return {
     rows,
-    stepRows: Math.ceil(whole / n),
+    stepRows: Math.ceil(down / n),
     keys: Array.from({ length: m }, (_, j) => [j * each, Math.min(across, (j + 1) * each)]),
   };
 }

@@ -24,7 +24,7 @@ function placeIn(wanted, key) {
 }
 // Which word is meant within a row of a pooled table: the one that a key names, else the first.
 export function wordIn(keys, rows, row) {
-  const number = key => Number(key.split(':')[1]);
+  const number = each => Number(each.split(':')[1]);
   const [side] = rows[0].split(':');
   const step = rows.length > 1 ? number(rows[1]) - number(rows[0]) : 1;
   const key = keys.find(each => each.startsWith(`${side}:`) && Math.floor(number(each) / step) === row);

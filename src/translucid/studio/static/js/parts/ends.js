@@ -126,24 +126,21 @@ export function ends(pen, band) {
       s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }),
       head(band.y - (PAD + 9) * u),
     );
-    let frame;
     const texts = [];
     for (let i = 0; i < band.rows; i++) {
       const y = yRow(band, i);
       const at = band.first + i;
       const word = (data.said.words ?? [])[at] ?? '';
       const p = data.said.shares[at];
-      g.append(
-        ...barAt(x, y, bar, band.rowH, p),
-        (frame = s('rect', {
-          class: 'frame',
-          x: x - 0.75,
-          y: y - band.rowH / 2 - 0.75,
-          width: bar + 1.5,
-          height: band.rowH + 1.5,
-          rx: 1.5,
-        })),
-      );
+      const frame = s('rect', {
+        class: 'frame',
+        x: x - 0.75,
+        y: y - band.rowH / 2 - 0.75,
+        width: bar + 1.5,
+        height: band.rowH + 1.5,
+        rx: 1.5,
+      });
+      g.append(...barAt(x, y, bar, band.rowH, p), frame);
       markRow(frame, band, i);
       const text = markRow(
         s(

@@ -67,7 +67,7 @@ function picture(frame, l, n) {
   canvas.height = rows;
   const pen = canvas.getContext('2d');
   const image = pen.createImageData(cols, rows);
-  const first = h => (l * heads + h) * size;
+  const first = head => (l * heads + head) * size;
   for (let k = 0; k < size; k++) {
     const value =
       n === null

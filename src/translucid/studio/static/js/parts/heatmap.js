@@ -160,7 +160,7 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
     const x = lw + (j + 0.5) * cw;
     const y = lh - 8 * u;
     if (o.names)
-      return s('text', { class: 'name' + (j === o.mark ? ' cutmark' : ''), x, y, 'text-anchor': 'middle' }, o.cols[j]);
+      return s('text', { class: `name${j === o.mark ? ' cutmark' : ''}`, x, y, 'text-anchor': 'middle' }, o.cols[j]);
     const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
     if (o.slant) text.setAttribute('transform', `rotate(-${LEAN} ${x} ${y})`);
     return text;
@@ -221,7 +221,7 @@ function joined(parts) {
 
 // ---- the pointer, the arrows, and the frames around what is looked at
 function pointed(box, svg, light, o, g) {
-  const { u, nR, nC, lw, lh, cw, ch } = g;
+  const { nR, nC, lw, lh, cw, ch } = g;
   const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
   const colKeys = o.colKey ? range(nC).map(o.colKey) : [];
   const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 });

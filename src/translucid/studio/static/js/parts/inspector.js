@@ -9,7 +9,7 @@ import { pointOf } from '../anatomy.js';
 
 const SMALL = 26; // so many words on a side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked, worked, exact, likely, go }
-export function inspector(told, { width, onpoint, onlead, onpick, onword }) {
+export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
   return [

@@ -176,11 +176,11 @@ export function labels(svg, panes, y, u, selected, from, to) {
   const rank = pane =>
     pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
   const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, 'names') > pane.w + 4 * u);
-  let below = false; // of two vectors side by side, one is named above and one below
+  let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
     if (pane.kind === 'vector' && pane.top > y + 20 * u) {
-      write(svg, pane, pane.label, below ? pane.top + pane.tall + 19 * u : pane.top - 9 * u, selected);
-      below = !below;
+      write(svg, pane, pane.label, under ? pane.top + pane.tall + 19 * u : pane.top - 9 * u, selected);
+      under = !under;
       continue;
     }
     const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];

@@ -44,7 +44,8 @@ export function map(o) {
   o.rows?.forEach((word, i) => {
     if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
     const key = o.rowKey?.(i);
-    const text = (texts[i] = written(word, i));
+    const text = written(word, i);
+    texts[i] = text;
     svg.append(key && !many ? link.mark(text, key) : text);
     if (key && !many) svg.append(link.mark(band(i), key));
   });
@@ -78,7 +79,7 @@ export function map(o) {
   };
   svg.addEventListener('mousemove', event => look(at(event)));
   svg.addEventListener('mouseleave', leave);
-  const fit = (v, most) => Math.min(most - 1, Math.max(0, v));
+  const fit = (v, count) => Math.min(count - 1, Math.max(0, v));
   const stand = (row, k) => {
     const [from, to] = block(columns, cells, k);
     return { row, column: loudest(o.values[row], from, to), of: to - from, k };
@@ -108,7 +109,7 @@ export function map(o) {
         floating.replaceChildren(
           ...(row === null || !o.rows ? [] : [written(o.wordOf?.(looked(link)) ?? o.rows[row], row), band(row)]),
         );
-        for (const el of floating.children) el.classList.add('lit');
+        for (const each of floating.children) each.classList.add('lit');
       }
     });
   }

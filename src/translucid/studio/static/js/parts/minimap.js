@@ -62,13 +62,13 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     floating,
   );
 
-  const placed = key =>
-    key?.startsWith(`${side}:`) && Number(key.split(':')[1]) < n ? Number(key.split(':')[1]) : null;
+  const placed = pin =>
+    pin?.startsWith(`${side}:`) && Number(pin.split(':')[1]) < n ? Number(pin.split(':')[1]) : null;
   const light = () => {
     const all = [
       ...new Map([
-        ...link.state.pins.map(key => [placed(key), 'pinned']),
-        ...link.state.hover.map(key => [placed(key), 'lit']),
+        ...link.state.pins.map(pin => [placed(pin), 'pinned']),
+        ...link.state.hover.map(over => [placed(over), 'lit']),
       ]),
     ].filter(([i]) => i !== null);
     const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));

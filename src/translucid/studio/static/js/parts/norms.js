@@ -92,8 +92,8 @@ export function norms(o) {
     shown = { columns, from, to, most };
     ctx.clearRect(0, 0, W, H);
     const style = getComputedStyle(document.documentElement);
-    const line = style.getPropertyValue('--line');
-    ctx.strokeStyle = line;
+    const colour = style.getPropertyValue('--line');
+    ctx.strokeStyle = colour;
     ctx.lineWidth = 1.25 * u; // hatched where nothing is: before, in gaps, where it is no number
     ctx.save();
     ctx.beginPath();
@@ -125,7 +125,7 @@ export function norms(o) {
     );
     pen.putImageData(image, 0, 0);
     ctx.imageSmoothingEnabled = false;
-    columns.forEach((column, j) => {
+    columns.forEach((_, j) => {
       const [a, b] = span(j);
       ctx.drawImage(small, j, 0, 1, layers.length, a, box.y, b - a, box.h);
     });

@@ -102,22 +102,22 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const places = { rows: rows.map((_, i) => (i + 0.5) * pitch), cols: mids };
   const light = () => {
     const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
-    const one = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
+    const gives = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
     const seen = { rows: spaced(places.rows, 18 * u, row), cols: spaced(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
     for (const { i, j, el } of paths) {
-      el.classList.toggle('lit', i === row || (j === col && !one));
-      el.classList.toggle('crossed', exact ? i === row && j === col : one && i === row);
+      el.classList.toggle('lit', i === row || (j === col && !gives));
+      el.classList.toggle('crossed', exact ? i === row && j === col : gives && i === row);
     }
     left.forEach((el, i) => el.classList.toggle('lit', i === row));
-    right.forEach((el, j) => el.classList.toggle('lit', j === col && !one));
+    right.forEach((el, j) => el.classList.toggle('lit', j === col && !gives));
     leftWords.forEach((el, i) => {
       el.classList.toggle('away', !seen.rows.has(i));
       el.classList.toggle('lit', i === row);
     });
     rightWords.forEach((el, j) => {
       el.classList.toggle('away', !seen.cols.has(j));
-      el.classList.toggle('lit', j === col && !one);
+      el.classList.toggle('lit', j === col && !gives);
     });
   };
   follow(svg, link, light);
@@ -144,7 +144,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
     const order = range(words.length)
-      .sort((a, b) => given[b] - given[a])
+      .sort((j, k) => given[k] - given[j])
       .slice(0, TOP)
       .filter((j, k) => k === 0 || given[j] > 5e-4);
     const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
@@ -157,7 +157,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
     const c = (xr - xl) / 2;
     const room = ends.map(([, w]) => Math.max(22 * u, w * one));
-    const free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
+    const free = (H - room.reduce((sum, each) => sum + each, 0)) / ends.length;
     let a = H / 2 - one / 2;
     let y = 0;
     svg.replaceChildren(

@@ -29,8 +29,9 @@ function columns(depths) {
   });
   const groups = [];
   found.forEach(({ layer }, i) => {
-    if (layer !== null)
-      groups.at(-1)?.layer === layer ? (groups.at(-1).to = i + 1) : groups.push({ layer, from: i, to: i + 1 });
+    if (layer === null) return;
+    if (groups.at(-1)?.layer === layer) groups.at(-1).to = i + 1;
+    else groups.push({ layer, from: i, to: i + 1 });
   });
   return { names: found.map(each => each.name), groups };
 }

@@ -67,7 +67,7 @@ export function scene(data) {
   }
   if (data.bands.length === 2) memory(pen, ...data.bands);
   ends(pen, data.bands.at(-1));
-  const told = notes(pen);
+  const told = notesOf(pen);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
   twin(root, 'The parts, in the order of the data', () => ({
     corner: 'part',
@@ -130,21 +130,21 @@ function strands(pen, band) {
     markRow(text, band, i);
     front.append(text);
     texts.push(text);
-    if (band.ids.length)
-      front.append(
-        (ids[i] = s(
-          'text',
-          {
-            class: `id${i % every ? ' between' : ''}`,
-            x: pen.xId,
-            y,
-            'text-anchor': 'end',
-            'dominant-baseline': 'central',
-          },
-          String(band.ids[at]),
-        )),
+    if (band.ids.length) {
+      ids[i] = s(
+        'text',
+        {
+          class: `id${i % every ? ' between' : ''}`,
+          x: pen.xId,
+          y,
+          'text-anchor': 'end',
+          'dominant-baseline': 'central',
+        },
+        String(band.ids[at]),
       );
-    if (ids[i] && every > 1) markRow(ids[i], band, i);
+      front.append(ids[i]);
+      if (every > 1) markRow(ids[i], band, i);
+    }
     if (band.long) continue;
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
     hit.addEventListener('mouseenter', () => link.hover(keys));
@@ -518,7 +518,7 @@ function numbers(pen, band) {
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
-function notes(pen) {
+function notesOf(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
   while (said.length > 1 && widest([said.join(' · ')], 0.875, 'names') > pen.W - 8 * pen.u) said.pop();

@@ -12,7 +12,9 @@ export function walks(el, { name, start, step, look, leave, take }) {
   }))
     el.setAttribute(key, value);
   const stand = place => {
-    if (place !== null && place !== undefined) look((at = place));
+    if (place === null || place === undefined) return;
+    at = place;
+    look(at);
   };
   el.addEventListener('focus', () => {
     if (el.matches(':focus-visible')) stand(start());
@@ -37,7 +39,7 @@ export function walks(el, { name, start, step, look, leave, take }) {
 const FOCUSABLE = 'a[href],button,input,select,[tabindex]';
 const known = el => el.getAttribute('aria-label') || el.getAttribute('title') || el.textContent;
 // Call before a box is drawn anew; what it returns gives the focus back to what has the same name, or the same place.
-export function held(box) {
+export function keepFocus(box) {
   const el = document.activeElement;
   if (!el || el === box || !box.contains(el)) return () => {};
   const all = [...box.querySelectorAll(FOCUSABLE)];

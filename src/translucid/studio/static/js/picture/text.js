@@ -55,7 +55,7 @@ function dotted(node, line, style) {
   let box = node.parentElement;
   while (box && getComputedStyle(box).display.startsWith('inline')) box = box.parentElement;
   const own = box && getComputedStyle(box);
-  if (!own || own.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
+  if (own?.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
   const edge = box.getBoundingClientRect().right - px(own.paddingRight) - px(own.borderRightWidth) - line.box.x;
   if (line.box.width <= edge + 1) return line;
   let text = line.text;

@@ -129,6 +129,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
           }),
         ),
       );
+    now.lens = h('div', { class: 'lens' });
     left.append(
       h(
         'div',
@@ -138,7 +139,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
           ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
         ]),
       ),
-      (now.lens = h('div', { class: 'lens' })),
+      now.lens,
     );
     left.querySelector('.headgrid')?.paint?.();
   }
@@ -157,7 +158,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
           told.map(each =>
             [each]
               .flat()
-              .map(part => short(part, 16))
+              .map(piece => short(piece, 16))
               .join(''),
           ),
           1.125,
@@ -349,12 +350,12 @@ export async function attention(stage, { model, run, catalogue, params }) {
     );
   }
   // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
-  function meant(keys) {
-    const { row, col, exact: both } = aim(keys, now.rowKeys, now.colKeys);
+  function meant(wanted) {
+    const { row: i, col: j, exact: both } = aim(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
-    if (both) return [row, col];
-    if (row !== null) return [row, best(w[row])];
-    if (col !== null) return [best(w.map(each => each[col])), col];
+    if (both) return [i, j];
+    if (i !== null) return [i, best(w[i])];
+    if (j !== null) return [best(w.map(each => each[j])), j];
     return [0, best(w[0])];
   }
   // Some numbers with all their digits, cut out of the head, or the mean of the heads.
@@ -383,32 +384,32 @@ export async function attention(stage, { model, run, catalogue, params }) {
       colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
     };
   }
-  async function work(keys) {
-    if (keys !== looked(link)) return; // it has waited, and something else is looked at by now
+  async function work(wanted) {
+    if (wanted !== looked(link)) return; // it has waited, and something else is looked at by now
     const state = now;
-    const [i, j] = meant(keys);
-    const hovering = keys === link.state.hover;
-    const both = aim(keys, now.rowKeys, now.colKeys);
+    const [i, j] = meant(wanted);
+    const hovering = wanted === link.state.hover;
+    const both = aim(wanted, now.rowKeys, now.colKeys);
     const pooled = state.step[0] * state.step[1] > 1;
-    const q = wordIn(keys, now.rowKeys, i);
+    const q = wordIn(wanted, now.rowKeys, i);
     const named = both.col !== null && (both.exact || both.row === null);
     const k =
       pooled && !named
         ? best((await row(q)).weights)
-        : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
+        : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
     if (state !== now) return;
     const lensed = lens(q, k, hovering);
     if (!hovering) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
     if (state.head === null) {
       const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
-      if (state !== now || keys !== looked(link)) return;
+      if (state !== now || wanted !== looked(link)) return;
       state.sum.replaceChildren(meanSum(each, ...tokens().map((list, n) => list[[q, k][n]])));
       if (pooled) (hovering ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
       return;
     }
     const index = [...(state.indexed ? [state.head] : []), q, k];
     const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
-    if (state !== now || keys !== looked(link)) return;
+    if (state !== now || wanted !== looked(link)) return;
     const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
     const told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
     state.sum.replaceChildren(
@@ -423,7 +424,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
       ]),
     );
     if (!hovering && state.coarse) rest(told);
-    if (hovering && state.coarse && keys.length > 1) readout(told);
+    if (hovering && state.coarse && wanted.length > 1) readout(told);
   }
   // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's; in
   // the left column two digits and their point at the smallest type have room for seven weights, or five signed scores.
@@ -445,7 +446,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
     if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return; // it does not run away from who looks into it
     const state = now;
     const u = unit();
-    const n = (state.around ??= lensSize());
+    state.around ??= lensSize();
+    const n = state.around;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
     const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
@@ -485,7 +487,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
   }
 
   await draw();
-  const workSoon = latest(keys => work(keys).catch(() => {}));
+  const workSoon = latest(wanted => work(wanted).catch(() => {}));
   const stop = link.onChange(() => {
     if (!now?.sum) return;
     clearTimeout(waiting);
@@ -543,7 +545,8 @@ function kindsOf(points) {
         : scopes.includes('encoder')
           ? 'encoder'
           : 'decoder';
-      (found[kind] ??= []).push(name);
+      found[kind] ??= [];
+      found[kind].push(name);
     }
   return Object.fromEntries(
     Object.keys(KINDS)
@@ -553,7 +556,7 @@ function kindsOf(points) {
 }
 function startAt(params, kinds) {
   const named = Object.entries(kinds)
-    .flatMap(([kind, names]) => names.map((name, layer) => ({ kind, layer, name })))
+    .flatMap(([each, names]) => names.map((name, layer) => ({ kind: each, layer, name })))
     .find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
   const kind = kinds[params.get('kind')]
     ? params.get('kind')
@@ -578,7 +581,7 @@ async function fetchHead(run, points, at) {
   const shape = points.get(`${scope}.pattern`).shape;
   const indexed = shape.length === 3;
   const head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
-  const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`));
+  const has = MOMENTS.filter(([, name]) => points.has(`${scope}.${name}`));
   const hasMask = await masks(run, points, scope, head ?? 0);
   const moment =
     head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask)

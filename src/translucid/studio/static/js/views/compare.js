@@ -8,7 +8,7 @@ import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
 import { grid } from '../parts/table.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
 const KINDS = {
@@ -211,7 +211,7 @@ async function pictures(box, { model, run, other, second, params }) {
     model.task === 'translate' && other.task === 'translate' && run.target !== null
       ? await api.run({ m: other.m, text: run.text, target: run.target })
       : second;
-  const kinds = kindsOf(run).filter(kind => kindsOf(b).includes(kind));
+  const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
   const holder = h('div', { class: 'cmppics' });
   if (!kinds.length) {
     box.append(told('These two have no kind of picture in common.'));
@@ -222,7 +222,7 @@ async function pictures(box, { model, run, other, second, params }) {
   const note = h('span', { class: 'quiet', style: 'font-size:var(--t1)' });
   box.append(h('div', { class: 'cmpkinds' }, seg, note), holder);
   const draw = async () => {
-    const back = held(seg);
+    const back = keepFocus(seg);
     seg.replaceChildren(
       ...kinds.map(each =>
         h(
@@ -292,33 +292,33 @@ async function pictures(box, { model, run, other, second, params }) {
   };
   await draw();
 }
-function drawn(table, holder, count, name) {
+function drawn(data, holder, count, name) {
   const u = unit();
   const width = holder.clientWidth / count - 14 * u;
   const height = holder.clientHeight - 30 * u;
   const labelWidth = Math.min(
     150,
-    Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
+    Math.max(36, 12 + Math.max(...data.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
   );
-  const nC = table.values[0].length;
-  const nR = table.values.length;
+  const nC = data.values[0].length;
+  const nR = data.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
   const every = Math.max(1, Math.ceil((26 * u) / cw));
-  const cols = table.cols?.map((w, c) => (c % every ? '' : w)); // labels that would lie on one another are left out
-  const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
+  const cols = data.cols?.map((w, c) => (c % every ? '' : w)); // labels that would lie on one another are left out
+  const head = data.cols ? headRoom(data.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
   return h(
     'div',
     { class: 'cmpscroll' },
     heatmap({
-      ...table,
+      ...data,
       cols,
       ...head,
       table: () => ({
-        ...grid(table.rows, table.cols, table.values),
-        note: table.exact ? table.note : `${table.note}. Numbers of this picture are sent in 255 steps.`,
+        ...grid(data.rows, data.cols, data.values),
+        note: data.exact ? data.note : `${data.note}. Numbers of this picture are sent in 255 steps.`,
       }),
-      title: `${name}: ${table.path}`,
+      title: `${name}: ${data.path}`,
       cellWidth: cw,
       cellHeight: ch,
       labelWidth,
@@ -327,10 +327,10 @@ function drawn(table, holder, count, name) {
       digits: cw > 44 * u && ch > 22 * u ? 2 : undefined,
       fontSize: 14,
       read: (r, c) => ({
-        at: [`${name}: `, ...(table.told?.(r, c) ?? [])],
-        path: table.path,
-        value: table.values[r][c],
-        scale: table.scale,
+        at: [`${name}: `, ...(data.told?.(r, c) ?? [])],
+        path: data.path,
+        value: data.values[r][c],
+        scale: data.scale,
       }),
     }),
   );

@@ -9,7 +9,7 @@ import { tree, path } from '../parts/tree.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
-import { held, walks } from '../parts/walk.js';
+import { keepFocus, walks } from '../parts/walk.js';
 
 const BEAMS = [1, 2, 3, 4, 6, 8];
 const PACE = 650;
@@ -117,7 +117,7 @@ export async function decode(stage, { model, run, params }) {
         ),
         box,
         mini,
-        texts(model, run, found, greedy, free, beams),
+        texts(model, found, greedy, free, beams),
       ),
       panel,
     ),
@@ -150,7 +150,7 @@ export async function decode(stage, { model, run, params }) {
     });
     const at = box.scrollLeft;
     const down = box.scrollTop;
-    const back = held(box);
+    const back = keepFocus(box);
     box.replaceChildren(drawn.el);
     back();
     box.scrollTop = down;
@@ -166,12 +166,13 @@ export async function decode(stage, { model, run, params }) {
     const step = state.step;
     const so = prefix();
     const node = state.node === null ? winner[step - 1] : nodes[state.node];
-    const list = (state.choices = await api.after(
+    const list = await api.after(
       run.run,
       so.map(each => each.token),
       6,
-    ));
+    );
     if (step !== state.step) return;
+    state.choices = list;
     state.row ??= list.ids.findIndex(id => id !== node.token);
     const seen = list.looks ? looks(list.looks) : null;
     const k = list.ids.indexOf(node.token);
@@ -208,8 +209,8 @@ export async function decode(stage, { model, run, params }) {
         on: state.row,
         taken: node.token,
         onforce: force,
-        onpick: row => {
-          state.row = row;
+        onpick: picked => {
+          state.row = picked;
           drawStep();
         },
         told: { at: [` at step ${step}`], row, inRun },
@@ -333,7 +334,7 @@ const sentence = (words, cut, odd = new Set()) => [
 ];
 
 // The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is underlined.
-function texts(model, run, found, greedy, free, beams) {
+function texts(model, found, greedy, free, beams) {
   const best = found.texts[0];
   const written = text =>
     text.pieces

@@ -4,8 +4,8 @@ import { scaleOf } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
-import { settle, link as to } from '../route.js';
-import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { settle, link as hrefTo } from '../route.js';
+import { anatomy, byRows, entryOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
 import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
@@ -13,7 +13,7 @@ import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
 const ROWS = 128;
 const FEWER = 64;
@@ -215,7 +215,7 @@ async function shares(run, model, n) {
 
 // ---------------------------------------------------------------- hands on the panes
 function enliven(view, hits, data) {
-  const { state, box } = view;
+  const { state } = view;
   hits.forEach((hit, k) => {
     const { part, pane, band } = hit;
     const choose = () => (pane.kind === 'plate' ? openLayer(view, pane) : pick(view, pane.at));
@@ -235,7 +235,7 @@ function enliven(view, hits, data) {
     });
     part.addEventListener('focus', () => {
       for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1);
-      readout(resting(view, pane));
+      readout(resting(pane));
     });
     part.addEventListener('blur', () => readout());
     part.addEventListener('mousemove', event => pointed(view, data, pane, band, event));
@@ -255,7 +255,7 @@ function across(hits, { pane, band }) {
   const distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
   return others.sort((a, b) => distance(a) - distance(b))[0];
 }
-const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefined });
+const resting = pane => ({ at: [pane.say], path: pane.at, value: undefined });
 function pointed(view, data, pane, band, event) {
   const r = view.box.firstChild.getBoundingClientRect();
   const x = event.clientX - r.left;
@@ -270,7 +270,7 @@ function pointed(view, data, pane, band, event) {
   if (!alone && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
-  if (woven) return most(view, data, pane, band, woven, row);
+  if (woven) return looksMost(view, data, pane, band, woven, row);
   if (!held || !place_)
     return readout(
       pane.kind === 'end' && Number.isFinite(data.said.shares?.[row])
@@ -280,7 +280,7 @@ function pointed(view, data, pane, band, event) {
             value: data.said.shares[row],
             scale: { kind: 'seq', max: 1 },
           }
-        : resting(view, pane),
+        : resting(pane),
     );
   const shape = view.points.get(at).shape;
   if (!alone && held.far && !isNear(band, row)) return readout(ofMany(view, pane, band, at, held, place_, row, x));
@@ -359,15 +359,15 @@ function ofMany(view, pane, band, at, held, place, row, x) {
   };
 }
 // Over a weave: where the word under the pointer looks most, all heads together.
-function most(view, data, pane, band, held, row) {
+function looksMost(view, data, pane, band, held, row) {
   const to = pane.kind === 'cross' ? data.bands[0] : band;
   const many = view.points.get(pane.at).axes.length === 3;
   const near = !held.far || isNear(band, row);
   const { rows, stepRows, keys } = near ? held : held.far;
-  const first = near ? held.first : 0;
-  const i = Math.min(rows.length - 1, Math.floor((row - first) / stepRows));
+  const start = near ? held.first : 0;
+  const i = Math.min(rows.length - 1, Math.floor((row - start) / stepRows));
   const j = loud(rows[i]);
-  const from = first + i * stepRows;
+  const from = start + i * stepRows;
   const last = Math.min(band.words.length, from + stepRows);
   const scale = { kind: 'seq', max: 1 };
   const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
@@ -434,13 +434,14 @@ async function drawPanel(view) {
   const at = state.at;
   const point = points.get(at);
   const scope = scopeOf(at);
-  const turn = (view.panelTurn = (view.panelTurn ?? 0) + 1);
+  view.panelTurn = (view.panelTurn ?? 0) + 1;
+  const turn = view.panelTurn;
   const { place, name } = title(scope);
   const side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
-  const key = side === 'decoder' ? 'tgt' : 'src';
+  const own = side === 'decoder' ? 'tgt' : 'src';
   const words = { src: run.tokens.source, tgt: run.tokens.target };
-  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : key;
-  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? key : null);
+  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : own;
+  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? own : null);
   const axes = [...point.axes];
   const shape = [...point.shape];
   let lead = null;
@@ -632,7 +633,7 @@ async function drawPanel(view) {
     },
   );
   link.forget(panel);
-  const refocus = held(panel);
+  const refocus = keepFocus(panel);
   panel.replaceChildren(...made);
   refocus();
   link.paint();
@@ -777,7 +778,7 @@ function nextLayer(view, by) {
 }
 function onward(at, state) {
   if (/(attention|alignment)\.pattern$/.test(at))
-    return { href: to('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
-  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
+    return { href: hrefTo('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
+  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: hrefTo('recurrent', { at }), text: 'Unit by unit: Recurrent' };
   return null;
 }

@@ -36,7 +36,7 @@ export const VIEWS = {
   compare: {
     name: 'Compare',
     draw: compare,
-    lacks: (model, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
+    lacks: (_, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
   },
   train: {
     name: 'Train',

@@ -98,7 +98,6 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       ),
     );
     const told = now.order.slice(0, LISTED);
-    const most = told[0]?.change || 1;
     if (at.unit !== null && !told.some(each => each.unit === at.unit))
       told.push(now.order.find(each => each.unit === at.unit));
     const list = h(
@@ -311,9 +310,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   }
   const about = point => equation(catalogue[`${now.here.cell}.${point}`]);
   function means(rows, i) {
-    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
+    const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [
-      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : points).map(about)),
+      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(about)),
       ledger(
         rows.map(row => [
           `${row.name}${row.gate ? ' gate' : ''}`,
@@ -345,9 +344,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     );
   }
   async function steps(i) {
-    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
+    const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     const k = at.unit;
-    const cells = await Promise.all(points.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
+    const cells = await Promise.all(states.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
     return cells.flatMap((cell, p) => {
       const lines = cell.worked
         .slice(p ? 1 : 0)
@@ -355,9 +354,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       return [
         p ? h('hr', { class: 'rule' }) : null,
         now.here.cell === 'rnn' ? about('preactivation') : null,
-        about(points[p]),
-        numbersIn(now.here.cell, points[p], cell.worked),
-        ledger([...lines.slice(0, -1), [points[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]]),
+        about(states[p]),
+        numbersIn(now.here.cell, states[p], cell.worked),
+        ledger([...lines.slice(0, -1), [states[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]]),
       ].filter(Boolean);
     });
   }
@@ -486,9 +485,9 @@ function rowsOf(data, k, own) {
 }
 const byChange = table =>
   range(table[0].length)
-    .map(unit => ({
-      unit,
-      change: table.reduce((sum, row, i) => (i ? sum + Math.abs(row[unit] - table[i - 1][unit]) : sum), 0),
+    .map(k => ({
+      unit: k,
+      change: table.reduce((sum, row, i) => (i ? sum + Math.abs(row[k] - table[i - 1][k]) : sum), 0),
     }))
     .sort((a, b) => b.change - a.change);
 function mini(table, k) {

@@ -101,7 +101,7 @@ export async function train(stage, { model, params }) {
     const gap = 20 * u;
     const top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
     const wide = (W - 2 * gap) * 0.5;
-    const rest = (W - 2 * gap) * 0.25;
+    const narrow = (W - 2 * gap) * 0.25;
     const metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
     parts = {
@@ -119,7 +119,7 @@ export async function train(stage, { model, params }) {
         short: metric[0].toUpperCase() + metric.slice(1),
         name: `${metric} on the validation data`,
         path: `metrics.jsonl  valid.${about.metric}, ${about.higher ? 'higher' : 'lower'} is better`,
-        width: rest,
+        width: narrow,
         height: top,
         low: about.higher,
       }),
@@ -129,7 +129,7 @@ export async function train(stage, { model, params }) {
         short: 'Rate',
         name: 'learning rate',
         path: about.recorded ? 'studio/steps.jsonl  learning_rate' : 'metrics.jsonl  learning_rate',
-        width: rest,
+        width: narrow,
         height: top,
         low: true,
       }),

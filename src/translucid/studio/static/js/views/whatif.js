@@ -10,7 +10,7 @@ import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
 const measured = new Map(); // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
@@ -75,7 +75,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   function drawList() {
     link.forget(list);
     const at = list.scrollTop;
-    const back = held(list.parentNode);
+    const back = keepFocus(list.parentNode);
     const groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
     if (state.sorted)
       list.replaceChildren(
@@ -285,7 +285,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     field.select();
   }
   function drawMid(found, changed) {
-    const back = held(mid);
+    const back = keepFocus(mid);
     link.forget(mid);
     fillMid(found, changed);
     back();
@@ -356,8 +356,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     );
     const box = h('div', { class: 'ripplebox' });
     mid.append(box);
-    const most = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0)));
-    const scale = { kind: 'seq', max: most };
+    const largest = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0)));
+    const scale = { kind: 'seq', max: largest };
     box.append(
       ripple(table, {
         width: box.clientWidth - 4 * u,
@@ -439,7 +439,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       const worst = v.indexOf(Math.max(...v));
       const [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
       if (turn !== state.turn) return;
-      const shared = id => list => (list.ids.includes(id) ? list.probabilities[list.ids.indexOf(id)] : 0);
+      const shared = id => likely => (likely.ids.includes(id) ? likely.probabilities[likely.ids.indexOf(id)] : 0);
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
         .map(id => ({
           id,
