@@ -68,7 +68,8 @@
         const high = Math.min(a.b, b.b) - b.t;
         if (a.owner !== b.owner && !a.free && !b.free && wide > 2 && high > 2.5)
           wrong.add(
-            `‘${a.say}’ lies on ‘${b.say}’ by ${wide.toFixed()} x ${high.toFixed()} at ${b.l.toFixed()}, ${b.t.toFixed()}`,
+            `‘${a.say}’ lies on ‘${b.say}’ by ${[wide, high].map(each => each.toFixed()).join(' x ')} ` +
+              `at ${b.l.toFixed()}, ${b.t.toFixed()}`,
           );
       }
     });

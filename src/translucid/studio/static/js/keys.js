@@ -101,7 +101,8 @@ export function keysTable() {
   });
 }
 
-// ---- copying. A read-out names its number as Python would: name[places], perhaps with .mean() behind, or softmax name[places].
+// ---- copying. A read-out names its number as Python would: name[places], perhaps with .mean() behind, or softmax
+// name[places].
 const PLACE = /^(softmax )?([\w.]+)(?:\[([^\]]*)\])?((?:\.\w+\(\))*)$/;
 function parsed(told, run) {
   const found = PLACE.exec(told?.python === undefined ? (told?.path ?? '') : (told.python ?? ''));
@@ -112,7 +113,8 @@ const quoted = text => JSON.stringify(text); // what JSON calls a string, Python
 export function pythonLine(told, run, target) {
   const found = parsed(told, run);
   if (!found) return null;
-  const trace = `model.trace(${quoted(run.text)}${target === null ? '' : `, ${quoted(target)}`})[${quoted(found.name)}]`;
+  const given = [run.text, ...(target === null ? [] : [target])].map(quoted).join(', ');
+  const trace = `model.trace(${given})[${quoted(found.name)}]`;
   if (!found.point.shape.length) return trace;
   const places = found.index ? found.index.split(', ') : [];
   if (found.soft) return `${trace}[${['0', ...places.slice(0, -1)].join(', ')}].softmax(-1)[${places.at(-1)}]`;

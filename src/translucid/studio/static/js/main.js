@@ -20,15 +20,17 @@ const byId = id => document.getElementById(id);
 let leave = () => {};
 let drawing = 0;
 let late = 0;
-let now = null;
-let shown = null; // now: what is being drawn; shown: what the view was drawn from
+let now = null; // what is being drawn
+let shown = null; // what the view was drawn from
 
 const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
 const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
 const sizes = ({ config, parameters }) =>
   [
     config.layers &&
-      `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
+      (config.shape === 'encoder-decoder'
+        ? `${config.layers}+${config.decoder_layers ?? config.layers} layers`
+        : `${config.layers} layers`),
     config.heads && `${config.heads} heads`,
     `${config.d_model ?? config.inputs} wide`,
     `${parameters.toLocaleString('en')} weights`,
@@ -176,14 +178,16 @@ async function sentence(run, model) {
       h(
         'span',
         { class: 'quiet' },
-        'This run is in training. Once it has saved a model, translucid explore opens it, and it reads sentences of yours.',
+        'This run is in training. Once it has saved a model, ' +
+          'translucid explore opens it, and it reads sentences of yours.',
       ),
     );
   const { source, target, follows, features } = run.tokens;
   const box = byId('sentence');
   const lists = [source, target].filter(list => list.length);
   const long = lists.filter(list => list.length > LONG).length;
-  const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit()); // beside Edit, and perhaps an answer
+  // beside Edit, and perhaps an answer
+  const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());
   const words = async (list, side, keys) => {
     const at = depth(run, side);
     const many = list.length > LONG;

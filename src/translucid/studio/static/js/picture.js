@@ -7,10 +7,11 @@ import { drawMath } from './picture/math.js';
 import { at, face, px, store } from './picture/paint.js';
 import { drawText, fieldText, lineOf, marker, textAt } from './picture/text.js';
 
+// Of the caption, in px on a page of ordinary size.
 const MARGIN = 24;
 const LINE = 20;
 const LETTERS = 14;
-const PER_LETTER = 8.5; // px, of the caption, on a page of ordinary size
+const PER_LETTER = 8.5;
 const PARTS = ['stage', 'lesson', 'readout'];
 
 // ---- the order of painting: what has a place of its own comes after what flows

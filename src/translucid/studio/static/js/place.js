@@ -2,8 +2,8 @@
 // The page's modules use document, location, history, fetch and addEventListener; in a bundle
 // (studio/bundle.py) these names mean what is made here, so that each box has its own state,
 // keys and address, and styles that stay inside.
-const WIDE = 1200;
-const LARGE = 1600; // px: where the page is laid out in full; where it grows
+const WIDE = 1200; // px, where the page is laid out in full
+const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
 export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
@@ -141,7 +141,8 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   // A narrow box is laid out as a page of full width, and drawn smaller.
   function fit() {
     const width = room.clientWidth;
-    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`; // rules about width count in it
+    // rules about width count in it
+    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
     root.style.setProperty('--size', room.style.fontSize);
   }
   fit();

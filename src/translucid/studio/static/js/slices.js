@@ -1,14 +1,14 @@
-// What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled to
-// as many as are drawn; nothing has more columns than its pane can show.
+// What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled
+// to as many as are drawn; nothing has more columns than its pane can show.
 import * as api from './api.js';
 import { byRows } from './anatomy.js';
 import { scaleOf } from './ink.js';
 
-const POOL = 128;
-const WHOLE = 1 << 15;
-const MANY = 96; // columns of a short text; numbers sent whole; words
-const NEAR = 32;
-const FAR = 32; // blocks of keys that the window looks at; of all words among each other
+const POOL = 128; // columns of a short text
+const WHOLE = 1 << 15; // numbers sent whole
+const MANY = 96; // words
+const NEAR = 32; // blocks of keys that the window looks at
+const FAR = 32; // of all words among each other
 const PLATES = 7; // more of them stand as close as can be
 
 async function batches(run, names, options) {
@@ -86,7 +86,8 @@ async function cut(run, points, band, found) {
   );
 }
 
-// The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column, far: the same of all words }.
+// The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column,
+// far: the same of all words }.
 // Keys of the window stand alone, the others in blocks.
 export async function weightsOf(run, bands) {
   const found = new Map();

@@ -18,7 +18,8 @@ const name = (word, chosen) =>
   );
 const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${css(0.35 + 0.5 * p, ONE)}` });
 
-// found: { words, ids, probabilities, rest, others }; on: the row the keys stand on; taken: the id that the search took.
+// found: { words, ids, probabilities, rest, others }; on: the row the keys stand on; taken: the id that the search
+// took.
 export function choices(found, { on, taken, onforce, onpick, told }) {
   const rows = found.words.map((word, k) =>
     h(

@@ -1,5 +1,5 @@
-// A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags where
-// a number is none. It is drawn again as points come; the pointer and the arrows read it.
+// A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags
+// where a number is none. It is drawn again as points come; the pointer and the arrows read it.
 import { h, s, unit, widest } from '../dom.js';
 import { canvas, num } from '../ink.js';
 import { readout } from '../readout.js';
@@ -28,7 +28,8 @@ export function breaks(points) {
   return found;
 }
 
-// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0), oncursor(step), onpick(step)
+// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0),
+// oncursor(step), onpick(step)
 export function curve(o) {
   const u = unit();
   const W = o.width;
@@ -191,9 +192,10 @@ export function curve(o) {
       ? points[lo + 1]
       : points[lo];
   };
+  const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
   const read = ([step, value, least, most]) =>
     readout({
-      at: `${o.name} ${most > least ? `from ${amount(least)} to ${amount(most)}, mean` : ''} at step ${step.toLocaleString('en')}`,
+      at: `${o.name} ${span(least, most)} at step ${step.toLocaleString('en')}`,
       path: o.path,
       value,
       digits: digitsOf(value),

@@ -84,14 +84,10 @@ export function ends(pen, band) {
         ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
         s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)),
       );
-      if (from)
-        pen.back.append(
-          s('path', {
-            class: 'strand',
-            'stroke-width': 1.2 * u,
-            d: `M${from.x + from.w} ${from.top + from.tall / 2}C${left - 24 * u} ${from.top + from.tall / 2} ${left - 30 * u} ${y} ${left - 8 * u} ${y}`,
-          }),
-        );
+      if (!from) return;
+      const middle = from.top + from.tall / 2;
+      const d = `M${from.x + from.w} ${middle}C${left - 24 * u} ${middle} ${left - 30 * u} ${y} ${left - 8 * u} ${y}`;
+      pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d }));
     });
     pane.top = y0;
     pane.tall = all.length * step;

@@ -7,7 +7,8 @@ import { twin } from '../twin.js';
 const ONE = { kind: 'seq', max: 1 };
 const EACH = 64; // so many heads have a canvas each; more of them share one
 
-// frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a layer's heads.
+// frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a
+// layer's heads.
 export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false }) {
   const [layers, heads] = frame.shape;
   const names = range(heads).map(n => [n, String(n)]);

@@ -8,8 +8,8 @@ import { grid } from './table.js';
 import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, shown } from './aim.js';
 
-const LEAN = 42;
-const TIGHT = 7; // degrees; below so many px a cell has no gap and no number
+const LEAN = 42; // degrees
+const TIGHT = 7; // below so many px a cell has no gap and no number
 
 // Labels lie flat when the widest one fits its column, and lean when it does not.
 export function headRoom(cols, cellWidth, rem) {

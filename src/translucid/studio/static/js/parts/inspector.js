@@ -8,7 +8,8 @@ import { bars } from './bars.js';
 import { pointOf } from '../anatomy.js';
 
 const SMALL = 26; // so many words on a side get a cell each
-// told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked, worked, exact, likely, go }
+// told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
+// worked, exact, likely, go }
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;

@@ -4,8 +4,8 @@ import * as link from '../link.js';
 
 export const PAD = 7; // of a pane, above and below its rows
 export const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
-// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and the
-// other words lie pressed above and below it, each band.per px high.
+// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and
+// the other words lie pressed above and below it, each band.per px high.
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
 export const isNear = (band, word) => word >= band.first && word < band.first + band.rows;
 const above = (band, word) => band.y + word * band.per;
@@ -39,10 +39,10 @@ export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first 
 
 // ---- heights: short texts have rows as high as there is room; of a long one the window comes first.
 const LONG = 96; // words; a text of more is pressed
-const WINDOW = 20;
-const LEAST = 5;
-const ROW = 16;
-const PRESSED = 1.75; // rows of a window, and at least; units of a row; px of a pressed one
+const WINDOW = 20; // rows of a window
+const LEAST = 5; // and at least
+const ROW = 16; // units of a row
+const PRESSED = 1.75; // px of a pressed one
 export function heights(bands, height, u) {
   const top = 52 * u;
   const between = 84 * u;
@@ -90,7 +90,8 @@ function pressed(band, tall, u) {
   const most = Math.max(8, Math.min(n, Math.ceil((n * per) / PRESSED)));
   return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
 }
-// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a jump.
+// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a
+// jump.
 export function windowOf(band) {
   const half = Math.floor(band.rows / 2);
   const pin = link.pinned(band.key) ?? 0;

@@ -10,7 +10,8 @@ import { grid } from './table.js';
 import { twin } from '../twin.js';
 
 const FULL = 40; // rows with marks of their own
-// o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of), onpick(i, j) }
+// o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of),
+// onpick(i, j) }
 export function map(o) {
   const u = unit();
   const n = o.values.length;

@@ -1,5 +1,5 @@
-// A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those that
-// are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
+// A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those
+// that are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
 import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css } from '../ink.js';
 import * as link from '../link.js';

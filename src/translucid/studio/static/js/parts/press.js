@@ -1,4 +1,5 @@
-// A long text in Flow: what lies above and below the window, pressed together on canvas, and the one of it that is looked at.
+// A long text in Flow: what lies above and below the window, pressed together on canvas, and the one of it that is
+// looked at.
 import { s, special } from '../dom.js';
 import * as link from '../link.js';
 import { clip, isNear, pieces, yWord } from './layout.js';

@@ -21,6 +21,12 @@ export function ribbons(weights, o) {
     () => grid(o.rows, o.cols, weights, 'who looks'),
   );
 }
+// A band of thickness t from a on the left to b on the right, between bars, bent around the middle.
+function bent(xl, xr, bar, a, b, t) {
+  const c = (xr - xl) / 2;
+  const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
+  return `${there}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z`;
+}
 const side = words =>
   widest(
     words.map(word => short(word, 11)),
@@ -57,7 +63,6 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const floor = Math.max(THIN, strongest[CURVES] ?? 0);
   const cursor = [...tops];
   const paths = [];
-  const c = (xr - xl) / 2;
   weights.forEach((row, i) => {
     let a = (i + 0.5) * pitch - one / 2;
     row.forEach((w, j) => {
@@ -69,7 +74,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
           j,
           el: s('path', {
             class: 'ribbon',
-            d: `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z`,
+            d: bent(xl, xr, bar, a, b, t),
           }),
         });
       a += t;
@@ -130,7 +135,8 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
 }
 
-// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or rounded.
+// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or
+// rounded.
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit();
@@ -155,7 +161,6 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u;
     const xr = W - 158 * u;
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
-    const c = (xr - xl) / 2;
     const room = ends.map(([, w]) => Math.max(22 * u, w * one));
     const free = (H - room.reduce((sum, each) => sum + each, 0)) / ends.length;
     let a = H / 2 - one / 2;
@@ -171,7 +176,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
       svg.append(
         s('path', {
           class: key ? 'ribbon lit' : 'ribbon',
-          d: `M${xl + 5 * u} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - 5 * u} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + 5 * u} ${a + t}Z`,
+          d: bent(xl, xr, 5 * u, a, b, t),
         }),
         s('rect', {
           class: key ? 'slot lit' : 'slot',

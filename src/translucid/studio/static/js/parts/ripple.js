@@ -66,7 +66,8 @@ export function ripple(table, { width, height, scale, keyOf }) {
       } // not a number: crossed
     }
   const svg = s('svg', { width: W, height: H });
-  const title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
+  const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
+  const title = `How far each word has moved, ${table.side}: ${where}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>

@@ -1,4 +1,5 @@
-// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and frames above.
+// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and
+// frames above.
 import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, figure, num, textOn } from '../ink.js';
 import * as link from '../link.js';
@@ -11,9 +12,10 @@ import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
-const FEW = 4;
-const BEHIND = 120;
-const GATHERED = 16; // of a long text: lines of each word of the window; of all words, on canvas; strands of its memory
+// Of a long text:
+const FEW = 4; // lines of each word of the window
+const BEHIND = 120; // of all words, on canvas
+const GATHERED = 16; // strands of its memory
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
@@ -201,8 +203,8 @@ function bounds({ front, notes, u, xId }, band) {
   if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
   notes.add(`words ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`);
 }
-const nth = n =>
-  `${n}${n % 10 === 1 && n % 100 !== 11 ? 'st' : n % 10 === 2 && n % 100 !== 12 ? 'nd' : n % 10 === 3 && n % 100 !== 13 ? 'rd' : 'th'}`;
+const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };
+const nth = n => `${n}${Math.floor((n % 100) / 10) === 1 ? 'th' : (ENDINGS[n % 10] ?? 'th')}`;
 
 // Thickness is the length of the vector, from the last place where it was measured.
 function threads(pen, band) {
@@ -361,7 +363,8 @@ const yQueries =
   (band, { first = 0, stepRows }) =>
   i =>
     yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
-// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the strongest lie behind.
+// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the
+// strongest lie behind.
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
@@ -408,7 +411,8 @@ function memory(pen, source, target) {
       const vx = from.x + from.w + 7 * u + word * lane;
       const hy = first + word * lane;
       const tx = tick(word);
-      return `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
+      const down = `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}`;
+      return `${down}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
     };
     const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5));
     const some = Math.ceil(n / GATHERED);

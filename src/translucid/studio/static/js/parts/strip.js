@@ -1,4 +1,5 @@
-// Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the words.
+// Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the
+// words.
 import { h, s, special, unit } from '../dom.js';
 import { canvas, css, figure, textOn, num } from '../ink.js';
 import * as link from '../link.js';

@@ -1,4 +1,5 @@
-// A tensor tile: one row of numbers on each strand. Cells are never thinner than 3 px; the largest of a few neighbours speaks for them.
+// A tensor tile: one row of numbers on each strand. Cells are never thinner than 3 px; the largest of a few neighbours
+// speaks for them.
 import { css } from '../ink.js';
 
 export const LEAST = 3; // px of a cell

@@ -7,7 +7,8 @@ import { ONE, share } from './choices.js';
 import { walks } from './walk.js';
 import { twin } from '../twin.js';
 
-const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2]; // a branch below is counted, not drawn; the first that leaves room is taken
+// a branch below is counted, not drawn; the first that leaves room is taken
+const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
 const FATES = {
   followed: 'followed for a while',
   ended: 'ended',

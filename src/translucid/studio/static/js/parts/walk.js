@@ -1,7 +1,9 @@
-// Hands on the keyboard: a picture is one tab stop, arrows walk over its marks; and what had the focus has it again after a redraw.
+// Hands on the keyboard: a picture is one tab stop, arrows walk over its marks; and what had the focus has it again
+// after a redraw.
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-// start() and step(place, down, across) give a place; look(place) shows it as the pointer would; take(place) is a click.
+// start() and step(place, down, across) give a place; look(place) shows it as the pointer would; take(place) is a
+// click.
 export function walks(el, { name, start, step, look, leave, take }) {
   let at = null;
   for (const [key, value] of Object.entries({

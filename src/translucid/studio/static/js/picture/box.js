@@ -25,7 +25,12 @@ function shape({ x, y, width, height }, corners, by, attrs) {
   const [a, b, c, d] = r;
   const arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
   return s('path', {
-    d: `M${at(l + a, o)}H${at(l + w - b)}${arc(b, at(l + w, o + b))}V${at(o + t - c)}${arc(c, at(l + w - c, o + t))}H${at(l + d)}${arc(d, at(l, o + t - d))}V${at(o + a)}${arc(a, at(l + a, o))}Z`,
+    d: [
+      `M${at(l + a, o)}H${at(l + w - b)}${arc(b, at(l + w, o + b))}`,
+      `V${at(o + t - c)}${arc(c, at(l + w - c, o + t))}`,
+      `H${at(l + d)}${arc(d, at(l, o + t - d))}`,
+      `V${at(o + a)}${arc(a, at(l + a, o))}Z`,
+    ].join(''),
     ...attrs,
   });
 }
@@ -137,7 +142,8 @@ function rings(style, box, corners) {
 }
 function outline(el, style, box, corners) {
   const wide = px(style.outlineWidth);
-  if (style.outlineStyle === 'none' || !wide || el?.matches(':focus') || clear(style.outlineColor)) return []; // where the keys are is not part of the picture
+  // where the keys are is not part of the picture
+  if (style.outlineStyle === 'none' || !wide || el?.matches(':focus') || clear(style.outlineColor)) return [];
   return [
     shape(
       box,

@@ -192,7 +192,8 @@ export function drawCanvas(canvas, style, box) {
   });
   return [image, ...figures.map(each => figure(each, inner))];
 }
-// Cells of single pixels are drawn large, so that no program blurs them; numbers are taken off, since they follow as text.
+// Cells of single pixels are drawn large, so that no program blurs them; numbers are taken off, since they follow as
+// text.
 function pixels(canvas, style, { width, height }, figures, k) {
   const times =
     style.imageRendering === 'pixelated'

@@ -67,7 +67,13 @@ function root(el, style, { x, y, width, bottom }) {
   const foot = inner.x - x;
   const top = y + wide / 2;
   const high = bottom - y;
-  const d = `M${at(x + foot * 0.08, y + high * 0.62)}L${at(x + foot * 0.3, y + high * 0.52)}L${at(x + foot * 0.56, bottom - wide)}L${at(x + foot * 0.97, top)}H${at(x + width)}`;
+  const corners = [
+    [x + foot * 0.08, y + high * 0.62],
+    [x + foot * 0.3, y + high * 0.52],
+    [x + foot * 0.56, bottom - wide],
+    [x + foot * 0.97, top],
+  ];
+  const d = `M${corners.map(each => at(...each)).join('L')}H${at(x + width)}`;
   return [
     s('path', { d, fill: 'none', ...ink('stroke', style.color), 'stroke-width': at(wide), 'stroke-linejoin': 'round' }),
   ];

@@ -40,7 +40,8 @@ export function ink(name, value) {
 }
 
 // ---- fonts: the first that is here, then one of the same voice that is everywhere
-// Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same widths.
+// Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same
+// widths.
 const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/;
 const faces = new Map();
 const KNOWN = [

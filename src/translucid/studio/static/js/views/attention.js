@@ -27,9 +27,9 @@ const MOMENTS = [
   ['masked', 'masked'],
   ['weights', 'pattern'],
 ];
-const EXACT = 4096;
-const WHOLE = 512;
-const NUMBERS = 24; // numbers sent in full; the longest side sent whole; words with numbers in cells
+const EXACT = 4096; // numbers sent in full
+const WHOLE = 512; // the longest side sent whole
+const NUMBERS = 24; // words with numbers in cells
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', null, text);
 const PIECES = {
@@ -426,8 +426,9 @@ export async function attention(stage, { model, run, catalogue, params }) {
     if (!hovering && state.coarse) rest(told);
     if (hovering && state.coarse && wanted.length > 1) readout(told);
   }
-  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's; in
-  // the left column two digits and their point at the smallest type have room for seven weights, or five signed scores.
+  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's;
+  // in the left column two digits and their point at the smallest type have room for seven weights, or five signed
+  // scores.
   function lensSize() {
     const u = unit();
     const ends = now.values.reduce(
@@ -443,7 +444,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
       now.lens.replaceChildren();
       return;
     }
-    if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return; // it does not run away from who looks into it
+    // it does not run away from who looks into it
+    if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;
     const state = now;
     const u = unit();
     state.around ??= lensSize();

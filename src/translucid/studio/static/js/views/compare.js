@@ -53,10 +53,12 @@ export async function compare(stage, { all, model, run, params }) {
   if (model.task !== other.task)
     pair.append(
       told(
-        `${model.name} is for ${model.task}, ${other.name} for ${other.task}: their answers differ in kind, so each stands alone and no loss is compared.`,
+        `${model.name} is for ${model.task}, ${other.name} for ${other.task}: ` +
+          'their answers differ in kind, so each stands alone and no loss is compared.',
       ),
     );
-  const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text }); // what A writes by itself
+  // what A writes by itself
+  const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });
   pair.append(
     h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
     await losses(model, first, other, second),
@@ -405,7 +407,14 @@ async function table(run, kind) {
     colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
     path: `mean of ${patterns.map(point => point.at).join(', ')}`,
     told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
-    note: `mean of all layers and heads${pooled ? `; a cell is the largest of up to ${each} words each way` : nQ > MOST || nK > MOST ? `; the first ${MOST} words are shown` : ''}`,
+    note: [
+      'mean of all layers and heads',
+      ...(pooled
+        ? [`a cell is the largest of up to ${each} words each way`]
+        : nQ > MOST || nK > MOST
+          ? [`the first ${MOST} words are shown`]
+          : []),
+    ].join('; '),
   };
 }
 // Every head by itself: what comes before the words is layers, heads, or nothing.

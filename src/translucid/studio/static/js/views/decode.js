@@ -333,7 +333,8 @@ const sentence = (words, cut, odd = new Set()) => [
   words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)]),
 ];
 
-// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is underlined.
+// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is
+// underlined.
 function texts(model, found, greedy, free, beams) {
   const best = found.texts[0];
   const written = text =>

@@ -15,10 +15,10 @@ import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
 import { keepFocus } from '../parts/walk.js';
 
-const ROWS = 128;
-const FEWER = 64;
-const LONG = 96;
-const EXACT = 4096; // of the inspector's map: rows and columns, and those of a long text; words; numbers
+const ROWS = 128; // rows and columns of the inspector's map
+const FEWER = 64; // and those of a long text
+const LONG = 96; // words
+const EXACT = 4096; // numbers
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
@@ -536,6 +536,8 @@ async function drawPanel(view) {
     // a cell, which may stand for several numbers
     const count = of * colStep * step;
     const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+    const last = some(j, colStep, inner.at(-1));
+    const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
     return {
       at: [
         ...(colSide
@@ -543,7 +545,7 @@ async function drawPanel(view) {
           : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
         count > 1 ? `, largest of ${count}` : '',
       ],
-      path: `${at}[${[...before, ...(inner.length === 1 ? [onRows ? i : some(j, colStep, inner[0])] : [some(i, step, inner.at(-2)), some(j, colStep, inner.at(-1))])].join(', ')}]`,
+      path: `${at}[${[...before, ...places].join(', ')}]`,
       value: values[i][j],
       scale,
       digits: exact ? 3 : 2,

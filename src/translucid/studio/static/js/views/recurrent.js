@@ -196,13 +196,13 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       }),
     );
     const high = H - say.offsetHeight - roll.lastChild.offsetHeight - 34 * u;
+    const whose =
+      at.unit === null
+        ? `all ${now.data.units} units, a line for each`
+        : `unit ${at.unit}, over those of all ${now.data.units}`;
     if (high > 60 * u)
       roll.append(
-        h(
-          'p',
-          { class: 'kicker lines' },
-          `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`,
-        ),
+        h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
         unitLines(now.memory, {
           title: 'Units over the words',
           words: now.words,
@@ -223,17 +223,20 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const every = gates
       ? `Gates: mean of ${now.data.units} units; states: root mean square`
       : `Root mean square of ${now.data.units} units`;
-    return `${at.unit === null ? every : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
+    const one = `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`;
+    return `${at.unit === null ? every : one}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
   }
   function reads(g, row, i) {
     const each = now.group[g];
     const one = g === now.chosen && at.unit !== null;
+    const [mean, python] = row.gate ? ['mean', '.mean()'] : ['root mean square', '.square().mean().sqrt()'];
     return {
       at: [
         word(now.words[i]),
-        `: ${row.name}${row.gate ? ' gate' : ''}, ${one ? `unit ${at.unit}` : `${row.gate ? 'mean' : 'root mean square'} over ${now.loaded[g].units} units`}`,
+        `: ${row.name}${row.gate ? ' gate' : ''}, `,
+        one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`,
       ],
-      path: `${each.scope}.${row.point}[${i}, ${one ? at.unit : ':'}]${one ? '' : row.gate ? '.mean()' : '.square().mean().sqrt()'}`,
+      path: `${each.scope}.${row.point}[${i}, ${one ? `${at.unit}]` : `:]${python}`}`,
       value: row.values[i],
       scale: row.scale,
     };
@@ -350,7 +353,8 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     return cells.flatMap((cell, p) => {
       const lines = cell.worked
         .slice(p ? 1 : 0)
-        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]); // the second sum begins with the result of the first
+        // the second sum begins with the result of the first
+        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
       return [
         p ? h('hr', { class: 'rule' }) : null,
         now.here.cell === 'rnn' ? about('preactivation') : null,
@@ -419,15 +423,16 @@ function scopesOf(points) {
       const number = Number(parts[parts.lastIndexOf('layers') + 1]);
       const backward = parts.includes('backward');
       const both = backward || parts.includes('forward');
+      const coder = side === 'decoder' ? 'Decoder' : 'Encoder';
       return {
         scope,
         cell,
         side,
         backward,
         layer: scope.replace(/\.(forward|backward)\./, '.'),
-        name: `${side === 'decoder' ? 'Decoder' : 'Encoder'} ${number}`,
+        name: `${coder} ${number}`,
         note: both ? (backward ? '← backward' : 'forward →') : '',
-        full: `${side === 'decoder' ? 'Decoder' : 'Encoder'} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}`,
+        full: `${coder} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}`,
       };
     });
 }

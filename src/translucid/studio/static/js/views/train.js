@@ -1,4 +1,5 @@
-// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved step.
+// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved
+// step.
 import { h, icon, special, unit, widest } from '../dom.js';
 import { num, rgb } from '../ink.js';
 import * as api from '../api.js';
@@ -155,7 +156,8 @@ export async function train(stage, { model, params }) {
     parts.norms.draw({ ...each, columns: data.norms });
     probes();
     const final = data.points.at(-1);
-    if (looking || performance.now() - rested < CALM) return; // a voice that reads the foot of the page aloud is not hurried
+    // a voice that reads the foot of the page aloud is not hurried
+    if (looking || performance.now() - rested < CALM) return;
     rested = performance.now();
     rest(
       final
@@ -310,7 +312,8 @@ export async function train(stage, { model, params }) {
       frame.note ? h('p', { class: 'kicker' }, frame.note) : '',
     );
   }
-  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or less.
+  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or
+  // less.
   function common(frame) {
     const most = Math.max(
       ...[...tables.values(), frame].map(each => {

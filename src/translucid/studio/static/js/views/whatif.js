@@ -1,4 +1,5 @@
-// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference starts.
+// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
+// starts.
 import { formula, h, unit } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
@@ -54,7 +55,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           { class: 'quiet why' },
           model.task === 'regress'
             ? 'Δ is how far the numbers lie apart on average.'
-            : `Δ is the mean total variation between the two distributions of ${model.task === 'classify' ? 'labels' : model.task === 'tag' ? 'tags' : 'next words'}: 0 same, 1 nothing shared.`,
+            : `Δ is the mean total variation between the two distributions of ${
+                { classify: 'labels', tag: 'tags' }[model.task] ?? 'next words'
+              }: 0 same, 1 nothing shared.`,
         ),
       ),
       mid,
@@ -312,7 +315,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet hint' },
-          'Nothing is switched off yet. Throw a switch on the left, or swap a word: both runs read the same, and what differs shows here.',
+          'Nothing is switched off yet. Throw a switch on the left, or swap a word: ' +
+            'both runs read the same, and what differs shows here.',
         ),
       );
       rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
@@ -427,7 +431,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet' },
-          `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`,
+          `${model.switches.length} parts can be switched off. ` +
+            '“Measure all” says for each how much the answers change without it.',
         ),
       );
       return;
@@ -462,9 +467,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           h(
             'div',
             { class: 'kicker' },
-            v.length > 1
-              ? `Changed most: ${model.task === 'tag' ? 'word' : 'step'} ${worst + 1}${model.task === 'tag' ? '' : ', after'}`
-              : 'The answer',
+            v.length < 2
+              ? 'The answer'
+              : `Changed most: ${model.task === 'tag' ? `word ${worst + 1}` : `step ${worst + 1}, after`}`,
           ),
           after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : '',
         ),
