@@ -79,10 +79,18 @@ export const tensor = async (id, name, options) => (await tensors(id, [name], op
 export const heads = async (id, kind, pool = 48) =>
   (await once(`/api/runs/${id}/heads?${query({ kind, pool })}`, binary))[0];
 export const cell = (id, at, index) => once(`/api/runs/${id}/cell?${query({ at, index: index.join(',') })}`, json);
-export const after = (id, tokens, k = 10) =>
-  once(`/api/runs/${id}/step?${query({ after: tokens.join('.'), k })}`, json);
 export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
-export const step = (id, n, k = 10) => once(`/api/runs/${id}/step?${query({ n, k })}`, json);
+// The likeliest tokens of all positions of a run, k of each: { at, steps: [{ n, words, ids, probabilities, ... }] }.
+// positions: '3:5' for some of them; tokens: along this text instead of the run's own, with what is looked at.
+export const steps = (id, { k, positions, tokens }) =>
+  once(`/api/runs/${id}/steps?${query({ k, positions, tokens: tokens?.join('.') })}`, json);
+export const step = async (id, n, options) => {
+  const { at, steps: all, looks } = await steps(id, options);
+  const found = all.find(each => each.n === n);
+  const { weights } = found; // of a decoder alone, as many as there are words so far
+  return { at, ...found, looks: looks && { ...looks, words: looks.words.slice(0, weights.length), weights } };
+};
+export const only = n => `${n}:${n + 1}`; // one position
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
@@ -116,8 +124,8 @@ function watched(m) {
   };
   return socket;
 }
-export const probes = (m, steps, form) =>
-  ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: steps, as: form })}`).then(binary);
+export const probes = (m, saved, form) =>
+  ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`).then(binary);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.

@@ -120,6 +120,22 @@ function cell(points, given) {
   return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: [] };
 }
 
+// Of recorded steps those that are wanted, with fewer tokens each; nothing where some were not recorded.
+function steps(all, wanted) {
+  const k = Number(wanted.get('k') ?? 10);
+  const [from, to] = wanted.get('positions')?.split(':').map(Number) ?? [0, all.steps.length];
+  const some = all.steps.filter(each => each.n >= from && each.n < to);
+  if (some.length < to - from || some.some(each => each.ids.length < k && each.others)) return null;
+  return { ...all, steps: some.map(each => fewer(each, k)) };
+}
+function fewer(step, k) {
+  const [words, ids, probabilities, logits] = [step.words, step.ids, step.probabilities, step.logits].map(list =>
+    list.slice(0, k),
+  );
+  const rest = Math.max(0, 1 - probabilities.reduce((sum, p) => sum + p, 0));
+  return { ...step, words, ids, probabilities, logits, rest, others: step.others + step.ids.length - ids.length };
+}
+
 // ---- answering
 export function recorded({ answers, points }) {
   const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer]));
@@ -129,6 +145,13 @@ export function recorded({ answers, points }) {
       opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
     return opened.get(run);
   }
+  // What is recorded of the steps of a run, along the same tokens.
+  const stepsOf = (run, tokens) =>
+    answers.flatMap(([, path, , , , text]) => {
+      const [at, query] = path.split('?');
+      const all = at === `/api/runs/${run}/steps` ? new URLSearchParams(query) : null;
+      return all && all.get('tokens') === tokens && !all.has('positions') ? [JSON.parse(text)] : [];
+    });
   const json = (value, status = 200) => ({ status, kind: 'application/json', bytes: JSON.stringify(value) });
   return async (method, path, body) => {
     const found = known.get(keyOf(method, path, body));
@@ -138,8 +161,12 @@ export function recorded({ answers, points }) {
         kind: found[1],
         bytes: found[1] === 'application/json' ? found[2] : bytesOf(found[2]),
       };
-    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell)\?(.*)$/);
+    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell|steps)\?(.*)$/);
     const given = new URLSearchParams(asked?.[3]);
+    if (asked?.[2] === 'steps') {
+      const cut = stepsOf(asked[1], given.get('tokens')).map(all => steps(all, given));
+      return json(cut.find(Boolean) ?? { error: GONE }, cut.some(Boolean) ? 200 : 404);
+    }
     if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
       if (asked[2] === 'cell') return json(cell(pointsOf(asked[1]), given));
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };

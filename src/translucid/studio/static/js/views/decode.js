@@ -14,6 +14,7 @@ import { keepFocus, walks } from '../parts/walk.js';
 const BEAMS = [1, 2, 3, 4, 6, 8];
 const PACE = 650;
 const MANY = 12; // steps that fit beside one another
+const LIKELY = 6; // tokens of a step
 
 export async function decode(stage, { model, run, params }) {
   const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4));
@@ -162,16 +163,19 @@ export async function decode(stage, { model, run, params }) {
     );
     link.paint();
   }
+  // All steps of the winner at once; beside it, the one that is looked at.
+  const told = winner.slice(0, -1).map(node => node.token);
+  const after = tokens =>
+    tokens.every((token, i) => token === told[i])
+      ? api.step(run.run, tokens.length, { k: LIKELY, tokens: told })
+      : api.step(run.run, tokens.length, { k: LIKELY, tokens, positions: api.only(tokens.length) });
   async function drawStep() {
     const step = state.step;
     const so = prefix();
     const node = state.node === null ? winner[step - 1] : nodes[state.node];
-    const list = await api.after(
-      run.run,
-      so.map(each => each.token),
-      6,
-    );
-    if (step !== state.step) return;
+    const branch = state.node;
+    const list = await after(so.map(each => each.token));
+    if (step !== state.step || branch !== state.node) return;
     state.choices = list;
     state.row ??= list.ids.findIndex(id => id !== node.token);
     const seen = list.looks ? looks(list.looks) : null;

@@ -19,6 +19,7 @@ const ROWS = 128; // rows and columns of the inspector's map
 const FEWER = 64; // and those of a long text
 const LONG = 96; // words
 const EXACT = 4096; // numbers
+const LIKELY = 8; // tokens of a position
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
@@ -185,22 +186,15 @@ async function answers({ run, model }, { end, bands }) {
     return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
-  await Promise.all(
-    Array.from({ length: band.rows }, async (_, i) => {
-      // of a long text, those of the window
-      const at = band.first + i;
-      const row = await (band.long
-        ? api
-            .step(run.run, at, 1)
-            .catch(() => api.step(run.run, at, 10))
-            .catch(() => null)
-        : api.step(run.run, at, 10));
-      if (!row) return; // a saved session has not recorded every word of a long text
-      found.words[at] = row.words[0];
-      found.shares[at] = row.probabilities[0];
-      found.ids[at] = row.ids[0];
-    }),
-  );
+  // Of a long text, those of the window; a saved session has not recorded every word of it.
+  const { steps } = await (band.long
+    ? api.steps(run.run, { k: 1, positions: `${band.first}:${band.first + band.rows}` }).catch(() => ({ steps: [] }))
+    : api.steps(run.run, { k: LIKELY }));
+  for (const { n: at, words, probabilities, ids } of steps) {
+    found.words[at] = words[0];
+    found.shares[at] = probabilities[0];
+    found.ids[at] = ids[0];
+  }
   return found;
 }
 async function shares(run, model, n) {
@@ -523,7 +517,7 @@ async function drawPanel(view) {
   }
   const likely =
     at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum'
-      ? await api.step(run.run, shape.length > 1 ? rowOf(pi) : 0, 8).catch(() => null)
+      ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
       : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
@@ -646,6 +640,8 @@ async function drawPanel(view) {
     digits: 3,
   });
 }
+// What the panes at the end show already is asked for with it.
+const likeliest = (run, n, long) => api.step(run.run, n, long ? { k: LIKELY, positions: api.only(n) } : { k: LIKELY });
 // The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
 async function exactTable(run, at, before, inner, words) {
   const count = inner.length > 1 ? inner.at(-2) : 1;

@@ -442,7 +442,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     const differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
       const worst = v.indexOf(Math.max(...v));
-      const [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
+      const [a, b] = await Promise.all(
+        [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
+      );
       if (turn !== state.turn) return;
       const shared = id => likely => (likely.ids.includes(id) ? likely.probabilities[likely.ids.indexOf(id)] : 0);
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
