@@ -18,6 +18,7 @@ from translucid.tasks.words import readable
 from translucid.trace import Trace
 
 LONGEST = 2048  # tokens of a beginning
+MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
@@ -174,24 +175,27 @@ def _line(name: str, how: str, value: float) -> dict[str, Any]:
     return {"name": name, "how": how, "value": value if math.isfinite(value) else None}
 
 
-def step(run: Run, n: int, k: int) -> dict[str, Any]:
-    """The likeliest words, or tags, at a position."""
+def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
+    """The likeliest tokens, tags or labels at every position, or at some."""
     at = run.output_point
     logits = _rows(run[at])
-    if not 0 <= n < logits.shape[0]:
-        raise InputError(f"n: there are positions 0 to {logits.shape[0] - 1}, not {n}")
-    before = run.example.target_ids
-    return {"n": n, "at": at, **_likeliest(run, logits[n], before[n] if before else None, k)}
+    before: list[int | None] = [*run.example.target_ids] or [None] * len(logits)
+    some = _chosen(positions, len(logits), k)
+    return {
+        "at": at, "steps": [{"n": n, **_likeliest(run, logits[n], before[n], k)} for n in some],
+    }  # fmt: skip
 
 
-def step_after(run: Run, tokens: list[int], k: int) -> dict[str, Any]:
-    """The likeliest words behind any beginning, given by its tokens, and what is looked at."""
+def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) -> dict[str, Any]:
+    """The likeliest tokens along any text, given by its tokens, and what is looked at: step n comes
+    after the first n of them. One pass reads them all."""
     network, example, tokenizer = run.opened.model.network, run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
         raise InputError(f"a model for task {name} writes nothing: nothing can come after")
     if len(tokens) > LONGEST:
-        raise InputError(f"after: {len(tokens):,} tokens; {LONGEST:,} can come before")
+        raise InputError(f"tokens: {len(tokens):,} of them; {LONGEST:,} can come before")
+    some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # says so where there is no such token
     inputs, side = example.inputs_for(network), example.target.name
     # To a source something is written from its start on; a text by itself is gone on with.
@@ -202,18 +206,36 @@ def step_after(run: Run, tokens: list[int], k: int) -> dict[str, Any]:
     trace = Trace([at, *patterns], edit=run.edit)
     with torch.no_grad():
         network(**inputs, trace=trace)
-    found = {"n": len(tokens), "at": at}
-    found |= _likeliest(run, trace[at][0, -1], int(inputs[side][0, -1]), k)
+    first = begun.shape[1] - 1  # the row that says the first of the tokens
+    read = inputs[side][0].tolist()
+    found: dict[str, Any] = {"at": at, "steps": []}
+    for n in some:
+        row = first + n
+        found["steps"].append({"n": n, **_likeliest(run, trace[at][0, row], read[row], k)})
     if patterns:
-        rows = [trace[name][0, ..., -1, :].float() for name in patterns]  # of the newest word
-        weights = torch.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows]).mean(0)
-        words = readable(tokenizer, inputs[side][0].tolist())
+        layers = [trace[name][0].float() for name in patterns]  # ([heads,] queries, keys)
+        mean = torch.stack([p.mean(0) if p.dim() == 3 else p for p in layers]).mean(0)
         across = "cross" in kinds
         found["looks"] = {
-            "at": patterns, "weights": weights.tolist(), "side": "src" if across else "tgt",
-            "words": list(example.words.source if across else words),
+            "at": patterns, "side": "src" if across else "tgt",
+            "words": list(example.words.source if across else readable(tokenizer, read)),
         }  # fmt: skip
+        for each in found["steps"]:
+            row = first + each["n"]
+            each["weights"] = mean[row, : None if across else row + 1].tolist()
     return found
+
+
+def _chosen(positions: range | None, count: int, k: int) -> range:
+    some = range(count) if positions is None else positions
+    if not 0 <= some.start < some.stop <= count:
+        raise InputError(f"positions: there are 0 to {count - 1}, not {some.start}:{some.stop}")
+    if len(some) * k > MOST_LIKELY:
+        raise InputError(
+            f"k: {k:,} of {len(some):,} positions; {MOST_LIKELY:,} are sent at once: ask for fewer "
+            f"positions, as positions={some.start}:{some.start + 1}"
+        )
+    return some
 
 
 def _rows(logits: Tensor) -> Tensor:
