@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ OWN_CODE = (tempfile.gettempdir(), str(Path(__file__).parent.parent / "examples"
 @pytest.fixture(autouse=True)
 def forget_own_code() -> Iterator[None]:
     """Tasks and positions that a test registers are unknown to the next."""
+    with forgetting_own_code():
+        yield
+
+
+@contextmanager
+def forgetting_own_code() -> Iterator[None]:
     own: list[Registry[Any]] = [TASKS, POSITIONS]
     before, loaded = [dict(registry._sources) for registry in own], dict(extensions._LOADED)
     modules = set(sys.modules)

@@ -149,7 +149,7 @@ MISTAKES = {
                "def targets"),
     "collate": (("return tl.Batch({", "return ({"),
                "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
-    "count": (("scores, len(items), lines)", "scores, 0.5, lines)"),
+    "count": (("scores, scores.numel(), lines)", "scores, 0.5, lines)"),
                "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
                "0 as count", "def collate"),
     "loss with axes": ((".square().sum()\n", ".square()\n"),
