@@ -13,9 +13,9 @@ from translucid.catalogue import describe
 from translucid.errors import TraceBudgetError
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
-from translucid.see.words import readable
 from translucid.studio import desk, questions, runs
 from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
+from translucid.tasks.words import readable
 
 GERMAN = "der hund sieht eine katze ."
 SMALL = 1_000  # bytes: less than any trace of these takes

@@ -29,8 +29,6 @@ from torch import Tensor
 from translucid.errors import InputError, nearest
 from translucid.studio.answers import steps
 from translucid.studio.runs import Run, clipped
-from translucid.tasks.language import Language
-from translucid.tasks.translate import Translate
 
 FOLDER = Path(__file__).parent / "lessons"
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
@@ -174,7 +172,7 @@ class Teller:
         kind, _, rest = need.partition(" ")
         match kind:
             case "writes":
-                return isinstance(self.run.opened.model.task, Translate | Language)
+                return self.run.outputs.tokenizer is not None
             case "switch":
                 return rest in self.run.opened.switches
             case "config":

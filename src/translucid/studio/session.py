@@ -132,6 +132,8 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
     yield from told.values()
     known = {m: answer(question) for m, question in told.items()}
     first = next(iter(known.values()))
+    if text is None and not first["examples"]:
+        raise InputError(f"{first['name']} has no sentence to begin with; give a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
     for m in known:
@@ -158,7 +160,7 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
     rows = max(len(run["tokens"][side]) for side in ("source", "target"))
     if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
         yield _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows))
-    if model["task"] in ("translate", "language"):
+    if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
     for switch in model["switches"][:SWITCHES]:
