@@ -16,11 +16,9 @@ from typing import Any
 
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
-from translucid.models import ModelConfig, Network, build
-from translucid.models.perceptron import PerceptronConfig
+from translucid.models import Network, build, config_from
 from translucid.tasks.base import TaskName
 from translucid.training.folders import CARD, fault, standing, write_whole
-from translucid.training.recipe import MODELS
 from translucid.training.weights import load_weights, save_weights
 
 FORMAT = 1
@@ -87,7 +85,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         raise InputError(
             f"{folder}: format {config.get('format')!r}, but this version reads {FORMAT}"
         )
-    network = build(_model_config(config["model"]))
+    network = build(config_from(config["model"]))
     load_weights(network, folder / WEIGHTS)
     tokenizers = {
         name: Tokenizer.load(folder / name, expect=fingerprint)
@@ -97,10 +95,3 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
-
-
-def _model_config(values: dict[str, Any]) -> ModelConfig:
-    kind = values.pop("kind")
-    if kind == "perceptron":
-        return PerceptronConfig(**values)
-    return MODELS[kind](**values)
