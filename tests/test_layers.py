@@ -16,12 +16,13 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 # A file imports its own folder and the lines above its own; those on one line never each other.
 LAYERS = [
     {"errors"},
-    {"catalogue"},
+    {"catalogue", "atomic", "weights"},
     {"recipe", "trace"},
     {"parts"},
     {"models", "data"},
     {"decoding"},
     {"tasks"},
+    {"bundle"},
     {"see"},
     {"training", "interop"},
     {"glass", "lab"},

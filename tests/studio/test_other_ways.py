@@ -7,11 +7,11 @@ import pytest
 import torch
 from tests.see.small import LABELS, TAGS, pair
 
+from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.studio import answers
 from translucid.studio.runs import Library, Run
-from translucid.training.bundle import Bundle
 from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow

@@ -226,7 +226,7 @@ def test_few_steps_and_few_probes_of_a_long_run(tmp_path: Path) -> None:
 def test_a_table_is_read_as_it_was_written() -> None:
     chosen = small("tag", "rnn")
     setting = set_up(chosen, lambda _: None)
-    from translucid.training.bundle import Bundle
+    from translucid.bundle import Bundle
 
     held = Bundle(setting.network.eval(), "tag", setting.tokenizers, setting.labels)
     told = json.loads(json.dumps(probe(held, TEXT)))

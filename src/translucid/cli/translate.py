@@ -119,8 +119,8 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 def _digest(folder: Path) -> str:
     """Which model it is, wherever it lies."""
-    from translucid.training.bundle import place
-    from translucid.training.folders import MANIFEST, digest_of
+    from translucid.atomic import MANIFEST, digest_of
+    from translucid.bundle import place
 
     return digest_of(place(folder) / MANIFEST)
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.see.examples import Example, make_example
@@ -33,7 +34,6 @@ from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 from translucid.trace import Edit, Trace
-from translucid.training.bundle import CONFIG, place
 from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters

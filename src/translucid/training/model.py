@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from translucid import bundle
+from translucid.bundle import Bundle
 from translucid.data.cells import as_number
 from translucid.data.spans import Span, split_words, tag_spans
 from translucid.decoding.search import Search
@@ -18,8 +20,7 @@ from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
-from translucid.training import bundle, recipe, shelf
-from translucid.training.bundle import Bundle
+from translucid.training import recipe, shelf
 from translucid.training.examples import make_task
 from translucid.training.run import train_recipe
 from translucid.training.seeing_model import SeeingModel

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading
-from translucid.training.bundle import Bundle
 
 WRITTEN = 12  # tokens by which a language model goes on
 

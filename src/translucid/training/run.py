@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from translucid.atomic import aside, write_text, write_whole
+from translucid.bundle import Bundle
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
 from translucid.training import recipe, told
 from translucid.training.annotate import dump
-from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoints
-from translucid.training.folders import aside, write_text, write_whole
 from translucid.training.journal import FILES, Journal
 from translucid.training.processes import Processes, joined
 from translucid.training.recipe import Recipe

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from translucid.atomic import fault
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.models import Network, build
@@ -19,7 +20,6 @@ from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
 from translucid.training.examples import Examples, first_text, load_examples, texts_of
-from translucid.training.folders import fault
 from translucid.training.items import epoch_plan, held_out_items, training_items
 from translucid.training.prepare import prepare
 from translucid.training.recipe import DataConfig, Recipe

@@ -10,14 +10,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from translucid import bundle
+from translucid.atomic import sweep, write_text
+from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted
 from translucid.models import Network
 from translucid.tasks.base import Score
-from translucid.training import bundle, recorder, told
+from translucid.training import recorder, told
 from translucid.training.ahead import made_ahead
-from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoint, Checkpoints
-from translucid.training.folders import sweep, write_text
 from translucid.training.items import Stream
 from translucid.training.journal import Journal
 from translucid.training.keeper import Keeper

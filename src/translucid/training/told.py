@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from translucid._version import __version__
+from translucid.atomic import digest_of, digests
 from translucid.training.annotate import full_model
-from translucid.training.folders import digest_of, digests
 from translucid.training.processes import Processes
 from translucid.training.recipe import Recipe
 from translucid.training.setting import Setting

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
+from translucid.bundle import Bundle
 from translucid.data.batching import pad
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.captured import Sources
@@ -19,7 +20,6 @@ from translucid.tasks.wishes import Wishes
 from translucid.tasks.writing import Scribe, settings
 from translucid.tasks.written import Decoded, Scored
 from translucid.trace import Trace
-from translucid.training.bundle import Bundle
 
 LONGEST = 100  # tokens that a language model writes unless told otherwise
 

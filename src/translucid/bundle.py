@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from translucid.atomic import CARD, fault, standing, write_whole
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import Network, build, config_from
 from translucid.tasks.base import TaskName
-from translucid.training.folders import CARD, fault, standing, write_whole
-from translucid.training.weights import load_weights, save_weights
+from translucid.weights import load_weights, save_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
