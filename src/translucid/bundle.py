@@ -17,7 +17,8 @@ from typing import Any
 from translucid.atomic import CARD, fault, standing, write_whole
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
-from translucid.models import Network, build, config_from
+from translucid.models import Network, config_from
+from translucid.models.undrawn import build_undrawn
 from translucid.tasks.base import TaskName
 from translucid.weights import load_weights, save_weights
 
@@ -85,7 +86,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         raise InputError(
             f"{folder}: format {config.get('format')!r}, but this version reads {FORMAT}"
         )
-    network = build(config_from(config["model"]))
+    network = build_undrawn(config_from(config["model"]))
     load_weights(network, folder / WEIGHTS)
     tokenizers = {
         name: Tokenizer.load(folder / name, expect=fingerprint)

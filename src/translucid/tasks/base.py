@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from translucid.data.batching import plan_batches
 from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
+from translucid.fast.attention_kernels import without_plans
+from translucid.models.modes import evaluating
 
 TaskName = Literal["regress", "language", "classify", "tag", "translate"]
 
@@ -172,16 +174,14 @@ def in_batches(
     if not items:
         return []
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
-    for places in plan_batches(sizes, budget, shuffle=False).batches:
-        batch = task.collate([items[i] for i in places]).to(device)
-        for place, result in zip(places, act(batch), strict=True):
-            results[place] = result
-    model.train(was_training)
+    with evaluating(model), without_plans(device):
+        for places in plan_batches(sizes, budget, shuffle=False).batches:
+            batch = task.collate([items[i] for i in places]).to(device)
+            for place, result in zip(places, act(batch), strict=True):
+                results[place] = result
     return results
 
 

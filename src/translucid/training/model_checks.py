@@ -13,6 +13,7 @@ from torch import Tensor
 
 from translucid.data.spans import first_subwords
 from translucid.models.base import EncoderDecoderModel, Network, Writer
+from translucid.models.modes import evaluating
 from translucid.tasks.base import IGNORE, Batch, Task
 from translucid.tasks.classify import Classify
 from translucid.tasks.tag import Tag
@@ -216,13 +217,8 @@ def _padding(
 @contextmanager
 def _looking(network: Network) -> Iterator[torch.device]:
     """Without dropout and gradients; afterwards the model is as it was."""
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.no_grad():
-            yield next(network.parameters()).device
-    finally:
-        network.train(was_training)
+    with evaluating(network), torch.no_grad():
+        yield next(network.parameters()).device
 
 
 def _outputs(network: Network, inputs: dict[str, Tensor]) -> Tensor:

@@ -19,6 +19,7 @@ from translucid.training.config import TrainingConfig
 from translucid.training.gradients import Gradients
 from translucid.training.optim import rate
 from translucid.training.processes import whole
+from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 
 Ending = Literal["finished", "interrupted"]
@@ -100,7 +101,7 @@ def train(
         targets = sum(batch.count for batch in micro)
         each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
         gradients.prepare(micro)
-        seed_step(config.seed, state.step, processes.rank)
+        seed_step(config.seed, state.step, device, processes.rank)
         step_loss = torch.zeros((), device=device)
         for place, batch in enumerate(micro, start=1):
             step_loss += gradients.add(batch, each, last=place == len(micro))
@@ -195,11 +196,11 @@ def look(state: State, watchers: Watchers) -> None:
     state.network.train(training)
 
 
-def seed_step(seed: int, step: int, process: int = 0) -> None:
+def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> None:
     """Seed the generators that dropout draws from: every step has its own draws, whatever was
     drawn before it, so that a resumed run draws what it would have drawn."""
     words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
-    torch.manual_seed(int(words[0]))
+    seed_generators(int(words[0]), device)
 
 
 def _leave_out(
