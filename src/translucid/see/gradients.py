@@ -5,8 +5,7 @@ trace changes it, and all that follows is computed anew.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from translucid.parts.recurrent import Recurrent
 from translucid.see.examples import Example
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.still import still
 from translucid.see.words import ALONG_TEXT, Words
 from translucid.tasks.base import IGNORE, Task
 from translucid.tasks.classify import Classify
@@ -207,9 +207,10 @@ def gradients(
     """
     targets = _targets(task, example)
     place = None if of is None else _place_of(of, task, targets)
-    found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
-    with still(network, learning=True):
-        outputs = network(**example.inputs_for(network), trace=found)
+    twin = still(network, learning=True)
+    found = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
+    with torch.enable_grad():
+        outputs = twin(**example.inputs_for(twin), trace=found)
         _check_count(task, outputs, targets)
         losses = loss_of_each(task, outputs, targets.to(outputs.device))
         counted = losses.sum() / _counted(task, targets).sum() if place is None else losses[place]
@@ -224,26 +225,6 @@ def loss_of_each(task: Task[Any, Any], outputs: Tensor, targets: Tensor) -> Tens
         return 0.5 * (outputs - targets).square().flatten()
     said = as_log_probs(outputs.flatten(0, -2))  # (targets, classes)
     return F.nll_loss(said, targets.flatten(), ignore_index=IGNORE, reduction="none")
-
-
-@contextmanager
-def still(network: Network, *, learning: bool = False) -> Iterator[None]:
-    """A network as it answers, with gradients and without dropout; it is left as it was found.
-    learning: its weights get gradients too, frozen or not."""
-    modes = {module: module.training for module in network.modules()}
-    open_before = {p: p.requires_grad for p in network.parameters() if p.is_floating_point()}
-    network.eval()
-    try:
-        for weight in open_before:
-            weight.requires_grad_(learning)
-        # cuDNN's recurrent kernels have no way back outside of training.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        for weight, was_open in open_before.items():
-            weight.requires_grad_(was_open)
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _targets(task: Task[Any, Any], example: Example) -> Tensor:

@@ -20,9 +20,9 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
 from translucid.see.examples import Example
-from translucid.see.gradients import still
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Numbers
+from translucid.see.still import still
 from translucid.see.words import INNER, readable
 from translucid.tasks.base import IGNORE, Task
 from translucid.tasks.classify import Classify
@@ -105,8 +105,8 @@ def saliency(
     the word that stands there in the text. unit: the logit by default, since the probability of
     what is certain hardly changes, whatever is read.
     """
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
         answer = asked.answer(of)
         values, ends = asked.attribute([answer])
     kept = [not asked.unread(column, answer) for column in range(len(asked.tokens))]
@@ -126,8 +126,8 @@ def saliency_map(
     unit: Unit = "logit",
 ) -> Heat:
     """The same for every answer: words to be written, tags, or classes, over all tokens read."""
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
         answers = asked.answers()
         values, ends = asked.attribute(answers)
     for row, answer in enumerate(answers):
