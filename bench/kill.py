@@ -176,7 +176,7 @@ def serve() -> None:
 
     from translucid.cli import main as command_line
 
-    for name in ("translucid.training.model", "torch._dynamo"):  # or each process imports them
+    for name in ("translucid.model", "torch._dynamo"):  # or each process imports them
         import_module(name)
     gc.freeze()  # what all of them share need not be looked through, and so copied, by each
     pid = 0

@@ -29,8 +29,8 @@ from translucid.cli import main
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
+from translucid.model import Model, load
 from translucid.trace import Trace
-from translucid.training.model import Model, load
 
 WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
 

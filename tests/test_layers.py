@@ -16,17 +16,20 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 # A file imports its own folder and the lines above its own; those on one line never each other.
 LAYERS = [
     {"errors"},
-    {"catalogue", "atomic", "weights"},
+    {"atomic", "catalogue", "device", "weights"},
     {"recipe", "trace"},
     {"parts"},
     {"models", "data"},
+    {"fast"},
     {"decoding"},
     {"tasks"},
     {"bundle"},
     {"see"},
     {"training", "interop"},
-    {"glass", "lab"},
+    {"lab"},
     {"studio", "serving"},
+    {"model"},
+    {"glass"},
     {"cli"},
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line}

@@ -13,10 +13,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import catalogue, models
     from translucid.errors import TranslucidError
     from translucid.glass import worked
+    from translucid.model import Model, load, train
     from translucid.models import build
     from translucid.see.edits import from_trace
     from translucid.trace import NO_TRACE, Trace
-    from translucid.training.model import Model, load, train
 
 __all__ = [
     "Model",
@@ -35,16 +35,16 @@ __all__ = [
 
 # Where each name lives: in a module, or it is the module.
 _HOMES = {
-    "Model": ("translucid.training.model", "Model"),
+    "Model": ("translucid.model", "Model"),
     "NO_TRACE": ("translucid.trace", "NO_TRACE"),
     "Trace": ("translucid.trace", "Trace"),
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.catalogue", None),
     "from_trace": ("translucid.see.edits", "from_trace"),
-    "load": ("translucid.training.model", "load"),
+    "load": ("translucid.model", "load"),
     "models": ("translucid.models", None),
-    "train": ("translucid.training.model", "train"),
+    "train": ("translucid.model", "train"),
     "worked": ("translucid.glass.worked", None),
 }
 

@@ -16,8 +16,8 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 
 from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
+from translucid.model import Model
 from translucid.models import TransformerConfig, build
-from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow
 

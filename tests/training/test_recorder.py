@@ -13,9 +13,9 @@ from tests.training.test_resume import RUNS, after, same_runs
 from tests.training.test_runs import small
 
 from translucid.errors import InputError, Interrupted, TrainingError
+from translucid.model import Model, load
 from translucid.see.gradients import layers_of
 from translucid.training import recorder, trainer
-from translucid.training.model import Model, load
 from translucid.training.probe import probe, table_of
 from translucid.training.recorder import about, goes_on, lines
 from translucid.training.run import resume_run, train_recipe

@@ -9,8 +9,8 @@ import torch
 
 from translucid import bundle
 from translucid.errors import ConfigError, InputError
+from translucid.model import Label, Model, load
 from translucid.training import recipe
-from translucid.training.model import Label, Model, load
 from translucid.training.run import train_recipe
 
 SMALL: dict[str, dict[str, Any]] = {

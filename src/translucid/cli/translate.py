@@ -14,9 +14,9 @@ from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
+    from translucid.model import Model
     from translucid.tasks.translate import Translate
     from translucid.tasks.written import Candidate, Decoded
-    from translucid.training.model import Model
 
 
 def translate(

@@ -14,7 +14,7 @@ from translucid.cli.lines import name_of
 from translucid.cli.writing_options import File, Folder, Json
 
 if TYPE_CHECKING:
-    from translucid.training.model import Model
+    from translucid.model import Model
 
 CHUNK = 256  # lines that are read before the first answer is written
 
@@ -38,7 +38,7 @@ def classify(model: Folder, file: File = "-", as_json: Json = False) -> None:
 
     Example: echo "The food was not good." | translucid classify runs/sentiment
     """
-    from translucid.training.model import load
+    from translucid.model import load
 
     held = load(model)
     for texts in _chunks(file, held):
@@ -52,7 +52,7 @@ def tag(model: Folder, file: File = "-", as_json: Json = False) -> None:
 
     Example: echo "Peter lives in Berlin." | translucid tag runs/entities
     """
-    from translucid.training.model import load
+    from translucid.model import load
 
     held = load(model)
     for texts in _chunks(file, held):
@@ -70,7 +70,7 @@ def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
     Example: echo "0.5" | translucid predict runs/curve
     """
     from translucid.data.lines import read_lines
-    from translucid.training.model import load
+    from translucid.model import load
 
     held = load(model)
     lines = read_lines(file, may_be_empty=True)

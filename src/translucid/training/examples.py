@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from translucid.bundle import Bundle
 from translucid.data import readers, tables
 from translucid.data.loading import Loading, check_labels
 from translucid.data.pipelines import SIZED
@@ -279,3 +280,11 @@ def check_known_labels(
             check_labels(((r.line, r.label) for r in records), labels, file)
         case "tag":
             check_labels(((r.line, tag) for r in records for tag in r.tags), labels, file, "tag")
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    letters = getattr(held.network.config, "letters", 0) > 0
+    return make_task(
+        held.task, held.tokenizers, held.labels, letters=letters, search=Search(**held.decoding)
+    )

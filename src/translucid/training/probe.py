@@ -7,32 +7,36 @@ import numpy as np
 
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.models.base import Network
 from translucid.see.pictures import Bars, Heat, Lines
-from translucid.see.reading import Reading
+from translucid.see.reading import Reading, read
+from translucid.tasks.base import Task
+from translucid.tasks.generator import Generator
+from translucid.tasks.question import check_text, own_target, read_row
+from translucid.tasks.regress import RegressItem
+from translucid.training.examples import task_of
 
 WRITTEN = 12  # tokens by which a language model goes on
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
     """What the model says to a text now, and a table, as a line of a file can hold it."""
-    model = check(held, text)
-    target = model.target_for(text, None)
-    reading = model.trace(text, target, keep=[f"*{_ending(held)}"])
+    task, network = check(held, text), held.network
+    target = own_target(network, task, text)
+    reading = read(network, task, text, target, keep=[f"*{_ending(held)}"])
     at = chosen(reading)
-    return {"text": text, "answer": _answer(model, text, target), **_table(reading, at)}
+    return {"text": text, "answer": _answer(network, task, text, target), **_table(reading, at)}
 
 
-def check(held: Bundle, text: str) -> Any:
-    """The model, if it can be asked this; otherwise it is refused."""
-    from translucid.training.model import Model  # which trains, and so knows who probes
-
-    model = Model(held)
+def check(held: Bundle, text: str) -> Task[Any, Any]:
+    """The model's task, if it can be asked this; otherwise it is refused."""
+    task = task_of(held)
     if not text.strip():
         raise InputError("--probe: there is no text to follow; give one that is not empty")
-    model.check_text(text, "--probe")
+    check_text(held.network, task, text, "--probe")
     if held.task == "regress":
-        model.read_row(text, "--probe")
-    return model
+        read_row(held.network, task, text, "--probe")
+    return task
 
 
 def _ending(held: Bundle) -> str:
@@ -54,25 +58,26 @@ def chosen(reading: Reading) -> str:
     return (across or names)[-1]
 
 
-def _answer(model: Any, text: str, target: str | None) -> Any:
+def _answer(network: Network, task: Any, text: str, target: str | None) -> Any:
     """A translation; a label with its share, for each; a tag for each word; numbers; how a text
     goes on."""
-    task = model.task
     match task.name:
         case "translate":
             return target
         case "language":
-            whole = model.generate(text, tokens=WRITTEN, temperature=0.0)
+            whole = Generator(task, network).generate(text, tokens=WRITTEN, temperature=0.0)
+            assert isinstance(whole, str)
             return whole[len(text) :] if whole.startswith(text) else whole
         case "classify":
-            (shares,) = task.probabilities(model.network, [task.encode_text(text)])
+            (shares,) = task.probabilities(network, [task.encode_text(text)])
             return dict(zip(task.labels, shares, strict=True))
         case "tag":
             words = text.split()
-            (tags,) = task.predict(model.network, [task.encode_words(words)])
+            (tags,) = task.predict(network, [task.encode_words(words)])
             return [[word, tag] for word, tag in zip(words, tags, strict=True)]
         case _:
-            return model.predict([model.read_row(text, "--probe")])[0]
+            row = tuple(read_row(network, task, text, "--probe"))
+            return task.predict(network, [RegressItem(row, (), 0)])[0]
 
 
 def _table(reading: Reading, at: str) -> dict[str, Any]:
