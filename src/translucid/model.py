@@ -55,7 +55,7 @@ def _generates(
     """The same method of a model, which its generator carries out."""
 
     @wraps(method)
-    def of_model(self: "Model", *args: Given.args, **options: Given.kwargs) -> Result:
+    def of_model(self: "Model", /, *args: Given.args, **options: Given.kwargs) -> Result:
         return method(self.generator, *args, **options)
 
     return of_model

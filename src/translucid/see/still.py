@@ -1,8 +1,9 @@
 """A network as it answers, for those who ask for gradients of it."""
 
 from copy import deepcopy
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from translucid.models.base import Network
 
@@ -13,11 +14,11 @@ def still(network: Network, *, learning: bool = False) -> Network:
 
     learning: the twin's weights get gradients, frozen or not; otherwise none do.
     """
-    shared: dict[int, Tensor] = {id(buffer): buffer for buffer in network.buffers()}
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in network.buffers()}
     for weight in network.parameters():
         own = learning and weight.is_floating_point()
         shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=own)
-    twin = deepcopy(network, shared).eval()  # type: ignore[arg-type] (any objects by their ids)
+    twin = deepcopy(network, shared).eval()
     for module in twin.modules():
         if isinstance(module, nn.RNNBase) and next(module.parameters()).is_cuda:
             # cuDNN's recurrent kernels have no way back outside of training.

@@ -54,7 +54,7 @@ class Generator:
         return {"tokenizer": self.tokenizer}
 
     def translate(
-        self, texts: Sequence[str], *, beam: int | None = None, **options: Any
+        self, /, texts: Sequence[str], *, beam: int | None = None, **options: Any
     ) -> list[str]:
         """One translation per text, in order; an empty text stays empty. The options are those of
         `decode`; what is not given is as in validation."""
@@ -67,6 +67,7 @@ class Generator:
 
     def decode(
         self,
+        /,
         texts: Sequence[str],
         *,
         prefix: str = "",
@@ -106,10 +107,11 @@ class Generator:
             trace.check()
         return found
 
-    def search(self, **options: Any) -> Search:
+    def search(self, /, **options: Any) -> Search:
         """The settings of a search: those of validation, with some of them changed."""
-        translating = isinstance(self.task, Translate)
-        return settings(self.task.search if translating else Search(longest=MAX_LENGTH), options)
+        task = self.task
+        base = task.search if isinstance(task, Translate) else Search(longest=MAX_LENGTH)
+        return settings(base, options)
 
     def score(self, source: str, target: str | None = None) -> Scored:
         """The log-probability of a translation, or for a language model of a text, token by token,
