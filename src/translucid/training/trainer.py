@@ -23,6 +23,7 @@ from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 
 Ending = Literal["finished", "interrupted"]
+ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
 @dataclass(frozen=True)
@@ -207,12 +208,12 @@ def _leave_out(
     state: State, norm: float, micro: Sequence[Batch], config: TrainingConfig, watchers: Watchers
 ) -> None:
     """The weights are still those of before this step: keep them, and stop or go on as told."""
-    words = _not_finite(state.step, norm, micro)
+    bad = _not_finite(state.step, norm, micro)
     if state.skipped >= config.skip_bad_batches:
         watchers.save()
-        raise TrainingError(words)
+        raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
-    watchers.say(f"{words.split(';')[0]}: left out, {state.skipped} so far")
+    watchers.say(f"{bad}: left out, {state.skipped} so far")
 
 
 def peak_memory(device: torch.device) -> int | None:
@@ -230,7 +231,4 @@ def peak_memory(device: torch.device) -> int | None:
 def _not_finite(step: int, norm: float, micro: Sequence[Batch]) -> str:
     lines = sorted({line for batch in micro for line in batch.lines})
     shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-    return (
-        f"step {step}: the gradient norm is {norm} (lines {shown} of the training data); lower "
-        f"training.learning_rate, lengthen training.warmup, or look at those lines"
-    )
+    return f"step {step}: the gradient norm is {norm} (lines {shown} of the training data)"
