@@ -19,7 +19,6 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import Network, config_from
 from translucid.models.undrawn import build_undrawn
-from translucid.tasks.base import TaskName
 from translucid.weights import load_weights, save_weights
 
 FORMAT = 1
@@ -31,7 +30,7 @@ class Bundle:
     """A trained network with all it needs to be used."""
 
     network: Network
-    task: TaskName
+    task: str  # its name
     tokenizers: dict[str, Tokenizer] = field(
         default_factory=dict
     )  # "tokenizer", or "source" and "target"

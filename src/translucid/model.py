@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from translucid import bundle
 from translucid.bundle import Bundle
-from translucid.data.spans import Span, split_words, tag_spans
+from translucid.data.spans import Span
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.precision import Precision, prepare
 from translucid.device import pick_device
 from translucid.errors import ConfigError
+from translucid.models.base import SequenceConfig
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.examples import Example, make_example
@@ -23,30 +23,20 @@ from translucid.see.reading import Reading, read
 from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
 from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
-from translucid.tasks import question
-from translucid.tasks.base import Score, Task, TaskName, check_length
-from translucid.tasks.classify import Classify
+from translucid.tasks.base import Score, Task, check_length
+from translucid.tasks.classify import Classify, Label
+from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
-from translucid.tasks.language import Language
+from translucid.tasks.options import DataConfig
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
-from translucid.tasks.verbs import expect, several
 from translucid.trace import DEFAULT_BUDGET, Edit
 from translucid.training.examples import check_known_labels, read_records, task_of
-from translucid.training.recipe import DataConfig
 
 ROW = 256  # tokens that a language model is scored on at once
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Label:
-    """A class and how sure the model is of it."""
-
-    label: str
-    probability: float
 
 
 def _generates(
@@ -114,18 +104,13 @@ class Model:
 
     def classify(self, texts: Sequence[str]) -> list[Label]:
         """The likeliest label of each text."""
-        task = expect(self.task, Classify)
-        rows = task.probabilities(self.network, [task.encode_text(t) for t in several(texts)])
-        best = [max(zip(row, task.labels, strict=True)) for row in rows]
-        return [Label(label, probability) for probability, label in best]
+        task: Classify = expect(self.task, Classify)
+        return task.predict_lines(self.network, several(texts))
 
     def tag(self, texts: Sequence[str]) -> list[list[Span]]:
         """The labelled spans of each text, by character."""
-        task = expect(self.task, Tag)
-        places = [split_words(text) for text in several(texts)]
-        words = [[text[a:b] for a, b in where] for text, where in zip(texts, places, strict=True)]
-        found = task.predict(self.network, [task.encode_words(each) for each in words])
-        return [tag_spans(*each) for each in zip(texts, places, found, strict=True)]
+        task: Tag = expect(self.task, Tag)
+        return task.predict_lines(self.network, several(texts))
 
     def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
         """The outputs for each row of input numbers."""
@@ -147,12 +132,10 @@ class Model:
         model is scored on, it reads `context` tokens. `say` is told, line by line, what was read
         and what was left out.
         """
-        items = self.items(*files, say=say, **data)
-        if not isinstance(self.task, Language):
-            return self.task.evaluate(self.network, items)
-        task = Language(self.task.tokenizer, context=context)
-        for row in task.with_context(items):
-            check_length(len(row.ids), self.longest, f"context = {context}, row {row.line}")
+        items, task = self.items(*files, say=say, **data), self.task.for_evaluation(context)
+        for row in task.as_evaluated(items):
+            where = f"context = {context}, row {row.line}"
+            check_length(max(task.sizes(row)), self.longest, where)
         return task.evaluate(self.network, items)
 
     def ablate(
@@ -187,9 +170,7 @@ class Model:
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         check_known_labels(self.task.name, records, self._bundle.labels, files[0])
-        if isinstance(self.task, Language):
-            return self.task.rows(records, min(self.longest or ROW, ROW))
-        items = [self.task.encode(record) for record in records]
+        items = self.task.held_out_items(records, min(self.longest or ROW, ROW))
         for item in items:
             check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
         return items
@@ -283,24 +264,26 @@ class Model:
     @property
     def longest(self) -> int | None:
         """How many tokens the model can read; None: as many as memory holds."""
-        return question.longest(self.network)
+        config = self.network.config
+        return config.longest if isinstance(config, SequenceConfig) else None
 
-    def check_task(self, name: TaskName) -> None:
+    def check_task(self, name: str) -> None:
         """Refuse what this model was not trained for, before anything is read."""
         if self.task.name != name:
             expect(self.task)
 
     def check_text(self, text: str, where: str) -> None:
-        """Refuse a text that is too long for the model; `where` begins the message."""
-        question.check_text(self.network, self.task, text, where)
+        """Refuse a text that the model cannot read; `where` begins the message."""
+        self.task.check_line(text, where, self.network)
 
     def read_row(self, text: str, where: str) -> list[float]:
         """The numbers of a line, separated by commas or spaces; `where` begins a message."""
-        return question.read_row(self.network, self.task, text, where)
+        task: Regress = expect(self.task, Regress)
+        return list(task.read_line(text, where, self.network).inputs)
 
     def target_for(self, text: str, target: str | None) -> str | None:
         """What was given, or what a translator writes itself."""
-        return question.own_target(self.network, self.task, text) if target is None else target
+        return self.task.own_target(self.network, text) if target is None else target
 
     def _example(self, text: str, target: str | None) -> Example:
         return make_example(self.task, text, self.target_for(text, target))

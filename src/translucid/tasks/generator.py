@@ -12,9 +12,9 @@ from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.base import Network, Writer
 from translucid.tasks.base import Task
+from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
-from translucid.tasks.verbs import expect, several
 from translucid.tasks.wishes import Wishes
 from translucid.tasks.writing import Scribe, settings
 from translucid.tasks.written import Decoded, Scored

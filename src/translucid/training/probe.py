@@ -7,25 +7,20 @@ import numpy as np
 
 from translucid.bundle import Bundle
 from translucid.errors import InputError
-from translucid.models.base import Network
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading, read
 from translucid.tasks.base import Task
-from translucid.tasks.generator import Generator
-from translucid.tasks.question import check_text, own_target, read_row
-from translucid.tasks.regress import RegressItem
 from translucid.training.examples import task_of
-
-WRITTEN = 12  # tokens by which a language model goes on
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
     """What the model says to a text now, and a table, as a line of a file can hold it."""
     task, network = check(held, text), held.network
-    target = own_target(network, task, text)
+    target = task.own_target(network, text)
     reading = read(network, task, text, target, keep=[f"*{_ending(held)}"])
     at = chosen(reading)
-    return {"text": text, "answer": _answer(network, task, text, target), **_table(reading, at)}
+    answer = task.followed(network, text, target)
+    return {"text": text, "answer": answer, **_table(reading, at)}
 
 
 def check(held: Bundle, text: str) -> Task[Any, Any]:
@@ -33,9 +28,7 @@ def check(held: Bundle, text: str) -> Task[Any, Any]:
     task = task_of(held)
     if not text.strip():
         raise InputError("--probe: there is no text to follow; give one that is not empty")
-    check_text(held.network, task, text, "--probe")
-    if held.task == "regress":
-        read_row(held.network, task, text, "--probe")
+    task.check_line(text, "--probe", held.network)
     return task
 
 
@@ -56,28 +49,6 @@ def chosen(reading: Reading) -> str:
     names = [name for name in reading if not {*name.split(".")} & {*aside}] or list(reading)
     across = [n for n in names if n.split(".")[-2] in ("cross_attention", "alignment")]
     return (across or names)[-1]
-
-
-def _answer(network: Network, task: Any, text: str, target: str | None) -> Any:
-    """A translation; a label with its share, for each; a tag for each word; numbers; how a text
-    goes on."""
-    match task.name:
-        case "translate":
-            return target
-        case "language":
-            whole = Generator(task, network).generate(text, tokens=WRITTEN, temperature=0.0)
-            assert isinstance(whole, str)
-            return whole[len(text) :] if whole.startswith(text) else whole
-        case "classify":
-            (shares,) = task.probabilities(network, [task.encode_text(text)])
-            return dict(zip(task.labels, shares, strict=True))
-        case "tag":
-            words = text.split()
-            (tags,) = task.predict(network, [task.encode_words(words)])
-            return [[word, tag] for word, tag in zip(words, tags, strict=True)]
-        case _:
-            row = tuple(read_row(network, task, text, "--probe"))
-            return task.predict(network, [RegressItem(row, (), 0)])[0]
 
 
 def _table(reading: Reading, at: str) -> dict[str, Any]:
