@@ -16,7 +16,6 @@ from translucid.errors import ConfigError
 from translucid.models.base import SequenceConfig
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
-from translucid.see.examples import Example, make_example
 from translucid.see.gradients import Gradients, gradients
 from translucid.see.pictures import Bars, Heat
 from translucid.see.reading import Reading, read
@@ -25,6 +24,7 @@ from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify, Label
+from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import DataConfig
@@ -286,7 +286,7 @@ class Model:
         return self.task.own_target(self.network, text) if target is None else target
 
     def _example(self, text: str, target: str | None) -> Example:
-        return make_example(self.task, text, self.target_for(text, target))
+        return self.task.example(text, self.target_for(text, target))
 
     # ---- the model itself ----
 
