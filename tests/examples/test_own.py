@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import forgetting_own_code
 
 from translucid import cli, extensions
-from translucid.training.model import Model, load
+from translucid.model import Model, load
 
 ROOT = Path(__file__).parent.parent.parent
 OWN_TASK, OWN_POSITION = (ROOT / "examples" / f"own_{n}.py" for n in ("task", "position"))
