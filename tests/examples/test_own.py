@@ -97,7 +97,7 @@ def test_it_is_evaluated_and_answers_as_in_python(
     assert (squared / len(gold)) ** 0.5 == pytest.approx(score["rmse"], rel=1e-4)
     typed = "the old dog sleeps ||| a red cat sings"
     out, _ = command("predict", folder / "run", "--json", "--code", OWN_TASK, stdin=typed)
-    (same,) = model.task.predict_lines(model.network, [typed])
+    (same,) = model.predict([typed])
     assert json.loads(out) == {"text": typed, "answer": pytest.approx(same)}
     _, said = command("predict", folder / "run", "--code", OWN_TASK, stdin="one only", fails=True)
     assert "standard input:1: write two sentences with ||| between them, not 'one only'" in said
