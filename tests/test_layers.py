@@ -20,6 +20,7 @@ LAYERS = [
     {"recipe", "trace"},
     {"parts"},
     {"models", "data"},
+    {"fast"},
     {"decoding"},
     {"tasks"},
     {"see"},

@@ -13,8 +13,8 @@ from translucid.decoding.generate import find
 from translucid.decoding.precision import difference, prepare
 from translucid.decoding.search import Search
 from translucid.errors import InputError
+from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.models import RecurrentConfig, TransformerConfig, build
-from translucid.parts.packed import Int8Linear, PackedLinear
 from translucid.trace import Trace
 
 EOS, PAD, VOCAB = 1, 0, 23

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.invariants.cases import CONFIGS, begin, close, model_of, random_ids, random_text
 
-from translucid.models.lean_step import LeanStep
+from translucid.fast.decode_step import LeanStep
 from translucid.models.transformer import TransformerConfig
 
 BEAMS = 3

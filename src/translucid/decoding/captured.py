@@ -18,10 +18,10 @@ from torch import Tensor
 
 from translucid.decoding.beam import Beams, choose, settled
 from translucid.decoding.search import Hypothesis, Search, harvest
+from translucid.fast import plain_kernels
+from translucid.fast.decode_step import lean_step
 from translucid.models.base import DecoderModel, EncoderDecoderModel
-from translucid.models.lean_step import lean_step
 from translucid.models.transformer import TransformerDecoder
-from translucid.parts import plain_kernels
 from translucid.parts.cache import DecoderState
 
 LOOK = 8  # rounds between two looks whether all are settled

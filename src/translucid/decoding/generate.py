@@ -14,7 +14,7 @@ from translucid.decoding.rules import Rule
 from translucid.decoding.sampling import Sampling, pick
 from translucid.decoding.search import Hypothesis, Round, Search, search
 from translucid.errors import InputError
-from translucid.models.lean_step import lean_step
+from translucid.fast.decode_step import lean_step
 from translucid.parts.activations import as_log_probs
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.decoding.captured import Sources
 from translucid.errors import InputError
+from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
-from translucid.parts.packed import Int8Linear, PackedLinear, int8_engine
 
 Precision = Literal["auto", "float32", "bf16", "int8"]
 N = TypeVar("N", bound=Network)

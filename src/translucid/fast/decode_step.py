@@ -2,7 +2,7 @@
 
 The same weights, the same state, the same numbers as `TransformerDecoder.step`, which is its plain
 twin. What it saves is launches, copies and Python: on a GPU it runs on the kernels of
-`parts.kernels` and is made to be captured as a graph; elsewhere on those of `parts.plain_kernels`.
+`fast.kernels` and is made to be captured as a graph; elsewhere on those of `fast.plain_kernels`.
 """
 
 import math
@@ -17,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.fast import plain_kernels
+from translucid.fast.packed_linear import of_rows
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import TransformerDecoder
-from translucid.parts import plain_kernels
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, KVCache, Memory
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
-from translucid.parts.packed import of_rows
 from translucid.parts.positions import Alibi, Rotary
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
@@ -169,7 +169,7 @@ def lean_step(model: Any) -> LeanStep | None:
 def _kernels(device: torch.device) -> ModuleType:
     if device.type != "cuda":
         return plain_kernels
-    from translucid.parts import kernels  # here, since it needs Triton
+    from translucid.fast import kernels  # here, since it needs Triton
 
     return kernels
 
