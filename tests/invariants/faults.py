@@ -145,8 +145,8 @@ FAULTS = (
     Fault(
         SEARCH,
         "the logits of the first row serve all",
-        "model.step(newest, state)[:, -1]",
-        "model.step(newest, state)[:1, -1].expand(len(newest), -1)",
+        "step(newest, state)[:, -1]",
+        "step(newest, state)[:1, -1].expand(len(newest), -1)",
         "beam_search::greedy",
     ),
     Fault(

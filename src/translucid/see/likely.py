@@ -7,7 +7,7 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.models.base import EncoderModel, Network
-from translucid.models.committee import Committee
+from translucid.models.ensemble import Ensemble
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import MOST, numbers, window
 from translucid.see.pictures import Axis, Bars, Heat
@@ -116,7 +116,7 @@ def logits_point(network: Network, task: Task[Any, Any]) -> str:
     if isinstance(task, Regress):
         return "output.dense.activation"
     point = "class_logits" if isinstance(task, Classify) else "logits"
-    if isinstance(network, Committee):
+    if isinstance(network, Ensemble):
         return f"committee.{point}"
     if isinstance(network, EncoderModel) and network.votes is not None:
         return "votes.sum"

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
-from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
+from translucid.models.autoregressive import GenerationInputs
 
 TaskName = Literal["regress", "language", "classify", "tag", "translate"]
 
@@ -138,12 +138,12 @@ def cross_entropy(
     return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()
 
 
-def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
+def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
         ids, real = inputs["target"], inputs["target_real"]
-        sources = Sources(inputs["source"], inputs["source_real"])
+        sources = GenerationInputs.of(inputs["source"], inputs["source_real"])
     else:
         ids, sources = inputs["ids"], None
         real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))

@@ -6,19 +6,19 @@ from typing import Any, Self
 
 from translucid.data.batching import pad
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
-from translucid.decoding.precision import Difference, Precision, difference, prepare
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models.base import Network, Writer
+from translucid.fast.precision import Difference, Precision, difference, prepare
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.tasks.base import Task, TaskName
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
 from translucid.tasks.wishes import Wishes
 from translucid.tasks.writing import Scribe, settings
 from translucid.tasks.written import Decoded, Scored
-from translucid.trace import Trace
+from translucid.trace import NO_TRACE, Trace
 from translucid.training.bundle import Bundle
 
 LONGEST = 100  # tokens that a language model writes unless told otherwise
@@ -30,6 +30,7 @@ class WritingModel:
     network: Network
     task: Task[Any, Any]
     _bundle: Bundle
+    _alone: Scribe | None = None
 
     def translate(
         self, texts: Sequence[str], *, beam: int | None = None, **options: Any
@@ -63,21 +64,24 @@ class WritingModel:
         drawn instead of searched for. prefix: how every translation begins. forbid: words that are
         not written. force: words that are, or ids of tokens, at their places. beside: models that
         decide together with this one. tree: keep every prefix that the search has looked at.
-        trace: of one text, the best result is read again with it.
+        trace: of one text, the best result is read again with it. What it edits is edited in every
+        step of the search too, where an edit is given the newest tokens alone.
         """
         several(texts)
         scribe, wishes = self._scribe(beside), Wishes(forbid, force or {})
         how = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
+        edited = NO_TRACE if trace is None else trace.edits()
         if sampling is None:
-            found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree)
+            found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
         else:
             if tree:
                 raise InputError("drawing by chance has no tree; leave tree or sampling out")
             found = scribe.sample(
-                texts, sampling, how, wishes, seed=seed, samples=how.best, prefix=prefix
-            )
+                texts, sampling, how, wishes,
+                seed=seed, samples=how.best, prefix=prefix, trace=edited,
+            )  # fmt: skip
         if trace is not None:
             _best(1, found[0])
             scribe.read(found[0], prefix, trace)
@@ -185,7 +189,8 @@ class WritingModel:
             return difference(self.network, other.network, ids)
         ids = [[task.target.bos_id, *task.target.encode(text)] for text in several(texts)]
         read = [[*task.source.encode(text), task.source.eos_id] for text in sources or ()]
-        return difference(self.network, other.network, ids, Sources(*pad(read, task.source.pad_id)))
+        inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
+        return difference(self.network, other.network, ids, inputs)
 
     def _scribe(self, beside: Sequence["WritingModel"] = ()) -> Scribe:
         task = self._as(Translate, Language)
@@ -204,8 +209,12 @@ class WritingModel:
                         f"tokenizer.folder = the folder {name} of the first"
                     )
         networks = [model.network for model in (self, *beside)]
-        writers = [network for network in networks if isinstance(network, Writer)]
-        return Scribe(task, writers[0], writers[1:])
+        writers = [network for network in networks if isinstance(network, AutoregressiveNetwork)]
+        if beside:
+            return Scribe(task, writers[0], writers[1:])
+        if self._alone is None or self._alone.network is not self.network:
+            self._alone = Scribe(task, writers[0])  # it keeps what a GPU has captured
+        return self._alone
 
     @property
     def writes_with(self) -> Tokenizer:

@@ -3,25 +3,26 @@ that Python and the launch of kernels cost nothing.
 
 All shapes are fixed: batches are filled up to a bucket of sizes, sentences that are settled stay in
 their places and are frozen, and the host looks only every few rounds whether all are settled. It is
-the search of `search.py` and finds the same texts; for rules that look at the tokens written so
-far, use that one.
+the search of `decoding.search`, its plain twin, and finds the same texts; for rules that look at
+the tokens written so far, use that one.
 """
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.decoding.beam import Beams, choose, settled
-from translucid.decoding.search import Hypothesis, Search, harvest
 from translucid.fast import plain_kernels
-from translucid.fast.decode_step import lean_step
+from translucid.fast.decode_step import DecodeStep
+from translucid.fast.fixed_state import FixedTimeline, fixed_state, restart
+from translucid.fast.unchanged import fingerprint
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel, EncoderDecoderModel
-from translucid.models.transformer import TransformerDecoder
 from translucid.parts.cache import DecoderState
 
 LOOK = 8  # rounds between two looks whether all are settled
@@ -33,17 +34,23 @@ Model = EncoderDecoderModel | DecoderModel
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What an encoder-decoder reads: ids (sources, length), and where they are real."""
+class Settings:
+    """What a round is told."""
 
-    ids: Tensor
-    real: Tensor | None = None
+    beams: int
+    n_best: int
+    alpha: float
+    eos: int
+    pad: int
 
-    @property
-    def lengths(self) -> Tensor:
-        if self.real is None:
-            return torch.full_like(self.ids[:, 0], self.ids.shape[1])
-        return self.real.sum(dim=1)
+
+@dataclass(frozen=True)
+class PlainRound:
+    """What the plain search does in a round, handed in by it: `decoding.beam`."""
+
+    # (scores, live, gains, tokens, pad=) -> scores, parents, tokens, gains
+    choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
+    settled: Callable[..., Tensor]  # (scores, lengths, finished, most, n_best=, alpha=)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,17 @@ class Shape:
     source_length: int  # 0: none is read
     prefix: int
     steps: int
-    how: Search
+    settings: Settings
+
+
+class Sequences(NamedTuple):
+    """What a search holds at its end, as `decoding.beam.Beams` does; on the CPU."""
+
+    tokens: Tensor  # (sources, beams, rounds)
+    gains: Tensor
+    scores: Tensor  # (sources, beams)
+    lengths: Tensor
+    finished: Tensor
 
 
 @dataclass(frozen=True)
@@ -80,12 +97,13 @@ class Given:
 class Rounds:
     """The tensors of a running search; how it begins, and one round on them."""
 
-    def __init__(self, model: Model, shape: Shape, given: Given, eos: int, pad: int) -> None:
-        self.model, self.shape, self.given = model, shape, given
-        self.eos, self.pad = eos, pad
-        self.lean = lean_step(model) if model.device.type == "cuda" else None
+    def __init__(self, model: Model, shape: Shape, given: Given, plain: PlainRound) -> None:
+        self.model, self.shape, self.given, self.plain = model, shape, given, plain
+        self.settings = shape.settings
+        on_gpu = model.device.type == "cuda"
+        self.lean = DecodeStep(model) if on_gpu and DecodeStep.fits(model) else None
         self.kernels: Any = plain_kernels if self.lean is None else self.lean.kernels
-        device, rows = model.device, (shape.sources, shape.how.beams)
+        device, rows = model.device, (shape.sources, shape.settings.beams)
         written = (shape.steps, *rows)
         self.tokens = torch.zeros(written, dtype=torch.long, device=device)
         self.parents = torch.zeros(written, dtype=torch.long, device=device)
@@ -101,10 +119,8 @@ class Rounds:
     def _read(self) -> DecoderState:
         """A state that has read what is given, but for the last token of each prefix."""
         past = self.given.prefix[:, :-1]
-        sources: tuple[Any, ...] = (self.shape.sources,)
-        if self.given.ids is not None:
-            sources = (self.given.ids, self.given.real)
-        fresh = self.model.start(*sources, capacity=max(past.shape[1], 1))
+        inputs = GenerationInputs(self.shape.sources, self.given.ids, self.given.real)
+        fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
         if past.shape[1]:
             self.model.step(past.clamp(min=0), fresh, past >= 0)
         return fresh
@@ -116,32 +132,37 @@ class Rounds:
         past = self.shape.prefix - 1
         if memory is not None:  # in tensors of its own
             memory = memory.select(torch.arange(self.shape.sources, device=self.model.device))
-        state = self.model.decoder.start(
-            self.shape.sources, past + self.shape.steps, memory, fixed=True
-        )
-        assert state.timeline is not None
-        state.timeline.taken = past
-        state.expand(self.shape.how.beams)
+        state = fixed_state(self.model.decoder, self.shape.sources, past + self.shape.steps, memory)
+        self._timeline(state).taken = past
+        state.expand(self.settings.beams)
         return state
+
+    def _timeline(self, state: DecoderState) -> FixedTimeline:
+        assert isinstance(state.timeline, FixedTimeline)
+        return state.timeline
+
+    @property
+    def timeline(self) -> FixedTimeline:
+        return self._timeline(self.state)
 
     def begin(self) -> None:
         """Read what is given, and forget the search before."""
-        self.state.restart(self._read())
+        restart(self.state, self._read())
         self.scores.fill_(-torch.inf)
         self.scores[:, 0] = 0.0
         for part in (self.lengths, self.finished, self.number):
             part.zero_()
         last = self.given.prefix[:, -1]
-        self.newest.copy_(last.repeat_interleave(self.shape.how.beams)[:, None])
+        self.newest.copy_(last.repeat_interleave(self.settings.beams)[:, None])
         self.done.copy_(self.given.most <= 0)
 
     def round(self) -> None:
         """One token more; nothing here waits for the GPU."""
-        beams = self.shape.how.beams
+        beams, eos = self.settings.beams, self.settings.eos
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
         early = (self.number < self.given.least).repeat_interleave(beams)  # too soon for an end
-        best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), self.eos, early)
+        best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), eos, early)
         if self.lean is not None:
             self._select_by_kernel(best)
         else:
@@ -150,42 +171,46 @@ class Rounds:
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
         """The same as `_select`."""
-        from translucid.decoding.search_kernel import select_and_follow
+        from translucid.fast.beam_kernel import select_and_follow
 
-        assert self.state.timeline is not None
+        how = self.settings
         select_and_follow(
             best,
             (self.scores, self.lengths, self.finished, self.done, self.given.most, self.number),
             (self.tokens, self.parents, self.gains),
             self.newest,
-            self.state.timeline,
-            eos=self.eos,
-            pad=self.pad,
-            wanted=self.shape.how.best,
-            alpha=self.shape.how.alpha,
+            self.timeline,
+            eos=how.eos,
+            pad=how.pad,
+            wanted=how.n_best,
+            alpha=how.alpha,
         )
 
     def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
         """Choose among the best of each beam, write down, see who is settled, follow."""
-        how, beams = self.shape.how, self.shape.how.beams
+        how, beams = self.settings, self.settings.beams
         gains = (best - normaliser).unflatten(0, (-1, beams))
         live = ~(self.finished | self.done[:, None])
-        chosen = choose(self.scores, live, gains, tokens.unflatten(0, (-1, beams)), pad=self.pad)
+        scores, parents, tokens, gains = self.plain.choose(
+            self.scores, live, gains, tokens.unflatten(0, (-1, beams)), pad=how.pad
+        )
         at = self.number.clamp(max=self.shape.steps - 1)[None]
-        self.tokens.index_copy_(0, at, chosen.tokens[None])
-        self.parents.index_copy_(0, at, chosen.parents[None])
-        self.gains.index_copy_(0, at, chosen.gains[None])
-        self.scores.copy_(chosen.scores)
-        self.lengths.copy_(self.lengths.gather(1, chosen.parents) + live)
-        self.finished |= live & (chosen.tokens == self.eos) & (chosen.scores > -torch.inf)
-        compared = Beams(self.tokens, self.gains, self.scores, self.lengths, self.finished)
-        self.done |= settled(compared, self.given.most, best=how.best, alpha=how.alpha)
+        self.tokens.index_copy_(0, at, tokens[None])
+        self.parents.index_copy_(0, at, parents[None])
+        self.gains.index_copy_(0, at, gains[None])
+        self.scores.copy_(scores)
+        self.lengths.copy_(self.lengths.gather(1, parents) + live)
+        self.finished |= live & (tokens == how.eos) & (scores > -torch.inf)
+        self.done |= self.plain.settled(
+            self.scores, self.lengths, self.finished, self.given.most,
+            n_best=how.n_best, alpha=how.alpha,
+        )  # fmt: skip
         self.done |= self.number + 1 >= self.given.most
         if beams > 1:
-            self.state.follow(chosen.parents)
-        self.newest.copy_(chosen.tokens.reshape(-1, 1))
+            self.state.follow(parents)
+        self.newest.copy_(tokens.reshape(-1, 1))
 
-    def found(self, rounds: int) -> Beams:
+    def found(self, rounds: int) -> Sequences:
         """The beams after so many rounds, each traced back through its parents."""
         tokens, parents, gains, scores, lengths, finished = (
             part.cpu()
@@ -199,7 +224,7 @@ class Rounds:
             gains[number] = gains[number].gather(1, place)
             place = parents[number].gather(1, place)
         tokens, gains = (part[:rounds].permute(1, 2, 0) for part in (tokens, gains))
-        return Beams(tokens, gains, scores, lengths, finished)
+        return Sequences(tokens, gains, scores, lengths, finished)
 
 
 @dataclass
@@ -217,11 +242,10 @@ class Graphs:
 
     def round(self, number: int) -> None:
         """The round of this number, from 0 on."""
-        timeline, shape = self.rounds.state.timeline, self.rounds.shape
-        assert timeline is not None
+        timeline, shape = self.rounds.timeline, self.rounds.shape
         timeline.read = timeline.slots
         if self.rounds.lean is None:  # its kernels read what is in use, and no more
-            needed = shape.prefix - 1 + (number + 1) * shape.how.beams
+            needed = shape.prefix - 1 + (number + 1) * shape.settings.beams
             part = -(-timeline.slots // (PARTS * 8)) * 8
             timeline.read = min(timeline.slots, -(-needed // part) * part)
         self._replay(f"read {timeline.read}", self.rounds.round)
@@ -245,52 +269,61 @@ class Graphs:
         for part, before in zip(self._moving(), kept, strict=True):
             part.copy_(before)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Another thread may ask CUDA for memory meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             act()
         return graph
 
     def _moving(self) -> list[Tensor]:
         """Everything that a round changes, but for the caches, where it writes the same again."""
-        r, timeline = self.rounds, self.rounds.state.timeline
-        assert timeline is not None
+        r, timeline = self.rounds, self.rounds.timeline
         mine = [r.tokens, r.parents, r.gains, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
         return [*mine, r.newest, r.number, r.done, *its]
 
 
-class CapturedSearch:
-    """Searches of a model on a GPU; graphs are kept for the shapes that come again."""
+class DecodeGraphs(threading.local):
+    """Searches of a model on a GPU; graphs are kept for the shapes that come again.
 
-    def __init__(self, model: Model, *, eos: int, pad: int) -> None:
-        self.model, self.eos, self.pad = model, eos, pad
-        self._graphs: OrderedDict[Shape, Graphs] = OrderedDict()
+    They belong to whoever decodes and holds this object, and go with it. Each thread has graphs of
+    its own, for a graph runs in tensors of its own; so has a copy.
+    """
 
-    @staticmethod
-    def fits(model: object, how: Search, extra: Sequence[object]) -> bool:
-        """Whether this search can be captured."""
-        return (
-            isinstance(model, Model)
-            and model.device.type == "cuda"
-            and isinstance(model.decoder, TransformerDecoder)
-            and not extra
-            and not how.no_repeat
-            and how.repetition == 1
-            and how.groups == 1
-        )
+    def __init__(self) -> None:
+        self.model: Model | None = None
+        self.print: tuple[Any, ...] = ()
+        self.graphs: OrderedDict[Shape, Graphs] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodeGraphs, ()
 
     @torch.no_grad()
-    def __call__(
-        self, prefix: Tensor, sources: Sources | None, least: Tensor, most: Tensor, how: Search
-    ) -> list[list[Hypothesis]]:
-        """The best texts for each source; prefix: (sources, length), -1 in front of short ones."""
+    def search(
+        self,
+        model: Model,
+        prefix: Tensor,
+        inputs: GenerationInputs,
+        least: Tensor,
+        most: Tensor,
+        settings: Settings,
+        plain: PlainRound,
+    ) -> Sequences:
+        """What is found for each source; prefix: (sources, length), -1 in front of short ones."""
+        self._take(model)
         count, limit = prefix.shape[0], int(most.max())
         rows = next((size for size in ROWS if size >= count), count)
-        given = self._given(prefix, sources, least, most, rows)
+        given = _given(prefix, inputs, least, most, rows)
         steps = -(-limit // 16) * 16
-        if self.model.longest is not None:
-            steps = min(steps, self.model.longest - prefix.shape[1])
+        if model.max_length is not None:
+            steps = min(steps, model.max_length - prefix.shape[1])
         length = 0 if given.ids is None else given.ids.shape[1]
-        graphs = self._of(Shape(rows, length, prefix.shape[1], steps, how), given)
+        shape = Shape(rows, length, prefix.shape[1], steps, settings)
+        if shape not in self.graphs:
+            self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
+            if len(self.graphs) > KEPT:
+                self.graphs.popitem(last=False)
+        self.graphs.move_to_end(shape)
+        graphs = self.graphs[shape]
         graphs.begin(given)
         number = 0
         while number < limit:
@@ -298,31 +331,29 @@ class CapturedSearch:
             number += 1
             if number % LOOK == 0 and bool(graphs.rounds.done.all()):
                 break
-        return harvest(graphs.rounds.found(number), how, 0)[:count]
+        return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
 
-    def _given(
-        self, prefix: Tensor, sources: Sources | None, least: Tensor, most: Tensor, rows: int
-    ) -> Given:
-        """Filled up to a bucket; what fills it up is settled from the start."""
-        settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
-        most = torch.cat([most, settled_at_once])
-        ids = real = None
-        if sources is not None:
-            ids, real = sources.ids, sources.real
-            if real is None:
-                real = torch.ones_like(ids, dtype=torch.bool)
-            more = (0, -ids.shape[1] % 16)
-            ids, real = _fill(F.pad(ids, more), rows), _fill(F.pad(real, more), rows)
-        return Given(_fill(prefix, rows), _fill(least, rows), most, ids, real)
+    def _take(self, model: Model) -> None:
+        """Graphs of another model, or of this one before it was changed, are of no use."""
+        found = fingerprint(model)
+        if model is not self.model or found != self.print:
+            self.graphs.clear()
+            self.model, self.print = model, found
 
-    def _of(self, shape: Shape, given: Given) -> Graphs:
-        if shape not in self._graphs:
-            rounds = Rounds(self.model, shape, given.copy(), self.eos, self.pad)
-            self._graphs[shape] = Graphs(rounds)
-            if len(self._graphs) > KEPT:
-                self._graphs.popitem(last=False)
-        self._graphs.move_to_end(shape)
-        return self._graphs[shape]
+
+def _given(
+    prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
+) -> Given:
+    """Filled up to a bucket; what fills it up is settled from the start."""
+    settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
+    most = torch.cat([most, settled_at_once])
+    ids, real = inputs.source, inputs.mask
+    if ids is not None:
+        if real is None:
+            real = torch.ones_like(ids, dtype=torch.bool)
+        more = (0, -ids.shape[1] % 16)
+        ids, real = _fill(F.pad(ids, more), rows), _fill(F.pad(real, more), rows)
+    return Given(_fill(prefix, rows), _fill(least, rows), most, ids, real)
 
 
 def _fill(part: Tensor, rows: int) -> Tensor:
