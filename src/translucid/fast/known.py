@@ -9,6 +9,7 @@ from collections.abc import Collection
 from torch import nn
 
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
+from translucid.fast.padded_linear import PaddedLinear
 from translucid.fast.unchanged import unchanged
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import Layer, TransformerDecoder
@@ -20,7 +21,7 @@ from translucid.parts.positions import Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.residual import Residual
 
 Kinds = Collection[type[nn.Module]]
-LINEAR: Kinds = (nn.Linear, PackedLinear, Int8Linear)
+LINEAR: Kinds = (nn.Linear, PaddedLinear, PackedLinear, Int8Linear)
 NORM: Kinds = (LayerNorm, RMSNorm)
 DROPOUT: Kinds = (nn.Dropout,)
 FRAME: Kinds = (Residual,)
