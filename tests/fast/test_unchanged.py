@@ -16,6 +16,7 @@ from translucid.decoding.generate import begin, draw, find, limits
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Hypothesis, Search, search
 from translucid.fast.decode_step import DecodeStep
+from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
 from translucid.models import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
@@ -124,17 +125,27 @@ def by_plain_steps(model: Any) -> list[list[Hypothesis]]:
         return search(model.step, state, prefix, least, most, HOW, eos=EOS, pad=PAD)
 
 
-def same(mine: list[list[Hypothesis]], its: list[list[Hypothesis]]) -> bool:
+def same(
+    mine: list[list[Hypothesis]], its: list[list[Hypothesis]], tolerance: float = 1e-9
+) -> bool:
     if [[t.tokens for t in one] for one in mine] != [[t.tokens for t in one] for one in its]:
         return False
     gains = [[gain for one in texts for t in one for gain in t.gains] for texts in (mine, its)]
-    return gains[0] == pytest.approx(gains[1], abs=1e-9)
+    return gains[0] == pytest.approx(gains[1], abs=tolerance)
 
 
 def test_without_a_change_the_step_is_fast() -> None:
     for model in (MODEL, POST):
         assert DecodeStep.fits(model)
         assert same(found(model), by_plain_steps(model))
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_packed_model_is_stepped_fast(precision: Precision) -> None:
+    model = prepare(MODEL, precision)
+    assert DecodeStep.fits(model)
+    if precision == "float32":
+        assert same(found(model), by_plain_steps(model), 1e-5)
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -13,7 +13,8 @@ from translucid.decoding.rules import Rule
 from translucid.decoding.sampling import Sampling, pick
 from translucid.decoding.search import Hypothesis, Round, Search, harvest, search
 from translucid.errors import InputError
-from translucid.fast.decode_graphs import DecodeGraphs, PlainRound, Settings
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.fixed_search import PlainRound, Settings
 from translucid.fast.stepper import can_be_captured, stepper
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs

@@ -66,7 +66,7 @@ def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Lin
     for part in list(network.modules()):
         for name, child in part.named_children():
             if isinstance(child, nn.Linear):
-                setattr(part, name, kind(child))
+                setattr(part, name, kind(child).train(child.training))
 
 
 @dataclass(frozen=True)
