@@ -62,6 +62,10 @@ class Ensemble(Network):
         ]
         return _mean(each, trace)
 
+    @property
+    def output_point(self) -> str:
+        return f"committee.{self.each()[0].head.output_point}"
+
 
 @dataclass
 class EnsembleState:
