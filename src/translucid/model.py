@@ -10,9 +10,9 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.data.spans import Span
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.precision import Precision, prepare
 from translucid.device import pick_device
 from translucid.errors import ConfigError
+from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html

@@ -132,6 +132,13 @@ class Trace(NoTrace):
                 f"{name} is in this trace already; a Trace holds one run, make a new one"
             )
 
+    def edits(self) -> NoTrace:
+        """A trace of another run that makes the same edits and keeps nothing; without edits,
+        nobody looks."""
+        if not self._edit:
+            return NO_TRACE
+        return Trace([], edit={pattern.glob: change for pattern, change in self._edit})
+
     # ---- reading, by people ----
 
     def __getitem__(self, name: str) -> Tensor:
