@@ -91,19 +91,11 @@ class Outline(Trace):
         super().__init__("*", edit=edit)
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
             shape = (shape[0], position + 1, *shape[1:])
         self.shapes[name] = shape
-
-
-class Part(Reading):
-    """Keeps some points and computes all, as the whole does: there are faster ways to the same
-    numbers, but they round differently."""
-
-    def wants(self, *names: str) -> bool:
-        return True
 
 
 class Run:
@@ -186,9 +178,11 @@ class Run:
     ) -> Reading:
         model = self.opened.model
         edit = self.edit if edit is None else edit
-        reading = Part(
-            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget
-        )
+        # By hand: what is kept of it must be the same numbers, whatever else is kept.
+        reading = Reading(
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget,
+            by_hand=True,
+        )  # fmt: skip
         with torch.no_grad():
             model.network(**self.example.inputs_for(model.network), trace=reading)
         return reading
