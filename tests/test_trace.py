@@ -244,17 +244,18 @@ def test_what_a_hook_returns_is_kept_and_goes_on() -> None:
 
 
 def test_a_hook_passes_after_the_edits_at_every_position() -> None:
-    class Seen(Trace):
-        places: list[tuple[int | None, float]] = []
+    places: list[tuple[int | None, float]] = []
 
+    class Seen(Trace):
         def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-            self.places += [(position, value.max().item())] if name.endswith("forget_gate") else []
+            if name.endswith("forget_gate"):
+                places.append((position, value.max().item()))
             return value
 
     seen = Seen([], edit={"*.forget_gate@2": 7.0}, by_hand=True)
     lstm()(IDS, trace=seen)
-    assert [place for place, _ in seen.places] == [0, 1, 2, 3, 4]
-    assert [value == 7.0 for _, value in seen.places] == [False, False, True, False, False]
+    assert [place for place, _ in places] == [0, 1, 2, 3, 4]
+    assert [value == 7.0 for _, value in places] == [False, False, True, False, False]
     assert not len(seen)
 
 

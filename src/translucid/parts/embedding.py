@@ -5,6 +5,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -35,6 +36,10 @@ class LanguageHead(nn.Module):
         self.linear = nn.Linear(d_model, vocab, bias=bias)
         if tied is not None:
             self.linear.weight = tied.table.weight
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(absent=() if self.linear.bias is not None else ("b",))
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         if self.training and x.is_cuda:

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.errors import ConfigError, InputError
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -48,6 +49,8 @@ class Sinusoidal(NoPositions):
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
+
+    variant = Variant(["sinusoidal"])
 
     def __init__(self, d_model: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -96,6 +99,8 @@ class Sinusoidal(NoPositions):
 class Learned(NoPositions):
     """One trained vector per position, up to `max_length` of them."""
 
+    variant = Variant(["learned"])
+
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_length, d_model))
@@ -134,6 +139,10 @@ class Rotary(NoPositions):
                 f"make d_model / heads even"
             )
         self.d_head, self.base, self.scaling = d_head, base, scaling
+
+    @property
+    def variant(self) -> Variant:
+        return variant(interpolated=self.scaling != 1)
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         turn = frequencies(self.d_head, self.base, positions.device)
@@ -180,10 +189,10 @@ def make_positions(
     base: float = 10000.0,
     scaling: float = 1.0,
 ) -> NoPositions:
-    """The scheme of this name."""
+    """The scheme of this name; base and scaling are those of rotary positions."""
     match name:
         case "sinusoidal":
-            return Sinusoidal(d_model, base)
+            return Sinusoidal(d_model)
         case "learned":
             return Learned(d_model, max_length)
         case "rotary":

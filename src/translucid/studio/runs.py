@@ -11,17 +11,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.models.variants import formulas
 from translucid.see.examples import Example, make_example
 from translucid.see.likely import logits_point
+from translucid.see.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
@@ -42,6 +44,9 @@ KEPT = 24  # runs
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+_set = cache(mathml)  # the same few formulas, in every layer
 
 
 def clipped(given: object) -> str:
@@ -214,11 +219,20 @@ class Run:
             "points": [
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name),
+                    "scale": scale_of(name), **self._own_formula(name),
                 }
                 for name, shape in self.shapes.items()
             ],
         }  # fmt: skip
+
+    def _own_formula(self, name: str) -> dict[str, str]:
+        """Where this model computes a point otherwise than the catalogue says of all: how."""
+        right = self._formulas[name]
+        return {"formula": _set(right)} if right != formula(entry(name)) else {}
+
+    @cached_property
+    def _formulas(self) -> dict[str, str]:
+        return formulas(self.opened.model.network, self.shapes)
 
     def logits_at(self) -> str:
         return logits_point(self.opened.model.network, self.opened.model.task)
