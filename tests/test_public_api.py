@@ -8,8 +8,11 @@ import pytest
 import translucid
 
 PUBLIC = [
+    "Batch",
     "Model",
     "NO_TRACE",
+    "Score",
+    "Task",
     "Trace",
     "TranslucidError",
     "__version__",
@@ -18,6 +21,8 @@ PUBLIC = [
     "from_trace",
     "load",
     "models",
+    "position",
+    "task",
     "train",
     "worked",
 ]

@@ -18,8 +18,7 @@ from tests.see.explained import (
 from torch import Tensor
 
 from translucid.errors import InputError, UnknownPointError
-from translucid.see.examples import make_example
-from translucid.see.gradients import gradients, loss_of_each, still
+from translucid.see.gradients import gradients, still
 from translucid.see.pictures import as_json
 from translucid.tasks.base import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
@@ -330,7 +329,7 @@ def test_without_a_target_it_says_how_to_give_one() -> None:
         gradients(*regressor(target="1"))
     network, task, _ = writer()
     with pytest.raises(InputError, match=r"give a text of one word at least"):
-        gradients(network, task, make_example(task, ""))
+        gradients(network, task, task.example(""))
 
 
 def test_what_has_no_gradient_or_no_words_says_so() -> None:
@@ -356,6 +355,6 @@ def test_each_loss_stands_at_its_target() -> None:
     network, task, example = ALL["tagger"]
     with still(network), torch.no_grad():
         outputs = network(**example.inputs_for(network))
-    losses = loss_of_each(task, outputs, example.batch.targets)
+    losses = task.outputs.losses(outputs, example.batch.targets)
     for place, tag in enumerate(example.batch.targets[0]):
         assert losses[place] == pytest.approx(-outputs[0, place].log_softmax(-1)[tag].item())

@@ -17,7 +17,6 @@ from tests.see.explained import (
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.see.examples import make_example
 from translucid.see.gradients import still
 from translucid.see.pictures import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
@@ -259,7 +258,7 @@ def test_bad_questions_are_answered(
 
 def test_a_word_that_is_there_twice_needs_its_place() -> None:
     network, task, _ = ALL["writer"]
-    example = make_example(task, "a dog sees a cat")
+    example = task.example("a dog sees a cat")
     with pytest.raises(InputError, match=r"of = 'a': it is there 2 times; give its place: 0, 3"):
         saliency(network, task, example, of="a")
 

@@ -44,13 +44,36 @@ def test_the_step_after_a_beginning_is_what_the_search_saw(task: str, kind: str)
         while up["parent"] is not None:
             tokens.insert(0, up["token"])
             up = nodes[up["parent"]]
-        found = answers.step_after(read, tokens, 200)
+        n = len(tokens)
+        told = answers.steps_along(read, tokens, range(n, n + 1), 200)
+        (found,) = told["steps"]
         at = found["ids"].index(node["token"])
         assert found["probabilities"][at] == pytest.approx(math.exp(node["gain"]), rel=1e-3)
         assert found["words"][at] == node["label"]
         assert found["logits"][at] - found["log_sum"] == pytest.approx(node["gain"], abs=1e-4)
-        assert sum(found["looks"]["weights"]) == pytest.approx(1, abs=1e-4)
-        assert len(found["looks"]["words"]) == len(found["looks"]["weights"])
+        assert sum(found["weights"]) == pytest.approx(1, abs=1e-4)
+        assert len(told["looks"]["words"]) == len(found["weights"])
+        assert told["looks"]["side"] == ("src" if task == "translate" else "tgt")
+
+
+@pytest.mark.parametrize("family", ["transformer", "lstm"])
+@pytest.mark.parametrize("task", ["translate", "language"])
+def test_all_steps_of_a_text_are_those_of_each_beginning(task: str, family: str) -> None:
+    """One pass along the tokens, and one for each beginning of them."""
+    _, read = run(task, family=family)
+    tokens = [7, 5, 6, 8]
+    whole = answers.steps_along(read, tokens, None, 5)
+    assert [each["n"] for each in whole["steps"]] == [0, 1, 2, 3, 4]
+    for n, each in enumerate(whole["steps"]):
+        alone = answers.steps_along(read, tokens[:n], range(n, n + 1), 5)
+        (other,) = alone["steps"]
+        assert each["words"] == other["words"]
+        for name in ("probabilities", "logits", "log_sum", "weights"):
+            assert each.get(name) == (
+                pytest.approx(other[name], rel=1e-4, abs=1e-5) if name in other else None
+            ), name
+        if "looks" in alone:
+            assert whole["looks"]["words"][: len(each["weights"])] == alone["looks"]["words"]
 
 
 def test_a_forced_beginning_begins_every_text() -> None:
@@ -67,7 +90,7 @@ def test_a_forced_beginning_begins_every_text() -> None:
 def test_nothing_comes_after_a_label() -> None:
     _, read = run("classify")
     with pytest.raises(InputError, match="writes nothing"):
-        answers.step_after(read, [], 3)
+        answers.steps_along(read, [], None, 3)
 
 
 @pytest.mark.parametrize("task", TASKS)

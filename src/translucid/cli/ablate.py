@@ -75,7 +75,7 @@ def ablate(
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
     items = held.items(*data, limit=limit, keep_empty=keep_empty, say=partial(typer.echo, err=True))
-    with_metric = held.task.name != "translate" if metric is None else metric
+    with_metric = not held.task.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with _meter(len(chosen), len(items)) as move:
 

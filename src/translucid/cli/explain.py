@@ -90,9 +90,7 @@ def _columns() -> int:
 
 
 def _read(held: "Model", text: str, target: str | None) -> "Reading":
-    if held.task.name == "regress":
-        held.read_row(text, "the text")
-    held.check_text(text, "the text")
+    held.task.check_line(text, "the text", held.network)
     try:
         return held.trace(text, target)
     except TraceBudgetError as error:

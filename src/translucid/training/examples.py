@@ -9,6 +9,7 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.search import Search
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.base import Task
+from translucid.tasks.contract import check_record
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 from translucid.training.recipe import Recipe
@@ -80,6 +81,7 @@ def read_records(
         say(line)
     if not found:
         raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
+    check_record(TASKS[task], found[0])
     return found
 
 

@@ -5,17 +5,23 @@ metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
 checkpoints/, tensorboard/, studio/              on request
+code.json        the files of the user's that task or positions came from, if they did
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
+from translucid import extensions
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.registry import TASKS
 from translucid.training import recipe, told
 from translucid.training.annotate import dump
-from translucid.training.bundle import Bundle
+from translucid.training.bundle import Bundle, own_names
 from translucid.training.checkpoint import Checkpoints
 from translucid.training.folders import aside, write_text, write_whole
 from translucid.training.journal import FILES, Journal
@@ -24,6 +30,8 @@ from translucid.training.recipe import Recipe
 from translucid.training.recorder import FOLDER
 from translucid.training.setting import pick_device, set_up
 from translucid.training.sitting import Recording, Sitting
+
+CODE = "code.json"
 
 
 def train_recipe(
@@ -68,6 +76,9 @@ def _begin(
     if processes.main:
         write_text(out / "recipe.toml", dump(setting.recipe))
         write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+        if noted := extensions.used(own_names(setting.task.name, setting.network.config)):
+            text = json.dumps([asdict(each) for each in noted], indent=2) + "\n"
+            write_text(out / CODE, text)
     return Sitting(out, setting, journal, processes, interrupted, recording).go()
 
 
@@ -152,6 +163,9 @@ def resume_run(
     """
     if not (out / "recipe.toml").is_file():
         raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+    if (out / CODE).is_file():
+        noted = json.loads((out / CODE).read_text("utf-8"))
+        extensions.require(noted, (TASKS, POSITIONS), out)
     chosen = recipe.read(out / "recipe.toml", overrides)
     device = pick_device(chosen.training.device)
     with joined(chosen.training.parallel, device) as processes, _explained(out, processes):

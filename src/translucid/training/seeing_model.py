@@ -5,7 +5,6 @@ from typing import Any
 
 from translucid.models.base import Network, SequenceConfig
 from translucid.see.ablation import Ablation, ablate
-from translucid.see.examples import Example, make_example
 from translucid.see.gradients import Gradients, gradients
 from translucid.see.pictures import Bars, Heat
 from translucid.see.reading import Reading, read
@@ -13,6 +12,7 @@ from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, sal
 from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
 from translucid.tasks.base import Task, check_length
+from translucid.tasks.example import Example
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
 from translucid.trace import DEFAULT_BUDGET, Edit
@@ -142,7 +142,7 @@ class SeeingModel(WritingModel):
         return config.longest if isinstance(config, SequenceConfig) else None
 
     def _example(self, text: str, target: str | None) -> Example:
-        return make_example(self.task, text, self.target_for(text, target))
+        return self.task.example(text, self.target_for(text, target))
 
     def target_for(self, text: str, target: str | None) -> str | None:
         """What was given, or what a translator writes itself."""

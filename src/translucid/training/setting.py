@@ -14,6 +14,8 @@ from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
+from translucid.tasks.contract import check_contract, check_encoding
+from translucid.tasks.registry import TASKS
 from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
@@ -74,6 +76,8 @@ def set_up(
         if pick:
             recipe = _pick_sizes(recipe, sizing.measure(examples.train), device, say)
         known = prepare(recipe, examples, made_before=made_before)
+        if TASKS.source(known.task.name) is not None:
+            check_encoding(known.task, examples.train[0])
         items = known.task.training_items(examples.train, recipe.data, say)
     valid, test = (
         known.task.held_out_items(part, recipe.data.max_length)
@@ -87,6 +91,8 @@ def set_up(
     network = build(config)
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)
+    if TASKS.source(known.task.name) is not None:
+        check_contract(known.task, network, items, valid)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(known.task.collate(items).inputs["x"])
     _say_about(known.task, known.tokenizers, items, examples, recipe, say)
