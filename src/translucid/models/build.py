@@ -1,6 +1,7 @@
 """From a configuration to a model."""
 
 from collections.abc import Mapping
+from typing import Any, get_args
 
 from translucid.errors import ConfigError
 from translucid.models.base import (
@@ -22,6 +23,14 @@ from translucid.parts.tokens import InputPart
 from translucid.parts.votes import make_votes
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
+
+
+def config_from(values: Mapping[str, Any]) -> ModelConfig:
+    """A configuration from its plain values, `kind` among them, as a model folder holds them."""
+    options = {name: value for name, value in values.items() if name != "kind"}
+    kinds = {config.model_fields["kind"].default: config for config in get_args(ModelConfig)}
+    config: ModelConfig = kinds[values["kind"]](**options)
+    return config
 
 
 def build(config: ModelConfig) -> Network:
