@@ -1,7 +1,7 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, real)       with letters: model(ids, real, letters=)
+    encoder          model(ids, real)       what else its input needs: model(ids, real, letters=)
     decoder          model(ids, real)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from translucid.errors import InputError
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
-from translucid.models.heads import HeadName, Pooling, make_head
+from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_head
 from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
-from translucid.parts.letters import WordDropout
-from translucid.parts.votes import make_votes
+from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.votes import Votes
 from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -119,15 +119,37 @@ class Encoder(nn.Module):
     d_output: int
     embedding: Embedding
 
-    def forward(
-        self,
-        ids: Tensor,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
-    ) -> Encoded:
+    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
         raise NotImplementedError
+
+    def input_parts(self) -> dict[str, InputPart]:
+        """What was handed to the encoder, beside its embedding, to make vectors of tokens."""
+        parts = self.named_children()
+        return {name: part for name, part in parts if isinstance(part, InputPart)}
+
+    def check(self, tokens: Tokens) -> None:
+        """Raise if a part of the input lacks what it needs, or something is for none of them."""
+        parts = self.input_parts()
+        needing = [name for name, part in parts.items() if part.needs]
+        for name in tokens.more:
+            if name not in needing:
+                reads = " and ".join(("ids", *needing))
+                raise InputError(
+                    f"{name} were given, but this model reads none; it reads {reads}: build it "
+                    f"with {name}, or leave them out"
+                )
+        for name, part in parts.items():
+            part.check(tokens, tokens.more.get(name))
+
+    def look_up(self, tokens: Tokens, trace: NoTrace) -> Tensor:
+        """The vector of each token (batch, length, d_model), by all parts of the input."""
+        parts = self.input_parts()
+        for part in parts.values():
+            tokens = part.read(tokens)
+        x: Tensor = self.embedding(tokens.ids, trace.at("embedding"))
+        for name, part in parts.items():
+            x = part.add(x, tokens.more.get(name), trace.at(name))
+        return x
 
 
 class Decoder(nn.Module):
@@ -197,28 +219,32 @@ class EncoderModel(Network):
 
     config: SequenceConfig
 
-    def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        config: SequenceConfig,
+        encoder: Encoder,
+        head: Classifier | Tagger,
+        votes: Votes | None = None,
+    ) -> None:
+        """votes: n-gram features that add to what the head says."""
         super().__init__()
-        self.config, self.encoder = config, encoder
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
-        self.votes = make_votes(config.vocab, config.votes, config.outputs, config.dropout)
+        self.config, self.encoder, self.head, self.votes = config, encoder, head, votes
 
     def forward(
         self,
         ids: Tensor,
         real: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
+        **more: Tensor | None,
     ) -> Tensor:
-        """letters: (batch, length, letters), for a config with letters: the bytes of each word + 1,
-        and 0 where it has ended."""
+        """more: what parts of the input need beside the ids. For a config with letters: letters
+        (batch, length, letters), the bytes of each word + 1, and 0 where it has ended."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, real, self.config.vocab)
-        inputs.check_letters(letters, ids, wanted=self.config.letters > 0)
-        read = self.word_dropout(ids)
-        encoded = self.encoder(read, real, trace.at("encoder"), letters=letters)
+        known = {name: value for name, value in more.items() if value is not None}
+        tokens = Tokens(ids, real, known)
+        self.encoder.check(tokens)
+        encoded = self.encoder(tokens, trace.at("encoder"))
         logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
         return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
 
@@ -348,5 +374,5 @@ class EncoderDecoderModel(DecoderNetwork):
     def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)
         inputs.check_ids(source, real, self.config.vocab, "source")
-        encoded = self.encoder(source, real, trace.at("encoder"))
+        encoded = self.encoder(Tokens(source, real), trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.models.autoregressive import GenerationInputs
-from translucid.parts.letters import NUMBERS
 from translucid.trace import NoTrace
 
 
@@ -34,32 +33,6 @@ def check_ids(ids: Tensor, real: Tensor | None, vocab: int, what: str = "ids") -
         if low < 0 or high >= vocab:
             wrong = low if low < 0 else high
             raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
-
-
-def check_letters(letters: Tensor | None, ids: Tensor, *, wanted: bool) -> None:
-    """Letters come as (batch, length, letters), the words those of `ids`."""
-    if letters is None or not wanted:
-        if wanted:
-            raise InputError(
-                "letters: this model reads the letters of each word; give letters=, a tensor "
-                "(batch, length, letters): byte b of a word as b + 1, 0 where it has ended"
-            )
-        if letters is not None:
-            raise InputError("letters were given, but this model reads none; build it with letters")
-        return
-    if not isinstance(letters, Tensor) or letters.dtype not in (torch.long, torch.int):
-        kind = letters.dtype if isinstance(letters, Tensor) else type(letters).__name__
-        raise InputError(f"letters: {kind} was given; give a tensor of whole numbers (torch.long)")
-    if letters.dim() != 3 or letters.shape[:2] != ids.shape or letters.shape[2] == 0:
-        raise InputError(
-            f"letters has shape {tuple(letters.shape)}, but ids {tuple(ids.shape)}; give "
-            "(batch, length, letters), at least one letter wide"
-        )
-    if letters.device.type == "cpu" and not torch.compiler.is_compiling() and letters.numel():
-        low, high = int(letters.min()), int(letters.max())
-        if low < 0 or high >= NUMBERS:
-            wrong = low if low < 0 else high
-            raise InputError(f"letters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}")
 
 
 def check_numbers(x: Tensor, inputs: int) -> None:

@@ -4,6 +4,7 @@ import math
 
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -36,6 +37,10 @@ class LanguageHead(nn.Module):
         self.linear = nn.Linear(d_model, vocab, bias=bias)
         if tied is not None:
             self.linear.weight = tied.table.weight
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(absent=() if self.linear.bias is not None else ("b",))
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("logits", self.linear(x))  # (batch, length, vocab)

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.errors import ConfigError, InputError
 from translucid.registry import Registry, place_of
 from translucid.trace import NO_TRACE, NoTrace
@@ -89,11 +90,13 @@ class Sinusoidal(NoPositions):
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
+    variant = Variant(["sinusoidal"])
+
     @classmethod
     def make(
         cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
     ) -> Self:
-        return cls(d_model, base)
+        return cls(d_model)  # the base is that of rotary positions
 
     def __init__(self, d_model: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -120,6 +123,7 @@ class Sinusoidal(NoPositions):
 class Learned(NoPositions):
     """One trained vector per position, up to `max_length` of them."""
 
+    variant = Variant(["learned"])
     limited = True
 
     @classmethod
@@ -172,6 +176,10 @@ class Rotary(NoPositions):
                 f"make d_model / heads even"
             )
         self.d_head, self.base, self.scaling = d_head, base, scaling
+
+    @property
+    def variant(self) -> Variant:
+        return variant(interpolated=self.scaling != 1)
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         turn = frequencies(self.d_head, self.base, positions.device)

@@ -69,6 +69,12 @@ export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
+// What the catalogue says of a point, with the formula by which this model computes it.
+export const entryAt = (catalogue, points, at) => {
+  const entry = catalogue[entryOf(at)];
+  const formula = points.get(at)?.formula;
+  return formula ? { ...entry, formula } : entry;
+};
 export const layerOf = scope => {
   const found = scope.match(/layers\.(\d+)/);
   return found ? Number(found[1]) : null;

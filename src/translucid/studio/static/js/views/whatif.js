@@ -1,5 +1,6 @@
 // What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
 // starts.
+import { entryAt, entryOf } from '../anatomy.js';
 import { formula, h, unit } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
@@ -17,10 +18,6 @@ const measured = new Map(); // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
-const entryOf = at => {
-  const [scope, point] = at.split('.').slice(-2);
-  return `${scope.split('_').at(-1)}.${point}`;
-};
 const optional = el => {
   el.classList.add('optional');
   return el;
@@ -28,6 +25,7 @@ const optional = el => {
 
 export async function whatif(stage, { model, run, catalogue, params }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
+  const points = new Map(run.points.map(point => [point.at, point]));
   const state = {
     off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))),
     swap: swapOf(params.get('swap')),
@@ -513,7 +511,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       .filter(([at, i]) => alike(at, i))
       .slice(0, 2)
       .map(([at, i]) => {
-        const told = catalogue[entryOf(at)];
+        const told = entryAt(catalogue, points, at);
         const math = told?.formula ? formula(told.formula) : null;
         const symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
         math?.classList.add('struck');
