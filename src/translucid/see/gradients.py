@@ -5,8 +5,7 @@ trace changes it, and all that follows is computed anew.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
@@ -204,33 +204,14 @@ def gradients(
     means, targets = task.outputs, example.batch.targets
     counts = _counts(means, targets)
     place = None if of is None else _place_of(of, counts)
-    found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
-    with still(network, learning=True):
-        outputs = network(**example.inputs_for(network), trace=found)
+    twin = still(network, learning=True)
+    found = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
+    with torch.enable_grad():
+        outputs = twin(**example.inputs_for(twin), trace=found)
         losses = means.losses(outputs, targets.to(outputs.device))
         found.differentiate(losses.sum() / counts.sum() if place is None else losses[place])
     found.check()
     return found
-
-
-@contextmanager
-def still(network: Network, *, learning: bool = False) -> Iterator[None]:
-    """A network as it answers, with gradients and without dropout; it is left as it was found.
-    learning: its weights get gradients too, frozen or not."""
-    modes = {module: module.training for module in network.modules()}
-    open_before = {p: p.requires_grad for p in network.parameters() if p.is_floating_point()}
-    network.eval()
-    try:
-        for weight in open_before:
-            weight.requires_grad_(learning)
-        # cuDNN's recurrent kernels have no way back outside of training.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        for weight, was_open in open_before.items():
-            weight.requires_grad_(was_open)
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:

@@ -18,17 +18,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.following import Followed, is_run
+from translucid.studio.model import Load, StudioModel
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
-from translucid.training.bundle import CONFIG, place
-from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters
 LONGEST = 2048  # tokens; attention has the square of them in memory, several times
@@ -55,7 +55,7 @@ class Opened:
 
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
-    model: Model
+    model: StudioModel
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -253,7 +253,7 @@ Question = tuple[str, str, str | None, tuple[str, ...]]
 class Library:
     """The opened models, and the runs of late. One thread at a time."""
 
-    def __init__(self, models: Mapping[str, Model | None], start: str = "") -> None:
+    def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
         letters = "abcdefghijklmnopqrstuvwxyz"
@@ -314,18 +314,16 @@ class Library:
             self.runs.popitem(last=False)
 
 
-def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model | None]:
+def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
     """The models of run folders, by name; the same name twice gets a number. None for a run that
     has not saved a model yet."""
-    from translucid.training.model import load
-
-    found: dict[str, Model | None] = {}
+    found: dict[str, StudioModel | None] = {}
     for folder in folders:
         name, number = folder.resolve().name, 2
         while name in found:
             name, number = f"{folder.resolve().name} ({number})", number + 1
         young = is_run(folder) and not (place(folder) / CONFIG).is_file()
-        found[name] = None if young else load(folder, device)
+        found[name] = None if young else load(folder)
     return found
 
 

@@ -132,7 +132,11 @@ class Translate(Task[Pair, TranslateItem]):
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
         return {"source": line, "translation": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> str | None:
+    def own_target(self, model: nn.Module, text: str) -> str:
+        written: str = self.predict_lines(model, [text])[0]
+        return written
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str | None:
         return target  # what it translates by itself, which is what it was read with
 
     def __init__(
