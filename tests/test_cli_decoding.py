@@ -326,6 +326,10 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
                  for each in (found, wanted, plain)]  # fmt: skip
         assert gains[0] == pytest.approx(gains[1], abs=1e-5)
         assert gains[0] != pytest.approx(gains[2], abs=1e-3)
+    twin = load(folders["one"])
+    assert twin.translate(texts) == one.translate(texts)
+    twin.network = hooked.network
+    assert twin.decode(texts)[0].texts[0].gains == hooked.decode(texts)[0].texts[0].gains
     with pytest.raises(InputError, match="edits of a trace are those of one model; leave beside"):
         one.decode(texts, beside=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
     with pytest.raises(TraceError, match="for one position of a whole text"):
