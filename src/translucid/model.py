@@ -84,7 +84,7 @@ class Model:
     @property
     def generator(self) -> Generator:
         """What writes, if this model does."""
-        if self._generator is None:
+        if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
 

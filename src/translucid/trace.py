@@ -157,11 +157,18 @@ class Trace(NoTrace):
             )
 
     def edits(self) -> NoTrace:
-        """A trace of another run that makes the same edits and keeps nothing; without edits,
-        nobody looks."""
+        """A trace for the steps of a search that makes the same edits and keeps nothing; without
+        edits, nobody looks."""
         if not self._edit:
             return NO_TRACE
-        return Trace([], edit={pattern.glob: change for pattern, change in self._edit})
+        edit = {pattern.glob: change for pattern, change in self._edit}
+        placed = [glob for glob in edit if "@" in glob]
+        if placed:
+            raise TraceError(
+                f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
+                "reads token by token; leave the position out, or run the model with the trace"
+            )
+        return Trace([], edit=edit)
 
     # ---- reading, by people ----
 

@@ -1,6 +1,9 @@
 """Searches on a GPU, captured as graphs, find what a CPU finds without them."""
 
 import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -76,6 +79,58 @@ def test_captured_equals_plain(name: str, how: Search) -> None:
                 parameter.mul_(1.1)
                 twin.copy_(parameter)
     assert graphs.graphs, "nothing was captured"
+
+
+def new_weight(model: Any) -> None:
+    part = model.encoder.layers[0].feedforward.output
+    part.weight = torch.nn.Parameter(-2 * part.weight.detach())
+
+
+def other_eps(model: Any) -> None:
+    model.decoder.final_norm.eps = 0.3
+
+
+def hook_on_the_encoder(model: Any) -> None:
+    part = model.encoder.layers[0].feedforward
+    part.register_forward_hook(lambda part, given, output: -2 * output)
+
+
+def hook_on_the_decoder(model: Any) -> None:
+    part = model.decoder.layers[0].feedforward
+    part.register_forward_hook(lambda part, given, output: -2 * output)
+
+
+@pytest.mark.parametrize(
+    "change", [new_weight, other_eps, hook_on_the_encoder, hook_on_the_decoder]
+)
+def test_a_model_that_was_changed_after_a_search(change: Callable[[Any], None]) -> None:
+    model = randomised(MODELS["sinusoidal"]).float()
+    on_gpu, graphs, how = copy.deepcopy(model).cuda(), DecodeGraphs(), SEARCHES["beams"]
+    given = sources_of(model.config, 3, 1)
+    assert given is not None
+    before = find(on_gpu, [[BOS]] * 3, on_device(given), how, eos=EOS, pad=PAD, graphs=graphs)
+    for each in (model, on_gpu):
+        change(each)
+    plain = find(model, [[BOS]] * 3, given, how, eos=EOS, pad=PAD)
+    after = find(on_gpu, [[BOS]] * 3, on_device(given), how, eos=EOS, pad=PAD, graphs=graphs)
+    same(after, plain)
+    assert [t.gains for one in after for t in one] != [t.gains for one in before for t in one]
+
+
+def test_two_threads_with_one_owner_of_graphs() -> None:
+    model = randomised(MODELS["sinusoidal"]).float()
+    on_gpu, graphs, how = copy.deepcopy(model).cuda(), DecodeGraphs(), SEARCHES["beams"]
+    batches = [sources_of(model.config, 3, seed) for seed in range(8)]
+    plain = [find(model, [[BOS]] * 3, each, how, eos=EOS, pad=PAD) for each in batches]
+
+    def search(each: GenerationInputs) -> list[list[Hypothesis]]:
+        found = find(on_gpu, [[BOS]] * 3, on_device(each), how, eos=EOS, pad=PAD, graphs=graphs)
+        torch.cuda.synchronize()
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        for found, expected in zip(pool.map(search, batches), plain, strict=True):
+            same(found, expected)
 
 
 def test_bfloat16_stays_near() -> None:

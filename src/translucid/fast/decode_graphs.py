@@ -30,6 +30,7 @@ LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
+CAPTURING = threading.Lock()
 
 
 @dataclass
@@ -74,8 +75,9 @@ class Graphs:
         for part, before in zip(self._moving(), kept, strict=True):
             part.copy_(before)
         graph = torch.cuda.CUDAGraph()
-        # Another thread may ask CUDA for memory meanwhile.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # Another thread may ask CUDA for memory meanwhile, but not begin a capture, which waits for
+        # all that the device does.
+        with CAPTURING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
             act()
         return graph
 

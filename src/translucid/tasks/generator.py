@@ -95,6 +95,8 @@ class Generator:
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
         edited = NO_TRACE if trace is None else trace.edits()
+        if beside and edited is not NO_TRACE:
+            raise InputError("the edits of a trace are those of one model; leave beside out")
         if sampling is None:
             found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
         else:
