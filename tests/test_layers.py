@@ -17,7 +17,8 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 LAYERS = [
     {"errors"},
     {"catalogue"},
-    {"recipe", "trace"},
+    {"recipe", "registry", "trace"},
+    {"extensions"},
     {"parts"},
     {"models", "data"},
     {"decoding"},

@@ -7,7 +7,7 @@ place.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ def batch_of(inputs: Tensor, targets: Tensor, name: str = "ids") -> Batch:
     return Batch({name: inputs}, targets, int((targets != IGNORE).sum()))
 
 
-class Drill(Task[Batch, Batch]):
+class Drill(Task[Any, Batch]):
     """Whole batches that need no tokenizer, no padding and no plan; labels for texts or places."""
 
     name: ClassVar[TaskName] = "classify"

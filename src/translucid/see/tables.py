@@ -190,5 +190,9 @@ def _numbered(places: Tensor) -> tuple[str, ...]:
 
 
 def _unplaced(positions: NoPositions) -> InputError:
-    assert type(positions) is NoPositions, "a scheme that has no picture yet"
+    if type(positions) is not NoPositions:
+        return InputError(
+            f"there is no picture of positions {type(positions).__name__}, a scheme of your own; "
+            "its trace points show what it computes"
+        )
     return InputError("this model is told no positions (positions = none): there is nothing to see")

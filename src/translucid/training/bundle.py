@@ -18,7 +18,6 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import ModelConfig, Network, build
 from translucid.models.perceptron import PerceptronConfig
-from translucid.tasks.base import TaskName
 from translucid.training.folders import CARD, fault, standing, write_whole
 from translucid.training.recipe import MODELS
 from translucid.training.weights import load_weights, save_weights
@@ -32,7 +31,7 @@ class Bundle:
     """A trained network with all it needs to be used."""
 
     network: Network
-    task: TaskName
+    task: str  # its name
     tokenizers: dict[str, Tokenizer] = field(
         default_factory=dict
     )  # "tokenizer", or "source" and "target"

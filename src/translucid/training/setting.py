@@ -14,13 +14,12 @@ from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
-from translucid.tasks.language import Language
 from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
-from translucid.training.examples import Examples, first_text, load_examples, texts_of
+from translucid.training.examples import Examples, load_examples
 from translucid.training.folders import fault
-from translucid.training.items import epoch_plan, held_out_items, training_items
+from translucid.training.items import epoch_plan
 from translucid.training.prepare import prepare
 from translucid.training.recipe import DataConfig, Recipe
 from translucid.training.sizing import Amount
@@ -75,9 +74,10 @@ def set_up(
         if pick:
             recipe = _pick_sizes(recipe, sizing.measure(examples.train), device, say)
         known = prepare(recipe, examples, made_before=made_before)
-        items = training_items(known.task, examples.train, recipe.data, say)
+        items = known.task.training_items(examples.train, recipe.data, say)
     valid, test = (
-        held_out_items(known.task, part, recipe.data) for part in (examples.valid, examples.test)
+        known.task.held_out_items(part, recipe.data.max_length)
+        for part in (examples.valid, examples.test)
     )
     valid = valid if held_rows is None else held_rows
     torch.manual_seed(recipe.training.seed)
@@ -98,7 +98,7 @@ def set_up(
     )
     return Setting(
         recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        first_text(known.task, examples.valid, valid),
+        known.task.first_text(examples.valid, valid),
     )  # fmt: skip
 
 
@@ -139,12 +139,8 @@ def _check_positions(
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
-        where = f"{name}:"
-        if isinstance(task, Language):
-            part = task.with_context(part)
-            where = f"decoding.context = {task.context}: {name}, row "
-        for item in part:
-            check_length(max(task.sizes(item)), longest, f"{where}{item.line}")
+        for item in task.as_evaluated(part):
+            check_length(max(task.sizes(item)), longest, task.place_of(item, name))
 
 
 def _say_about(
@@ -157,9 +153,7 @@ def _say_about(
 ) -> None:
     """Vocabulary, unknown words, padding."""
     for name, tokenizer in tokenizers.items():
-        texts = [text for record in examples.valid for text in texts_of(record)]
-        if name in ("source", "target"):
-            texts = texts[name == "target" :: 2]
+        texts = [text for record in examples.valid for text in record.texts_of(name)]
         texts = [line for text in texts for line in text.split("\n")]  # a text may be a whole file
         say(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "

@@ -134,9 +134,8 @@ class Sitting:
         assert isinstance(network, Network)
         s = self.setting
         facts = {"step": self.state.step} | facts
-        task = s.recipe.task.kind
-        decoding = s.recipe.decoding.search() if task == "translate" else {}
-        return Bundle(network, task, s.tokenizers, s.labels, facts, decoding)
+        decoding = s.task.kept_decoding(s.recipe.decoding)
+        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.journal.evaluated(self.state.step, score, best)
