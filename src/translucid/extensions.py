@@ -9,11 +9,10 @@ A mistake in such a file is told with its name and line, like a mistake in a fil
 
 import hashlib
 import importlib.util
-import linecache
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,8 @@ def load(file: str | Path) -> Path:
         return path
     module = _module_name(path)
     spec = importlib.util.spec_from_file_location(module, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded  # before it runs: dataclasses look themselves up there
     _LOADED[path] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -80,7 +80,6 @@ def explain(error: BaseException) -> str | None:
     place = f"{Path(deepest.filename).name}:{deepest.lineno}"
     if deepest.name != "<module>":
         place += f" in {deepest.name}"
-    linecache.checkcache()
     return f"{place}: {type(error).__name__}: {error}"
 
 
@@ -94,9 +93,9 @@ class Used:
     sha256: str
 
 
-def used(registries: Mapping[str, Registry[Any]]) -> list[Used]:
-    """The files behind these names; names of the package have none. registries: by name."""
-    found = [(name, registry, registry.source(name)) for name, registry in registries.items()]
+def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
+    """The files behind these names; names of the package have none."""
+    found = [(name, registry, registry.source(name)) for registry, name in names]
     return [
         Used(registry.noun, name, source.file, source.sha256)
         for name, registry, source in found
@@ -128,10 +127,3 @@ def _changed(where: str | Path, noted: Mapping[str, str], source: Source) -> str
         f"{where}: was trained with another {noted['file']} than {source.file} is now "
         f"(SHA-256 {noted['sha256'][:12]}, now {source.sha256[:12]})"
     )
-
-
-def names_in(path: Path, registries: Iterable[Registry[Any]]) -> Iterator[tuple[str, str]]:
-    """(what, name) of all that a file has registered."""
-    for registry in registries:
-        for name in registry.from_file(path):
-            yield registry.noun, name

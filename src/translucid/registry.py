@@ -53,14 +53,12 @@ class Registry(Generic[Registered]):
         return tuple(dict.fromkeys((*self._modules, *self._classes)))
 
     def add(self, name: str, found: Registered) -> None:
-        """Make a class known. The same class defined again, in a notebook say, takes its place."""
+        """Make a class known. Defined again in the same file or notebook, it takes its place."""
         if not name:
             raise ConfigError(f"{place_of(found)}: a {self.noun} needs a name; give it one")
-        known = self._classes.get(name)
-        own = self._modules.get(name)
-        if own not in (None, found.__module__) or (
-            known is not None and known.__qualname__ != found.__qualname__
-        ):
+        own, source = self._modules.get(name), _source_of(found)
+        before = self._sources.get(name, source)
+        if own not in (None, found.__module__) or before.path != source.path:
             raise ConfigError(
                 f"{place_of(found)}: there is a {self.noun} {name!r} already; choose another name"
             )
@@ -68,7 +66,7 @@ class Registry(Generic[Registered]):
             self._check(found)
         self._classes[name] = found
         if own is None:
-            self._sources[name] = _source_of(found)
+            self._sources[name] = source
 
     def __getitem__(self, name: str) -> Registered:
         self.require(name)
@@ -79,9 +77,13 @@ class Registry(Generic[Registered]):
     def __contains__(self, name: object) -> bool:
         return name in self._classes or name in self._modules
 
+    def knows(self, name: str) -> bool:
+        """Whether the package, the user or an installed package has a class of this name."""
+        return name in self or self._installed(name)
+
     def require(self, name: str) -> None:
-        """Refuse a name that neither the package, nor the user, nor an installed package has."""
-        if name in self or self._installed(name):
+        """Refuse a name that nobody has."""
+        if self.knows(name):
             return
         close = nearest(name, self.names())
         hint = f"did you mean {close[0]}? " if close else ""

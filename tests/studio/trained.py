@@ -9,7 +9,7 @@ from tests.tiny.once import once
 from tests.training.test_runs import small
 
 import translucid as tl
-from translucid.training.model import Model
+from translucid.model import Model
 from translucid.training.run import train_recipe
 from translucid.training.sitting import Recording
 

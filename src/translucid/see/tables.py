@@ -22,7 +22,7 @@ from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinu
 from translucid.see.likely import check_count
 from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Bars, Heat
-from translucid.see.words import readable
+from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
 LONGEST = 512  # positions that a picture can hold

@@ -7,13 +7,12 @@ the targets of a whole step: accumulation and several processes then train as on
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -24,32 +23,20 @@ from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
+from translucid.fast.attention_kernels import without_plans
+from translucid.models.modes import evaluating
+from translucid.tasks.batch import IGNORE as IGNORE
+from translucid.tasks.batch import Batch as Batch
+from translucid.tasks.batch import cross_entropy as cross_entropy
+from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import TaskName as TaskName
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
-IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
-
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What the model is called with, and what it should have said."""
-
-    inputs: dict[str, Tensor]
-    targets: Tensor
-    count: int  # targets that count
-    lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
-    idle: bool = False  # its loss does not count: only there to keep step with other processes
-
-    def to(self, device: torch.device) -> "Batch":
-        """On a device. A GPU copies from pinned memory while the CPU goes on."""
-        aside = device.type == "cuda"
-        inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
-        return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
 
 
 @dataclass(frozen=True)
@@ -275,10 +262,13 @@ class Task(ABC, Generic[Record, Item]):
         """An answer with what was asked, for JSON."""
         return {"text": line, "answer": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> Any:
-        """The answer to a text that is asked again and again while a model learns, for JSON.
-        model: a trained model (`tl.Model`)."""
-        return self.predict_lines(model.network, [text])[0]
+    def own_target(self, model: nn.Module, text: str) -> str | None:
+        """What a text is read together with where nothing was given: a translator's own answer."""
+        return None
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> Any:
+        """The answer to a text that is asked again and again while a model learns, for JSON."""
+        return self.predict_lines(model, [text])[0]
 
     # ---- training ----
 
@@ -317,6 +307,26 @@ class Task(ABC, Generic[Record, Item]):
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
 
+    # ---- what people see ----
+
+    samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
+    loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """One text as the network reads it, with what it should say to it, if that is known."""
+        raise InputError(
+            f"a model for task {self.name} reads no text; give {type(self).__name__} a method "
+            "example(text, target) that returns an Example"
+        )
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the network's last values mean."""
+        raise InputError(
+            f"nobody knows what the outputs of a model for task {self.name} mean; give "
+            f"{type(self).__name__} a property outputs, such as OneLabel(labels) or Values()"
+        )
+
 
 class LazyItems(Sequence[Item]):
     """Items that are made when they are asked for; their sizes are known before."""
@@ -330,31 +340,6 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
         return items.sizes
     sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
-
-
-def cross_entropy(
-    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
-) -> Tensor:
-    """-Σ log p(target), over the targets that are not IGNORE.
-
-    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
-    word that no model may write, such as padding, gets none.
-    """
-    logits = logits.flatten(0, -2).float()  # (targets, classes)
-    targets = targets.flatten()
-    if smoothing == 0:
-        return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
-    # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which
-    # would make a GPU wait for the CPU.
-    counts = targets != IGNORE
-    log_z = logits.logsumexp(dim=-1)
-    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
-    allowed = logits.sum(dim=-1)
-    for column in never:
-        allowed = allowed - logits[:, column]
-    hard = log_z - said
-    soft = log_z - allowed / (logits.shape[-1] - len(never))
-    return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()
 
 
 def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
@@ -391,16 +376,14 @@ def in_batches(
     if not items:
         return []
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
-    for places in plan_batches(sizes, budget, shuffle=False).batches:
-        batch = task.collate([items[i] for i in places]).to(device)
-        for place, result in zip(places, act(batch), strict=True):
-            results[place] = result
-    model.train(was_training)
+    with evaluating(model), without_plans(device):
+        for places in plan_batches(sizes, budget, shuffle=False).batches:
+            batch = task.collate([items[i] for i in places]).to(device)
+            for place, result in zip(places, act(batch), strict=True):
+                results[place] = result
     return results
 
 
@@ -408,7 +391,7 @@ def summed_loss(model: nn.Module, items: Sequence[Item], task: Task[Any, Item]) 
     """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
 
     def act(batch: Batch) -> list[float]:
-        total = float(cross_entropy(model(**batch.inputs), batch.targets))
+        total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
         return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
 
     return float(sum(in_batches(model, items, task, act)))

@@ -14,11 +14,15 @@ from translucid.data.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
+from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.choices import OneLabel
+from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.words import Words, of_text, readable
 
 ONE_LABEL = 0.8  # a label with this share makes accuracy say little
 FEW_EXAMPLES = 5  # of a label: too few to learn it
@@ -92,8 +96,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
         return {"text": line, "label": answer.label, "probability": answer.probability}
 
-    def followed(self, model: Any, text: str, target: str | None) -> dict[str, float]:
-        (row,) = self.probabilities(model.network, [self.encode_text(text)])
+    def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
+        (row,) = self.probabilities(model, [self.encode_text(text)])
         return dict(zip(self.labels, row, strict=True))
 
     def __init__(
@@ -150,6 +154,25 @@ class Classify(Task[Labelled, ClassifyItem]):
         worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
         notes = tuple(f"{n} x {right} taken for {said}" for (right, said), n in worst)
         return Score(numbers, notes)
+
+    # ---- what people see ----
+
+    samples = ("The meal was not good.", "The very friendly waiter smiles.")
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: the label."""
+        if target is not None and target not in self.labels:
+            raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
+        label = IGNORE if target is None else self.labels.index(target)
+        batch = self.collate([ClassifyItem(self.encode_text(text), label, 0)])
+        start, end = readable(self.tokenizer, [self.tokenizer.bos_id, self.tokenizer.eos_id])
+        source = (start, *of_text(self.tokenizer, text), end)
+        words = Words(source, outputs=tuple(self.labels))
+        return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
+
+    @property
+    def outputs(self) -> OneLabel:
+        return OneLabel(self.labels)
 
 
 def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:

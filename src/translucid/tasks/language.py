@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self, overload
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from translucid.data import readers
@@ -17,7 +18,7 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
 from translucid.decoding.generate import find
 from translucid.decoding.search import Search
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import (
     IGNORE,
@@ -28,8 +29,11 @@ from translucid.tasks.base import (
     cross_entropy,
     summed_loss,
 )
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.words import Words, of_text, readable
 
 BEGINNING = 6  # words of a text that a model is asked to go on with
 CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
@@ -153,8 +157,8 @@ class Language(Task[Text, LanguageItem]):
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
         return {"prompt": line, "text": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> str:
-        whole: str = model.generate(text, tokens=FOLLOWED, temperature=0.0)
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str:
+        whole = self._continued(model, text, FOLLOWED)
         return whole[len(text) :] if whole.startswith(text) else whole
 
     def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0) -> None:
@@ -242,3 +246,26 @@ class Language(Task[Text, LanguageItem]):
                 "loss": nats / max(tokens, 1),
             }
         )
+
+    # ---- what people see ----
+
+    samples = ("The dogs that the cat sees",)
+    loss_by_evaluating = True
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """A text that may go on; it is its own target."""
+        if target is not None:
+            raise InputError(
+                f"target = {target!r}: a model for task {self.name} has none; leave it out"
+            )
+        ids = self.tokenizer.encode(text)
+        inputs = {"ids": torch.tensor([[self.start_id, *ids]])}
+        batch = Batch(inputs, torch.tensor([[*ids, IGNORE]]), len(ids))
+        written = of_text(self.tokenizer, text)
+        start = readable(self.tokenizer, [self.start_id])
+        words = Words(target=(*start, *written), follows=(*written, "?"))
+        return Example(text, batch, words, target=TokenInput("ids", self.tokenizer))
+
+    @property
+    def outputs(self) -> NextTokens:
+        return NextTokens(self.tokenizer)

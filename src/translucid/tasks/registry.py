@@ -2,20 +2,19 @@
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
+from typing import Annotated, Any, TypeVar, overload
 
 from translucid.errors import ConfigError
 from translucid.registry import Registry, place_of
 
-if TYPE_CHECKING:  # names alone, as the command line's help wants them, wait for no torch
-    from translucid.tasks.base import Task
-
-    TaskClass = TypeVar("TaskClass", bound=type[Task[Any, Any]])
+# A subclass of `tasks.base.Task`, which this file does not know: that contract speaks of options,
+# which name tasks; and names alone, as the command line's help wants them, wait for no torch.
+TaskClass = TypeVar("TaskClass", bound=type[Any])
 
 NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that every task has
 
 
-def _check(found: "type[Task[Any, Any]]") -> None:
+def _check(found: type[Any]) -> None:
     """Refuse a class that lacks a method or an attribute, and say what it should be."""
     where = place_of(found)
     lacking = sorted(getattr(found, "__abstractmethods__", ()))
@@ -40,7 +39,7 @@ def _described(found: type, name: str) -> str:
     return f"{name}({names}), which must return {kind}: {said}"
 
 
-TASKS: "Registry[type[Task[Any, Any]]]" = Registry(
+TASKS: Registry[type[Any]] = Registry(
     "task",
     {
         name: f"translucid.tasks.{name}"
@@ -52,9 +51,9 @@ TaskName = Annotated[str, TASKS]
 
 
 @overload
-def task(named: "TaskClass") -> "TaskClass": ...
+def task(named: TaskClass) -> TaskClass: ...
 @overload
-def task(named: str) -> "Callable[[TaskClass], TaskClass]": ...
+def task(named: str) -> Callable[[TaskClass], TaskClass]: ...
 def task(named: Any) -> Any:
     """Register a task: `@task("name")`, or `@task` for a class that has a name already."""
     if isinstance(named, str):

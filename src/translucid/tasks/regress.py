@@ -18,8 +18,11 @@ from translucid.errors import InputError
 from translucid.models.mlp import MLP
 from translucid.tasks import metrics
 from translucid.tasks.base import Batch, Score, Task, in_batches
+from translucid.tasks.example import Example
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
+from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task
+from translucid.tasks.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +143,26 @@ class Regress(Task[Numbers, RegressItem]):
                 "loss": squared / 2 / max(len(gold), 1),
             }
         )
+
+    # ---- what people see ----
+
+    samples = ("0.5",)
+    loss_by_evaluating = True
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """Numbers, and those that should come out; separated by commas or spaces."""
+        inputs, targets = _numbers(text), _numbers(target or "")
+        batch = self.collate([RegressItem(inputs, targets, 0)])
+        features = tuple(f"x{number}" for number in range(1, len(inputs) + 1))
+        return Example(text, batch, Words(features=features))
+
+    @property
+    def outputs(self) -> Values:
+        return Values()
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(cell) for cell in text.replace(",", " ").split())
+    except ValueError as error:
+        raise InputError(f"{text!r}: give numbers, separated by commas or spaces") from error

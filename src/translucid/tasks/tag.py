@@ -21,11 +21,15 @@ from translucid.data.spans import Span, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
 from translucid.decoding.spans import best_tags, span_rules
+from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.choices import Tags
+from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
+from translucid.tasks.words import Words, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,9 @@ class Tag(Task[Tagged, TagItem]):
         names = ("start", "end", "label", "text")
         return {"text": line, "spans": [{n: getattr(span, n) for n in names} for span in answer]}
 
-    def followed(self, model: Any, text: str, target: str | None) -> list[list[str]]:
+    def followed(self, model: nn.Module, text: str, target: str | None) -> list[list[str]]:
         words = text.split()
-        (tags,) = self.predict(model.network, [self.encode_words(words)])
+        (tags,) = self.predict(model, [self.encode_words(words)])
         return [[word, tag] for word, tag in zip(words, tags, strict=True)]
 
     def __init__(
@@ -205,6 +209,50 @@ class Tag(Task[Tagged, TagItem]):
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
         return Score({"span_f1": span_f1, "accuracy": accuracy})
+
+    # ---- what people see ----
+
+    samples = ("Anna works for Lumina in Rome.",)
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: a tag for each word."""
+        words = _words(text)
+        if not words:
+            raise InputError(f"{text!r}: there is no word to tag; give a text")
+        item = self.encode_words(words)
+        if target is not None:
+            item = replace(item, tags=self._read_tags(target, words, item))
+        source = list(readable(self.tokenizer, item.ids))
+        for place, word in zip(item.firsts, words, strict=True):
+            if item.ids[place] == self.tokenizer.unk_id:
+                source[place] = word
+        return Example(
+            text, self.collate([item]), Words(tuple(source), outputs=tuple(self.tags)),
+            source=TokenInput("ids", self.tokenizer),
+            starts=tuple(zip(item.firsts, words, strict=True)),
+        )  # fmt: skip
+
+    def _read_tags(self, text: str, words: Sequence[str], item: TagItem) -> list[int]:
+        given = text.split()
+        unknown = [tag for tag in given if tag not in self.tags]
+        if unknown:
+            raise InputError(f"tag {unknown[0]!r}: the model knows {', '.join(self.tags)}")
+        if len(given) != len(words):
+            raise InputError(
+                f"{len(given)} tags for {len(words)} words ({', '.join(words)}); give one for each"
+            )
+        tags = [IGNORE] * len(item.ids)
+        for place, tag in zip(item.firsts, given, strict=True):
+            tags[place] = self.tags.index(tag)
+        return tags
+
+    @property
+    def outputs(self) -> Tags:
+        return Tags(self.tags, self.choose, spans=self.has_spans)
+
+
+def _words(text: str) -> list[str]:
+    return [text[first:last] for first, last in split_words(text)]
 
 
 def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:

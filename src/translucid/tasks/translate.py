@@ -30,10 +30,14 @@ from translucid.tasks.base import (
     in_batches,
     summed_loss,
 )
+from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
+from translucid.tasks.next_tokens import TargetTokens
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.registry import task
 from translucid.tasks.vocabulary import learn
+from translucid.tasks.words import Words, of_text, readable
+from translucid.tasks.written import END
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
@@ -126,7 +130,11 @@ class Translate(Task[Pair, TranslateItem]):
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
         return {"source": line, "translation": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> str | None:
+    def own_target(self, model: nn.Module, text: str) -> str:
+        written: str = self.predict_lines(model, [text])[0]
+        return written
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str | None:
         return target  # what it translates by itself, which is what it was read with
 
     def __init__(
@@ -237,6 +245,27 @@ class Translate(Task[Pair, TranslateItem]):
             [_NOTHING] if len(item.source) <= 1 else found
             for item, found in zip(items, results, strict=True)
         ]
+
+    # ---- what people see ----
+
+    samples = ("The old dog does not like the cat.", "She has not seen the small bird.")
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: the translation; without it the decoder reads nothing but its start."""
+        target = target or ""
+        source = [*self.source.encode(text), self.source.eos_id]
+        batch = self.collate([TranslateItem(source, self.target.encode(target), 0)])
+        written = of_text(self.target, target)
+        start = readable(self.target, [self.target.bos_id])
+        words = Words((*of_text(self.source, text), END), (*start, *written), (*written, END))
+        return Example(
+            text, batch, words,
+            source=TokenInput("source", self.source), target=TokenInput("target", self.target),
+        )  # fmt: skip
+
+    @property
+    def outputs(self) -> TargetTokens:
+        return TargetTokens(self.target)
 
 
 _NOTHING = Hypothesis([], 0.0, 0.0, [], True)

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from translucid.bundle import Bundle
 from translucid.data.loading import Loading
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.search import Search
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.base import Task
+from translucid.tasks.contract import check_record
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 from translucid.training.recipe import Recipe
@@ -80,6 +82,7 @@ def read_records(
         say(line)
     if not found:
         raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
+    check_record(TASKS[task], found[0])
     return found
 
 
@@ -102,3 +105,11 @@ def check_known_labels(
 ) -> None:
     """Refuse held-out labels that training never saw."""
     TASKS[task].check_labels(records, labels, file)
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    letters = getattr(held.network.config, "letters", 0) > 0
+    return make_task(
+        held.task, held.tokenizers, held.labels, letters=letters, search=Search(**held.decoding)
+    )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from translucid.models.base import EncoderDecoderModel, Network, Writer
+from translucid.models.modes import evaluating
 from translucid.tasks.base import IGNORE, Batch, Task
 from translucid.training.examples import Record
 from translucid.training.findings import Finding, spread_out
@@ -205,13 +206,8 @@ def _padding(
 @contextmanager
 def _looking(network: Network) -> Iterator[torch.device]:
     """Without dropout and gradients; afterwards the model is as it was."""
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.no_grad():
-            yield next(network.parameters()).device
-    finally:
-        network.train(was_training)
+    with evaluating(network), torch.no_grad():
+        yield next(network.parameters()).device
 
 
 def _outputs(network: Network, inputs: dict[str, Tensor]) -> Tensor:
