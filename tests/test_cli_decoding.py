@@ -23,6 +23,7 @@ from tests.test_cli_bad_input import (
     start,
     write,
 )
+from tests.tiny.once import once
 
 from translucid.atomic import write_manifest
 from translucid.cli import main
@@ -36,10 +37,15 @@ WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def folders() -> dict[str, str]:
     """Two translators of one vocabulary, one of another, one with few positions; two language
     models."""
-    home, out = Path.cwd(), tmp_path_factory.mktemp("models")
+    out = once("models of the command line that write", train_those_that_write)
+    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
+
+
+def train_those_that_write(out: Path) -> None:
+    home = Path.cwd()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     os.chdir(out)
     try:
@@ -62,7 +68,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         os.chdir(home)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
 
 
 @pytest.fixture(scope="module")
