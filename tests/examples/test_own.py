@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import forgetting_own_code
+from tests.own_code import forgetting_own_code
 
 from translucid import cli, extensions
 from translucid.model import Model, load
@@ -27,12 +27,12 @@ TINY = [
 ]  # fmt: skip
 
 
-def process(*words: object) -> str:
-    """Standard output of a command in a process of its own, where nothing is known yet."""
+def process(*words: object) -> tuple[str, str]:
+    """What a command says in a process of its own, where nothing is known yet."""
     line = [sys.executable, "-m", "translucid", *map(str, words)]
     ran = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    return ran.stdout, ran.stderr
 
 
 class Command:
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = (folder / "all.tsv").read_text("utf-8").splitlines(keepends=True)
     (folder / "pairs.tsv").write_text("".join(lines[:400]), "utf-8")
     (folder / "test.tsv").write_text("".join(lines[400:450]), "utf-8")
-    said = process(
+    said, _ = process(
         "train", OWN_TASK, "--train", folder / "pairs.tsv", "--out", folder / "run", *TINY,
         "training.steps=30",
     )  # fmt: skip
@@ -122,10 +122,11 @@ def test_the_folder_names_its_code_and_loads_none(
         assert "--code own_task.py" in said
     changed = tmp_path / "own_task.py"
     changed.write_text(OWN_TASK.read_text("utf-8") + "# another line\n", "utf-8")
-    out, said = command("info", folder / "run", "--code", changed)
+    out, said = process("info", folder / "run", "--code", changed)
     assert "task        alike" in out
     assert said.startswith("warning: ")
     assert "was trained with another own_task.py" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command: Command) -> None:
@@ -165,7 +166,7 @@ def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> No
     assert file.stat().st_size > 100_000
     out, _ = command("ablate", folder / "run", "--data", folder / "test.tsv", "--of", "heads",
                      "--json", "--code", OWN_TASK)  # fmt: skip
-    assert json.loads(out)["rows"]
+    assert json.loads(out)["switches"]
 
 
 def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
