@@ -31,7 +31,7 @@ from translucid.tasks.options import DataConfig
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
-from translucid.training.examples import check_known_labels, read_records, task_of
+from translucid.training.examples import read_records, task_of
 
 ROW = 256  # tokens that a language model is scored on at once
 
@@ -112,8 +112,10 @@ class Model:
         task: Tag = expect(self.task, Tag)
         return task.predict_lines(self.network, several(texts))
 
-    def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
-        """The outputs for each row of input numbers."""
+    def predict(self, rows: Sequence[Any]) -> list[Any]:
+        """The answer of any task to each line of text; of regression also to rows of numbers."""
+        if any(isinstance(row, str) for row in several(rows)):
+            return self.task.predict_lines(self.network, rows)
         task: Regress = expect(self.task, Regress)
         return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
 
@@ -169,7 +171,7 @@ class Model:
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
-        check_known_labels(self.task.name, records, self._bundle.labels, files[0])
+        self.task.check_labels(records, self._bundle.labels, files[0])
         items = self.task.held_out_items(records, min(self.longest or ROW, ROW))
         for item in items:
             check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
