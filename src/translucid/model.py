@@ -112,10 +112,14 @@ class Model:
         task: Tag = expect(self.task, Tag)
         return task.predict_lines(self.network, several(texts))
 
-    def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
-        """The outputs for each row of input numbers."""
+    def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
+        """The answer to each line of text, whatever the task; of a regressor, also the outputs for
+        each row of numbers."""
+        lines = [each for each in several(inputs) if isinstance(each, str)]
+        if lines and len(lines) == len(inputs):
+            return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
+        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in inputs])
 
     # ---- how well it does ----
 
