@@ -119,7 +119,8 @@ class Model:
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in inputs])
+        rows = [tuple(float(value) for value in row) for row in inputs]
+        return task.predict(self.network, [RegressItem(row, (), 0) for row in rows])
 
     # ---- how well it does ----
 
