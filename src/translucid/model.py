@@ -112,12 +112,15 @@ class Model:
         task: Tag = expect(self.task, Tag)
         return task.predict_lines(self.network, several(texts))
 
-    def predict(self, rows: Sequence[Any]) -> list[Any]:
-        """The answer of any task to each line of text; of regression also to rows of numbers."""
-        if any(isinstance(row, str) for row in several(rows)):
-            return self.task.predict_lines(self.network, rows)
+    def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
+        """The answer to each line of text, whatever the task; of a regressor, also the outputs for
+        each row of numbers."""
+        lines = [each for each in several(inputs) if isinstance(each, str)]
+        if lines and len(lines) == len(inputs):
+            return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
+        rows = [tuple(float(value) for value in row) for row in inputs]
+        return task.predict(self.network, [RegressItem(row, (), 0) for row in rows])
 
     # ---- how well it does ----
 
