@@ -156,6 +156,20 @@ class Trace(NoTrace):
                 f"{name} is in this trace already; a Trace holds one run, make a new one"
             )
 
+    def edits(self) -> NoTrace:
+        """A trace for the steps of a search that makes the same edits and keeps nothing; without
+        edits, nobody looks."""
+        if not self._edit:
+            return NO_TRACE
+        edit = {pattern.glob: change for pattern, change in self._edit}
+        placed = [glob for glob in edit if "@" in glob]
+        if placed:
+            raise TraceError(
+                f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
+                "reads token by token; leave the position out, or run the model with the trace"
+            )
+        return Trace([], edit=edit)
+
     # ---- reading, by people ----
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.glass.test_work_command import COMMANDS, process, work
+from tests.in_process import run
 
 import translucid.glass
 from translucid.cli import work_options
@@ -115,7 +116,7 @@ def test_rounded_numbers_are_mentioned() -> None:
 def test_digits_out_of_range(digits: str) -> None:
     with pytest.raises(TranslucidError, match=f"digits = {digits}: must be from 1 to 12"):
         worked.softmax("1 2", digits=int(digits))
-    assert process("softmax", "1 2", "--digits", digits).returncode == 2
+    assert run("work", "softmax", "1 2", "--digits", digits).returncode == 2
 
 
 def test_a_table_with_gaps() -> None:

@@ -2,16 +2,16 @@
 
     shape            call                   decoding
     encoder          model(ids, real)       what else its input needs: model(ids, real, letters=)
-    decoder          model(ids, real)       start(rows, capacity=), step(tokens, state)
-    encoder-decoder  model(source, target)  start(source, capacity=), step(tokens, state)
+    decoder          model(ids, real)       start(inputs, capacity), step(tokens, state)
+    encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
 Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
-padding. A family supplies an Encoder and a Decoder; the rest is here.
+padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregressive` says what
+decoding is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal
 
 import torch
 from pydantic import model_validator
@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.models import inputs
+from translucid.models.autoregressive import GenerationInputs, S
 from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_head
+from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.tokens import InputPart, Tokens
@@ -170,10 +172,8 @@ class Decoder(nn.Module):
     ) -> Encoded:
         raise NotImplementedError
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
-        """A fresh state for this many rows; `fixed` shapes can be captured as a graph."""
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+        """A fresh state for this many rows."""
         raise NotImplementedError
 
     def step(
@@ -253,38 +253,50 @@ class EncoderModel(Network):
         return f"head.{self.head.output_point}" if self.votes is None else "votes.sum"
 
 
-class Writer(Network):
-    """A network that can go on with a text, token by token."""
+class AutoregressiveNetwork(Network, Generic[S]):
+    """An `AutoregressiveModel` with weights: one network, or several."""
 
     config: SequenceConfig
-    decoder: Decoder
-    head: nn.Module
     vocab: int  # of what it reads from left to right
-    start: Callable[..., DecoderState]
 
     @property
-    def longest(self) -> int | None:
+    def max_length(self) -> int | None:
         return self.config.longest
 
     @property
     def device(self) -> torch.device:
-        return self.decoder.embedding.table.weight.device
+        return next(self.parameters()).device
+
+    def start(self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE) -> S:
+        raise NotImplementedError
+
+    def step(
+        self, tokens: Tensor, state: S, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Tensor:
+        raise NotImplementedError
+
+
+class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
+    """One decoder and its head."""
+
+    decoder: Decoder
+    head: nn.Module
 
     def step(
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
         inputs.check_trace(trace)
-        inputs.check_ids(tokens, real, self.vocab, "tokens")
+        inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
                 f"a model with head {self.config.head} writes nothing; call model(ids)"
             )
-        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
+        outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
 
     @property
@@ -292,7 +304,7 @@ class Writer(Network):
         return f"head.{self.head.output_point}"
 
 
-class DecoderModel(Writer):
+class DecoderModel(DecoderNetwork):
     """Reads a text from left to right: a language model, or a causal classifier or tagger."""
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
@@ -314,12 +326,15 @@ class DecoderModel(Writer):
             return self.head(seen.outputs, trace.at("head"))
         return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
 
-    def start(self, rows: int, *, capacity: int, fixed: bool = False) -> DecoderState:
-        """A fresh state for `rows` texts of up to `capacity` tokens; hand it to `step`."""
-        return self.decoder.start(rows, capacity, fixed=fixed)
+    def start(
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
+    ) -> DecoderState:
+        """A fresh state for texts of up to `capacity` tokens; hand it to `step`."""
+        check_generation(inputs, with_source=False)
+        return self.decoder.start(inputs.rows, capacity)
 
 
-class EncoderDecoderModel(Writer):
+class EncoderDecoderModel(DecoderNetwork):
     """Reads one text and writes another."""
 
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
@@ -348,17 +363,13 @@ class EncoderDecoderModel(Writer):
         return self.head(seen.outputs, trace.at("head"))
 
     def start(
-        self,
-        source: Tensor,
-        source_real: Tensor | None = None,
-        *,
-        capacity: int,
-        fixed: bool = False,
-        trace: NoTrace = NO_TRACE,
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> DecoderState:
         """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
-        memory = self._read(source, source_real, trace)
-        return self.decoder.start(source.shape[0], capacity, memory, fixed=fixed)
+        check_generation(inputs, with_source=True)
+        assert inputs.source is not None
+        memory = self._read(inputs.source, inputs.mask, trace)
+        return self.decoder.start(inputs.rows, capacity, memory)
 
     def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)

@@ -12,7 +12,7 @@ from translucid.models.base import (
     EncoderModel,
     Network,
 )
-from translucid.models.committee import Committee, WritingCommittee
+from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import make_head
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
@@ -46,7 +46,7 @@ def build(config: ModelConfig) -> Network:
         case MLPConfig():
             return MLP(config)
     if config.members > 1:
-        return _committee(config)
+        return _ensemble(config)
     match config.shape:
         case "encoder":
             encoder = _encoder(config, _input_parts(config))
@@ -59,12 +59,12 @@ def build(config: ModelConfig) -> Network:
             return EncoderDecoderModel(config, _encoder(config), _decoder(config))
 
 
-def _committee(config: RecurrentConfig | TransformerConfig) -> Committee:
+def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
     alone = config.model_copy(update={"members": 1})
     members = [build(alone) for _ in range(config.members)]
     if config.shape == "decoder" and config.head == "language":
-        return WritingCommittee(config, [m for m in members if isinstance(m, DecoderModel)])
-    return Committee(config, [m for m in members if isinstance(m, EncoderModel | DecoderModel)])
+        return GeneratingEnsemble([m for m in members if isinstance(m, DecoderModel)], config)
+    return Ensemble(config, members)
 
 
 def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, InputPart]:

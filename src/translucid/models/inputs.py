@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.models.autoregressive import GenerationInputs
 from translucid.trace import NoTrace
 
 
@@ -44,6 +45,19 @@ def check_numbers(x: Tensor, inputs: int) -> None:
             f"x has shape {tuple(x.shape)}, but the model takes {inputs} "
             f"input{'s' if inputs > 1 else ''}: (batch, {inputs})"
         )
+
+
+def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
+    """A decoder starts from a number of rows, an encoder-decoder from as many sources."""
+    if not isinstance(inputs, GenerationInputs):
+        raise InputError(
+            f"start({type(inputs).__name__}): give GenerationInputs(rows), or for an "
+            "encoder-decoder GenerationInputs.of(source, mask)"
+        )
+    if with_source and inputs.source is None:
+        raise InputError("an encoder-decoder needs sources; give GenerationInputs.of(source, mask)")
+    if not with_source and inputs.source is not None:
+        raise InputError("a decoder reads no source; give GenerationInputs(rows)")
 
 
 def check_trace(trace: NoTrace) -> None:

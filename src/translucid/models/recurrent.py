@@ -107,10 +107,8 @@ class RecurrentDecoder(Decoder):
         outputs, state = self._read(ids, real, state, memory, trace)
         return Encoded(outputs, real, state)
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
-        """The state has the same size at any length, so capacity and fixed make no difference."""
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+        """The state has the same size at any length, so capacity makes no difference."""
         initial = None if memory is None else memory.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)

@@ -280,9 +280,7 @@ class TransformerDecoder(Decoder, Stack):
         layout = self.layout(positions, real, trace)
         return Encoded(self.through(x, layout, real, trace, memory=memory), real)
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
         self.positions.check(capacity - 1)
         if memory is not None:  # every step reads it: head by head, in a run
             heads = [(keys.contiguous(), values.contiguous()) for keys, values in memory.projected]
@@ -290,9 +288,7 @@ class TransformerDecoder(Decoder, Stack):
         like = self.embedding.table.weight
         attentions = [layer.self_attention for layer in self.each()]
         caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]
-        return DecoderState(
-            caches, timeline=Timeline(rows, capacity, like.device, fixed), memory=memory
-        )
+        return DecoderState(caches, timeline=Timeline(rows, capacity, like.device), memory=memory)
 
     def step(
         self,

@@ -123,8 +123,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     at: endPoint.at,
     point: endPoint,
     kind:
-      { translate: 'next word', language: 'next word', tag: 'tag', classify: 'class', regress: 'number' }[model.task] ??
-      'number',
+      { target_tokens: 'next word', next_tokens: 'next word', tags: 'tag', label: 'class' }[model.outputs] ?? 'number',
   };
   if (!sides.length) return { bands: [columns(own, features, run)], end, members };
   const bands = sides.map(side => {
