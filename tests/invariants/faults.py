@@ -239,7 +239,7 @@ FAULTS = (
     Fault(
         ATTENTION,
         "the bias is forgotten by hand",
-        "rescaled = rescaled + layout.bias.to(scores.dtype)",
+        'rescaled = trace("biased", rescaled + layout.bias.to(scores.dtype))',
         "pass",
         "fused::attend",
     ),
@@ -354,7 +354,7 @@ FAULTS = (
     Fault(
         "models/recurrent.py",
         "the recurrent encoder reads padding",
-        'outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))',
+        'outputs, state = self.recurrent(x, tokens.mask, trace=trace.at("recurrent"))',
         'outputs, state = self.recurrent(x, trace=trace.at("recurrent"))',
         "padding::padded",
     ),
