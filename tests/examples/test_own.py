@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from translucid import extensions
-from translucid.training.model import Model, load
+from translucid.model import Model, load
 
 ROOT = Path(__file__).parent.parent.parent
 OWN_TASK, OWN_POSITION = (ROOT / "examples" / f"own_{n}.py" for n in ("task", "position"))

@@ -10,6 +10,7 @@ from tests.studio.serving import model
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.model import Model
 from translucid.models.base import Network
 from translucid.see.ablation import ablate
 from translucid.see.gradients import gradients
@@ -22,7 +23,6 @@ from translucid.studio.desk import Desk
 from translucid.studio.runs import Library, Run
 from translucid.tasks.base import Task
 from translucid.trace import Trace
-from translucid.training.model import Model
 
 TEXT = "the dog sees a cat ."
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from tests.see.small import LABELS, TAGS, pair
 
+from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
+from translucid.model import Model
 from translucid.studio import answers
 from translucid.studio.runs import Library, Run
 from translucid.trace import Trace
-from translucid.training.bundle import Bundle
-from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow
 

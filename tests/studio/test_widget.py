@@ -16,11 +16,11 @@ from tests.studio.sockets import listening
 from tests.training.test_runs import small
 
 from translucid.errors import ConfigError, InputError
+from translucid.model import Model, load
 from translucid.studio.desk import Desk
 from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.runs import Library
-from translucid.training.model import Model, load
 from translucid.training.run import train_recipe
 from translucid.training.sitting import Recording
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from translucid import bundle
 from translucid.errors import ConfigError, InputError
-from translucid.training import bundle, recipe
-from translucid.training.model import Label, Model, load
+from translucid.model import Label, Model, load
+from translucid.training import recipe
 from translucid.training.run import train_recipe
 
 SMALL: dict[str, dict[str, Any]] = {

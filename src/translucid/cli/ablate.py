@@ -58,10 +58,10 @@ def ablate(
 
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """
+    from translucid.model import load
     from translucid.see.ablation import ablate as study
     from translucid.see.pictures import ENDINGS
     from translucid.see.switches import choose, switches
-    from translucid.training.model import load
 
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
@@ -138,7 +138,7 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """The heads in the file that was named; the other parts, if there are both, beside it."""
     if figure is None or not result.rows:
         return
-    from translucid.training.folders import saving
+    from translucid.atomic import saving
 
     paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
     for picture, path in zip(result.pictures(), paths, strict=False):

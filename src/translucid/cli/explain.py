@@ -14,9 +14,9 @@ from translucid.cli.writing_options import Folder
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
+    from translucid.model import Model
     from translucid.see.reading import Reading
     from translucid.see.walk.data import Walk
-    from translucid.training.model import Model
 
 NARROWEST, WIDEST = 60, 100  # columns
 LONG = 120  # letters of a text that is not said again
@@ -48,9 +48,9 @@ def explain(
 
     Example: translucid explain runs/demo "The dog sees a cat."
     """
+    from translucid.model import load
     from translucid.see.walk.data import as_json as walk_as_json
     from translucid.see.walk.walk import walk
-    from translucid.training.model import load
 
     if not text.strip():
         raise InputError("the text is empty; give a sentence in quotes")

@@ -12,7 +12,7 @@ from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
-    from translucid.training.model import Model
+    from translucid.model import Model
 
 CHUNK = 256
 

@@ -240,7 +240,7 @@ def evaluate(
 
     Example: translucid evaluate runs/toy --data test.en test.de
     """
-    from translucid.training.model import load
+    from translucid.model import load
 
     score = load(model).evaluate(
         *data,

@@ -14,8 +14,8 @@ from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
+    from translucid.model import Model
     from translucid.tasks.written import Candidate, Decoded
-    from translucid.training.model import Model
 
 
 def translate(
@@ -118,8 +118,8 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 def _digest(folder: Path) -> str:
     """Which model it is, wherever it lies."""
-    from translucid.training.bundle import place
-    from translucid.training.folders import MANIFEST, digest_of
+    from translucid.atomic import MANIFEST, digest_of
+    from translucid.bundle import place
 
     return digest_of(place(folder) / MANIFEST)
 

@@ -57,7 +57,7 @@ def _plain(file: str) -> Lines:
 def _answer(
     model: Folder, file: str, lines: Lines, *, as_json: bool, task: str | None = None
 ) -> None:
-    from translucid.training.model import load
+    from translucid.model import load
 
     held = load(model)
     if task is not None:

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from translucid._version import __version__
+from translucid.atomic import saving
 from translucid.errors import InputError, TranslucidError
 from translucid.lab.experiment import LEAST_SEEDS, Experiment
 from translucid.lab.verdict import Data, Finding, Rule
-from translucid.training.folders import saving
 
 LAB = "translucid.lab."
 

@@ -4,9 +4,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from translucid.atomic import write_text
 from translucid.errors import ConfigError, InputError
 from translucid.lab.experiment import experiments
-from translucid.training.folders import write_text
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 

@@ -5,8 +5,7 @@ trace changes it, and all that follows is computed anew.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
@@ -52,23 +52,18 @@ class Gradients(Trace):
         super().__init__(keep, budget_bytes=budget)
         self._network, self._words, self._at = network, example.words, at
 
-    def _pass(self, name: str, position: int | None, value: Tensor) -> Tensor:
+    def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
         # A node of its own: what goes past a sub-layer and what goes into it are one tensor, but
         # two points.
         if value.is_floating_point():
             value = value.view_as(value) if value.requires_grad else value.detach()
             value.requires_grad_()
-        return super()._pass(name, position, value)
+        return value
 
     def differentiate(self, loss: Tensor) -> None:
         """Put the gradients where the values are; what is yes or no has none."""
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
-        nodes = [
-            (name, position, value)
-            for name, kept in self._values.items()
-            for position, value in ({None: kept} if isinstance(kept, Tensor) else kept).items()
-            if value.requires_grad
-        ]
+        nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]
         found = [
             torch.zeros_like(value) if gradient is None else gradient
@@ -78,9 +73,9 @@ class Gradients(Trace):
         ]
         self.loss = loss.item()
         self.parameters = dict(zip(weights, found, strict=False))
-        self._values, self.bytes = {}, 0
+        self.clear()
         for (name, position, _), gradient in zip(nodes, found[len(weights) :], strict=True):
-            self._store(name, position, gradient)
+            self.keeps(name, position, gradient)
 
     def by_layer(self) -> Bars:
         """The norm of the gradient of each layer's weights, in the order they are used."""
@@ -176,10 +171,10 @@ class Gradients(Trace):
         along = words.along(name, describe(name).axes[1])
         return along if along in (words.source, words.target) else words.last
 
-    def _unknown(self, name: str) -> str:
-        if name in self._met and any(pattern.covers(name) for pattern in self._keep):
+    def missing(self, name: str) -> str:
+        if name in self.met and self.wants(name):
             return f"{name} is yes or no at each place: it has no gradient"
-        return super()._unknown(name)
+        return super().missing(name)
 
 
 _ZERO = torch.zeros((), dtype=torch.float64)
@@ -204,33 +199,14 @@ def gradients(
     means, targets = task.outputs, example.batch.targets
     counts = _counts(means, targets)
     place = None if of is None else _place_of(of, counts)
-    found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
-    with still(network, learning=True):
-        outputs = network(**example.inputs_for(network), trace=found)
+    twin = still(network, learning=True)
+    found = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
+    with torch.enable_grad():
+        outputs = twin(**example.inputs_for(twin), trace=found)
         losses = means.losses(outputs, targets.to(outputs.device))
         found.differentiate(losses.sum() / counts.sum() if place is None else losses[place])
     found.check()
     return found
-
-
-@contextmanager
-def still(network: Network, *, learning: bool = False) -> Iterator[None]:
-    """A network as it answers, with gradients and without dropout; it is left as it was found.
-    learning: its weights get gradients too, frozen or not."""
-    modes = {module: module.training for module in network.modules()}
-    open_before = {p: p.requires_grad for p in network.parameters() if p.is_floating_point()}
-    network.eval()
-    try:
-        for weight in open_before:
-            weight.requires_grad_(learning)
-        # cuDNN's recurrent kernels have no way back outside of training.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        for weight, was_open in open_before.items():
-            weight.requires_grad_(was_open)
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:

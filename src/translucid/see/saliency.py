@@ -19,9 +19,9 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
-from translucid.see.gradients import still
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Numbers
+from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer
@@ -90,8 +90,8 @@ def saliency(
     the word that stands there in the text. unit: the logit by default, since the probability of
     what is certain hardly changes, whatever is read.
     """
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
         answer = task.outputs.answer(example, asked.outputs, of)
         values, ends = asked.attribute([answer])
     kept = [not asked.unread(column, answer) for column in range(len(asked.tokens))]
@@ -111,8 +111,8 @@ def saliency_map(
     unit: Unit = "logit",
 ) -> Heat:
     """The same for every answer: words to be written, tags, or classes, over all tokens read."""
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
         answers = task.outputs.answers(example, asked.outputs)
         values, ends = asked.attribute(answers)
     for row, answer in enumerate(answers):

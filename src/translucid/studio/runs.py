@@ -11,24 +11,26 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translucid.catalogue import describe
+from translucid.bundle import CONFIG, place
+from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.models.variants import formulas
+from translucid.see.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.following import Followed, is_run
+from translucid.studio.model import Load, StudioModel
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
-from translucid.training.bundle import CONFIG, place
-from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters
 LONGEST = 2048  # tokens; attention has the square of them in memory, several times
@@ -36,6 +38,9 @@ KEPT = 24  # runs
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+_set = cache(mathml)  # the same few formulas, in every layer
 
 
 def clipped(given: object) -> str:
@@ -55,7 +60,7 @@ class Opened:
 
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
-    model: Model
+    model: StudioModel
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -85,19 +90,11 @@ class Outline(Trace):
         super().__init__("*", edit=edit)
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
             shape = (shape[0], position + 1, *shape[1:])
         self.shapes[name] = shape
-
-
-class Part(Reading):
-    """Keeps some points and computes all, as the whole does: there are faster ways to the same
-    numbers, but they round differently."""
-
-    def wants(self, *names: str) -> bool:
-        return True
 
 
 class Run:
@@ -180,9 +177,11 @@ class Run:
     ) -> Reading:
         model = self.opened.model
         edit = self.edit if edit is None else edit
-        reading = Part(
-            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget
-        )
+        # By hand: what is kept of it must be the same numbers, whatever else is kept.
+        reading = Reading(
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget,
+            by_hand=True,
+        )  # fmt: skip
         with torch.no_grad():
             model.network(**self.example.inputs_for(model.network), trace=reading)
         return reading
@@ -213,11 +212,20 @@ class Run:
             "points": [
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name),
+                    "scale": scale_of(name), **self._own_formula(name),
                 }
                 for name, shape in self.shapes.items()
             ],
         }  # fmt: skip
+
+    def _own_formula(self, name: str) -> dict[str, str]:
+        """Where this model computes a point otherwise than the catalogue says of all: how."""
+        right = self._formulas[name]
+        return {"formula": _set(right)} if right != formula(entry(name)) else {}
+
+    @cached_property
+    def _formulas(self) -> dict[str, str]:
+        return formulas(self.opened.model.network, self.shapes)
 
     @property
     def outputs(self) -> Outputs:
@@ -253,7 +261,7 @@ Question = tuple[str, str, str | None, tuple[str, ...]]
 class Library:
     """The opened models, and the runs of late. One thread at a time."""
 
-    def __init__(self, models: Mapping[str, Model | None], start: str = "") -> None:
+    def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
         letters = "abcdefghijklmnopqrstuvwxyz"
@@ -314,18 +322,16 @@ class Library:
             self.runs.popitem(last=False)
 
 
-def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model | None]:
+def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
     """The models of run folders, by name; the same name twice gets a number. None for a run that
     has not saved a model yet."""
-    from translucid.training.model import load
-
-    found: dict[str, Model | None] = {}
+    found: dict[str, StudioModel | None] = {}
     for folder in folders:
         name, number = folder.resolve().name, 2
         while name in found:
             name, number = f"{folder.resolve().name} ({number})", number + 1
         young = is_run(folder) and not (place(folder) / CONFIG).is_file()
-        found[name] = None if young else load(folder, device)
+        found[name] = None if young else load(folder)
     return found
 
 

@@ -21,8 +21,10 @@ from translucid.data.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
+from translucid.fast.attention_kernels import without_plans
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.modes import evaluating
 from translucid.tasks.batch import IGNORE as IGNORE
 from translucid.tasks.batch import Batch as Batch
 from translucid.tasks.batch import cross_entropy as cross_entropy
@@ -260,10 +262,13 @@ class Task(ABC, Generic[Record, Item]):
         """An answer with what was asked, for JSON."""
         return {"text": line, "answer": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> Any:
-        """The answer to a text that is asked again and again while a model learns, for JSON.
-        model: a trained model (`tl.Model`)."""
-        return self.predict_lines(model.network, [text])[0]
+    def own_target(self, model: nn.Module, text: str) -> str | None:
+        """What a text is read together with where nothing was given: a translator's own answer."""
+        return None
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> Any:
+        """The answer to a text that is asked again and again while a model learns, for JSON."""
+        return self.predict_lines(model, [text])[0]
 
     # ---- training ----
 
@@ -337,12 +342,12 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
 
 
-def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
+def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
         ids, real = inputs["target"], inputs["target_real"]
-        sources = Sources(inputs["source"], inputs["source_real"])
+        sources = GenerationInputs.of(inputs["source"], inputs["source_real"])
     else:
         ids, sources = inputs["ids"], None
         real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
@@ -371,16 +376,14 @@ def in_batches(
     if not items:
         return []
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
-    for places in plan_batches(sizes, budget, shuffle=False).batches:
-        batch = task.collate([items[i] for i in places]).to(device)
-        for place, result in zip(places, act(batch), strict=True):
-            results[place] = result
-    model.train(was_training)
+    with evaluating(model), without_plans(device):
+        for places in plan_batches(sizes, budget, shuffle=False).batches:
+            batch = task.collate([items[i] for i in places]).to(device)
+            for place, result in zip(places, act(batch), strict=True):
+                results[place] = result
     return results
 
 

@@ -96,8 +96,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
         return {"text": line, "label": answer.label, "probability": answer.probability}
 
-    def followed(self, model: Any, text: str, target: str | None) -> dict[str, float]:
-        (row,) = self.probabilities(model.network, [self.encode_text(text)])
+    def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
+        (row,) = self.probabilities(model, [self.encode_text(text)])
         return dict(zip(self.labels, row, strict=True))
 
     def __init__(

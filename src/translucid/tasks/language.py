@@ -157,8 +157,8 @@ class Language(Task[Text, LanguageItem]):
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
         return {"prompt": line, "text": answer}
 
-    def followed(self, model: Any, text: str, target: str | None) -> str:
-        whole: str = model.generate(text, tokens=FOLLOWED, temperature=0.0)
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str:
+        whole = self._continued(model, text, FOLLOWED)
         return whole[len(text) :] if whole.startswith(text) else whole
 
     def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0) -> None:

@@ -104,9 +104,9 @@ class Tag(Task[Tagged, TagItem]):
         names = ("start", "end", "label", "text")
         return {"text": line, "spans": [{n: getattr(span, n) for n in names} for span in answer]}
 
-    def followed(self, model: Any, text: str, target: str | None) -> list[list[str]]:
+    def followed(self, model: nn.Module, text: str, target: str | None) -> list[list[str]]:
         words = text.split()
-        (tags,) = self.predict(model.network, [self.encode_words(words)])
+        (tags,) = self.predict(model, [self.encode_words(words)])
         return [[word, tag] for word, tag in zip(words, tags, strict=True)]
 
     def __init__(

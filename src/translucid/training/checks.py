@@ -26,6 +26,7 @@ from translucid.training.model_checks import (
 )
 from translucid.training.overfit import overfit_one_batch
 from translucid.training.prepare import prepare
+from translucid.training.random_state import random_state_kept, seed_generators
 from translucid.training.recipe import Recipe
 from translucid.training.vocabulary_checks import sizes_agree, unknown_tokens
 
@@ -55,6 +56,7 @@ def startup(
             say(f"{finding.mark} {finding.name}: {finding.words}")
 
 
+@random_state_kept()
 def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> list[Finding]:
     """All checks for a recipe and its data, on the CPU.
 
@@ -75,7 +77,7 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
         found.append(unknown_tokens(task, parts_of(examples)))
     items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
     config = recipe.model_config_for(sizes=prepared.sizes)
-    torch.manual_seed(recipe.training.seed)
+    seed_generators(recipe.training.seed, torch.device("cpu"))
     network = build(config)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from translucid.bundle import Bundle
 from translucid.data.loading import Loading
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.search import Search
@@ -104,3 +105,11 @@ def check_known_labels(
 ) -> None:
     """Refuse held-out labels that training never saw."""
     TASKS[task].check_labels(records, labels, file)
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    letters = getattr(held.network.config, "letters", 0) > 0
+    return make_task(
+        held.task, held.tokenizers, held.labels, letters=letters, search=Search(**held.decoding)
+    )

@@ -5,31 +5,31 @@ from typing import Any
 
 import numpy as np
 
+from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.see.pictures import Bars, Heat, Lines
-from translucid.see.reading import Reading
-from translucid.training.bundle import Bundle
+from translucid.see.reading import Reading, read
+from translucid.tasks.base import Task
+from translucid.training.examples import task_of
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
     """What the model says to a text now, and a table, as a line of a file can hold it."""
-    model = check(held, text)
-    target = model.target_for(text, None)
-    reading = model.trace(text, target, keep=[f"*{_ending(held)}"])
+    task, network = check(held, text), held.network
+    target = task.own_target(network, text)
+    reading = read(network, task, text, target, keep=[f"*{_ending(held)}"])
     at = chosen(reading)
-    answer = model.task.followed(model, text, target)
+    answer = task.followed(network, text, target)
     return {"text": text, "answer": answer, **_table(reading, at)}
 
 
-def check(held: Bundle, text: str) -> Any:
-    """The model, if it can be asked this; otherwise it is refused."""
-    from translucid.training.model import Model  # which trains, and so knows who probes
-
-    model = Model(held)
+def check(held: Bundle, text: str) -> Task[Any, Any]:
+    """The model's task, if it can be asked this; otherwise it is refused."""
+    task = task_of(held)
     if not text.strip():
         raise InputError("--probe: there is no text to follow; give one that is not empty")
-    model.task.check_line(text, "--probe", model.network)
-    return model
+    task.check_line(text, "--probe", held.network)
+    return task
 
 
 def _ending(held: Bundle) -> str:

@@ -1,6 +1,5 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import Any
 
 import torch
 
+from translucid.atomic import fault
 from translucid.data.tokenizers import Tokenizer
-from translucid.errors import ConfigError, InputError
+from translucid.device import pick_device
+from translucid.errors import ConfigError
 from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
@@ -20,9 +21,9 @@ from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
 from translucid.training.examples import Examples, load_examples
-from translucid.training.folders import fault
 from translucid.training.items import epoch_plan
 from translucid.training.prepare import prepare
+from translucid.training.random_state import seed_generators
 from translucid.training.recipe import DataConfig, Recipe
 from translucid.training.sizing import Amount
 
@@ -56,7 +57,7 @@ def set_up(
     With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
     folder that an earlier sitting of the run wrote.
     """
-    device = pick_device(recipe.training.device)
+    device = pick_device(recipe.training.device, "training.device")
     if recipe.training.optimizer == "muon" and device.type == "cpu":
         raise ConfigError(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
@@ -84,7 +85,7 @@ def set_up(
         for part in (examples.valid, examples.test)
     )
     valid = valid if held_rows is None else held_rows
-    torch.manual_seed(recipe.training.seed)
+    seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
     training = capture.decide(recipe.training, config, device, say)
     recipe = recipe.model_copy(update={"training": training})
@@ -167,18 +168,3 @@ def _say_about(
         )
     for line in epoch_plan(task, items, recipe, 0).lines():
         say(f"an epoch: {line}")
-
-
-def pick_device(wanted: str) -> torch.device:
-    """auto: a CUDA GPU if there is one, else the CPU."""
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
-        wanted = f"cuda:{os.environ['LOCAL_RANK']}"
-    # cuDNN's attention makes a plan for every new shape of a batch, 0.4 s each: with it, steps of
-    # a small Transformer took eleven times as long. The other kernels need none.
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        return torch.zeros((), device=wanted).device
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"training.device = {wanted!r}: {error}; try auto or cpu") from None

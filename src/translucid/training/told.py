@@ -11,9 +11,9 @@ import torch
 
 from translucid import extensions
 from translucid._version import __version__
+from translucid.atomic import digest_of, digests
+from translucid.bundle import own_names
 from translucid.training.annotate import full_model
-from translucid.training.bundle import own_names
-from translucid.training.folders import digest_of, digests
 from translucid.training.processes import Processes
 from translucid.training.recipe import Recipe
 from translucid.training.setting import Setting

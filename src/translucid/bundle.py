@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from translucid import extensions
+from translucid.atomic import CARD, fault, standing, write_whole
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
-from translucid.models import ModelConfig, Network, build
-from translucid.models.perceptron import PerceptronConfig
+from translucid.models import Network, config_from
+from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.recipe import Config
 from translucid.registry import Registry
 from translucid.tasks.registry import TASKS
-from translucid.training.folders import CARD, fault, standing, write_whole
-from translucid.training.recipe import MODELS
-from translucid.training.weights import load_weights, save_weights
+from translucid.weights import load_weights, save_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -103,7 +102,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
             f"{folder}: format {config.get('format')!r}, but this version reads {FORMAT}"
         )
     extensions.require(config.get("code", ()), (TASKS, POSITIONS), folder)
-    network = build(_model_config(config["model"]))
+    network = build_undrawn(config_from(config["model"]))
     load_weights(network, folder / WEIGHTS)
     tokenizers = {
         name: Tokenizer.load(folder / name, expect=fingerprint)
@@ -113,10 +112,3 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
-
-
-def _model_config(values: dict[str, Any]) -> ModelConfig:
-    kind = values.pop("kind")
-    if kind == "perceptron":
-        return PerceptronConfig(**values)
-    return MODELS[kind](**values)
