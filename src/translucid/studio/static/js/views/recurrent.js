@@ -231,12 +231,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const each = now.group[g];
     const one = g === now.chosen && at.unit !== null;
     const [mean, python] = row.gate ? ['mean', '.mean()'] : ['root mean square', '.square().mean().sqrt()'];
+    const of = one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`;
     return {
-      at: [
-        word(now.words[i]),
-        `: ${row.name}${row.gate ? ' gate' : ''}, `,
-        one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`,
-      ],
+      at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${of}`],
       path: `${each.scope}.${row.point}[${i}, ${one ? `${at.unit}]` : `:]${python}`}`,
       value: row.values[i],
       scale: row.scale,
