@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.test_cli_recipes import run
 
-from translucid.lab import results
-from translucid.lab.claims import claims
+from translucid.lab.engine import results
+from translucid.lab.engine.claims import claims
 
 PLANTED = Path(__file__).parents[1] / "lab" / "planted.py"
 QUICK = ["lab", "run", "C46", "C49", "--quick"]

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Verdict
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
 

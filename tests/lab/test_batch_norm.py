@@ -7,7 +7,7 @@ from tests.lab.families import JITTER, judging
 
 from translucid.lab import batch_norm
 from translucid.lab.batch_norm import ALIKE, BATCHES, LENGTHS, SHORTEST, TRAINED, WAYS
-from translucid.lab.experiment import of_module
+from translucid.lab.engine.experiment import of_module
 
 EXPERIMENTS = {each.name: each for each in of_module(batch_norm)}
 

@@ -7,7 +7,7 @@ from tests.lab.families import JITTER, judging
 
 from translucid.lab import norm_training
 from translucid.lab.deep import Deep, mean_square, smooth_target
-from translucid.lab.experiment import of_module
+from translucid.lab.engine.experiment import of_module
 from translucid.lab.norm_training import ARMS, BATCHES, DEPTH, GAINS, KINDS, NORMS
 
 EXPERIMENTS = {each.name: each for each in of_module(norm_training)}

@@ -6,7 +6,7 @@ import torch
 from tests.lab.families import JITTER, judging
 
 from translucid.lab import norms
-from translucid.lab.experiment import of_module
+from translucid.lab.engine.experiment import of_module
 from translucid.lab.norms import CHANGES, FAIR, METHODS, NORMS
 
 EXPERIMENTS = {each.name: each for each in of_module(norms)}

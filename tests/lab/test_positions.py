@@ -8,7 +8,7 @@ import torch
 from tests.lab.families import check, quick_data, verdict
 
 from translucid.lab import positions, sinusoids
-from translucid.lab.experiment import of_module
+from translucid.lab.engine.experiment import of_module
 from translucid.lab.placed import small, stack
 from translucid.lab.sinusoids import HALVES, RIVALS, WIDTHS, channels
 from translucid.parts.positions import Sinusoidal

@@ -7,7 +7,7 @@ from tests.lab.families import JITTER, judging
 
 from translucid.lab import deep, residuals
 from translucid.lab.deep import Deep, by_case
-from translucid.lab.experiment import of_module
+from translucid.lab.engine.experiment import of_module
 from translucid.lab.residuals import BLOCKS, KINDS, NETS, ORDERS, SETTINGS
 from translucid.lab.toytext import next_words
 from translucid.models import TransformerConfig, build

@@ -10,11 +10,20 @@ import pytest
 import torch
 
 from translucid.errors import ConfigError, InputError
-from translucid.lab import results, runner
-from translucid.lab.claims import claims
-from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
-from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
-from translucid.lab.verdict import Finding
+from translucid.lab.engine import results, runner
+from translucid.lab.engine.claims import claims
+from translucid.lab.engine.experiment import Experiment, experiments, for_claim, of_file
+from translucid.lab.engine.runner import (
+    Failure,
+    Result,
+    Step,
+    digest,
+    jobs_of,
+    line_of,
+    outside,
+    run,
+)
+from translucid.lab.engine.verdict import Finding
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -97,11 +106,11 @@ def test_code_that_an_experiment_imports_is_its_code(
 ) -> None:
     """A changed helper measures anew, but not those who do without it; nor do changed rules."""
     copies = tmp_path / "lab"
-    shutil.copytree(Path(runner.__file__).parent, copies)
-    monkeypatch.setattr(runner, "__file__", str(copies / "runner.py"))
+    shutil.copytree(runner.FOLDER, copies)
+    monkeypatch.setattr(runner, "FOLDER", copies)
     with_helper, without = experiments()["norm-order"], experiments()["softmax-scale"]
     before = [digest(with_helper), digest(without)]
-    (copies / "verdict.py").write_text("# changed\n")
+    (copies / "engine" / "verdict.py").write_text("# changed\n")
     assert [digest(with_helper), digest(without)] == before
     (copies / "toytext.py").write_text("# changed\n")
     assert digest(with_helper) != before[0]
@@ -344,7 +353,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
-    from translucid.lab.claims import Claim
+    from translucid.lab.engine.claims import Claim
 
     told = results.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told

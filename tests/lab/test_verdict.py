@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from translucid.lab.verdict import (
+from translucid.lab.engine.verdict import (
     Interval,
     clearly,
     column,

@@ -5,8 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, mean_of, ratio_of
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    mean_of,
+    ratio_of,
+)
 from translucid.models import TransformerConfig, build
 from translucid.parts.activations import softmax
 from translucid.see.pictures import Axis, Bars, Lines

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.lab.perceptron import layers_of, write
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.see.pictures import Axis, Bars, Lines
 from translucid.trace import Trace

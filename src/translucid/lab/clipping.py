@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case
 from translucid.lab.drills import NEVER_CLIP, Draw, Drill, Practice, practise, reader, recall
-from translucid.lab.experiment import Experiment
-from translucid.lab.far_back import PLAIN, RNN_UNIFORM, made
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Interval,
@@ -24,6 +23,7 @@ from translucid.lab.verdict import (
     mean_of,
     share_of,
 )
+from translucid.lab.far_back import PLAIN, RNN_UNIFORM, made
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.see.pictures import Axis, Lines
 from translucid.tasks.base import Batch, Score, cross_entropy

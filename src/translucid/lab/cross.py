@@ -13,8 +13,8 @@ from translucid.decoding.generate import find
 from translucid.decoding.search import Hypothesis, Search
 from translucid.lab.chains import learn
 from translucid.lab.deep import average
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.lab.verdict import Finding, Verdict
+from translucid.lab.engine.verdict import Finding, Verdict
 from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import Dense
 from translucid.parts.norms import NormName, make_norm

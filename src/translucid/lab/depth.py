@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.lab.perceptron import layers_of
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, ActivationName
 from translucid.parts.feedforward import Dense

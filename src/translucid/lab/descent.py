@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from translucid.lab.backprop import Problem, random_problem, worked
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, share_of
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, share_of
 from translucid.see.pictures import Axis, Lines
 
 # ---- C10: the first step ----

@@ -12,8 +12,8 @@ from translucid.decoding.generate import draw
 from translucid.decoding.sampling import Sampling
 from translucid.lab.chains import Chain, learn, small_decoder
 from translucid.lab.deep import by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, mean_of, ratio_of
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, mean_of, ratio_of
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Bars
 

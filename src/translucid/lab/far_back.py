@@ -10,9 +10,8 @@ from torch import Tensor
 
 from translucid.lab.deep import average, by_case
 from translucid.lab.drills import SYMBOLS, Draw, batch_of, practise, reader, recall
-from translucid.lab.experiment import Experiment
-from translucid.lab.toytext import next_words
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Interval,
@@ -24,6 +23,7 @@ from translucid.lab.verdict import (
     mean_of,
     ratio_of,
 )
+from translucid.lab.toytext import next_words
 from translucid.models import Network, RecurrentConfig, build
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.parts.recurrent_kernel import CellName

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from translucid.lab.deep import average
 from translucid.lab.drills import batch_of, practise, reader, right
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

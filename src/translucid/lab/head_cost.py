@@ -11,9 +11,17 @@ from torch import Tensor
 
 from translucid.errors import ConfigError
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    difference_of,
+)
 from translucid.lab.toytext import next_words
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, difference_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel
 from translucid.parts.attention import Layout, SelfAttention

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.fitting import NOTHING, Batch, fit, patterns, right
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
@@ -21,6 +20,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.lab.fitting import NOTHING, Batch, fit, patterns, right
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import Layout, SelfAttention

@@ -17,9 +17,17 @@ from torch import Tensor
 
 from translucid.data.toyland import Sentence, Toyland
 from translucid.lab.deep import by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    difference_of,
+    mean_of,
+)
 from translucid.lab.fitting import NOTHING, patterns
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, difference_of, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Axis, Grid, Heat

@@ -8,7 +8,17 @@ import numpy as np
 import torch
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
 from translucid.lab.placed import (
     BACK,
     CHANCE,
@@ -26,16 +36,6 @@ from translucid.lab.placed import (
     learned,
     over,
     small,
-)
-from translucid.lab.verdict import (
-    Data,
-    Finding,
-    Rule,
-    clearly,
-    column,
-    decide,
-    difference_of,
-    mean_of,
 )
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName

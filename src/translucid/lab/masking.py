@@ -10,8 +10,8 @@ from torch import Tensor
 
 from translucid.lab.chains import Chain, learn, small_decoder
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

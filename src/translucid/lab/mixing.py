@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.lab.deep import average
-from translucid.lab.experiment import Experiment
-from translucid.lab.fitting import Batch, fit, patterns, right
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
@@ -22,6 +21,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.lab.fitting import Batch, fit, patterns, right
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import SelfAttention

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.toytext import Sentences, sentences
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Interval,
@@ -25,6 +24,7 @@ from translucid.lab.verdict import (
     mean_of,
     ratio_of,
 )
+from translucid.lab.toytext import Sentences, sentences
 from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import DecoderModel
 from translucid.parts.recurrent import CellName

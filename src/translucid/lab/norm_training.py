@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.deep import Deep, average, by_case, mean_square, smooth_target
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

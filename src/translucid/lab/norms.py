@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case, mean_square
-from translucid.lab.experiment import Experiment
-from translucid.lab.toytext import next_words
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
@@ -21,6 +20,7 @@ from translucid.lab.verdict import (
     mean_of,
     ratio_of,
 )
+from translucid.lab.toytext import next_words
 from translucid.models import TransformerConfig, build
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.norms import (

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

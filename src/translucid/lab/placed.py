@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.lab.verdict import Data, Interval, column, mean_of
+from translucid.lab.engine.verdict import Data, Interval, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack

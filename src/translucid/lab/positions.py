@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.lab.placed import (
     ROWS,
     TESTED,
@@ -17,7 +18,6 @@ from translucid.lab.placed import (
     small,
     stack,
 )
-from translucid.lab.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.models.base import Network
 from translucid.parts.attention import SelfAttention
 from translucid.parts.positions import PositionName, Rotary, Sinusoidal, rotate

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case
 from translucid.lab.drills import Draw, Drill, batch_of, practise, reader, right
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

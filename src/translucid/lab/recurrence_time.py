@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Rule, column, mean_of, ratio_of
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, column, mean_of, ratio_of
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import Recurrent
 from translucid.see.pictures import Axis, Lines

@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from translucid.lab.deep import Deep, average, by_case, mean_square, smooth_target
-from translucid.lab.experiment import Experiment
-from translucid.lab.toytext import next_words
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
@@ -21,6 +20,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.lab.toytext import next_words
 from translucid.models import TransformerConfig, build
 from translucid.models.transformer import Layer
 from translucid.parts.feedforward import FeedForward

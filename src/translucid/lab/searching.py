@@ -11,8 +11,8 @@ from torch import Tensor
 
 from translucid.decoding.search import Hypothesis, Search, search
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Interval,

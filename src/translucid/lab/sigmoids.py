@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.lab.perceptron import write
-from translucid.lab.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.see.pictures import Axis, Lines
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

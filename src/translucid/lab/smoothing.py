@@ -10,9 +10,8 @@ from torch import Tensor
 from translucid.decoding.search import Search
 from translucid.lab.author import Author, author
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.searching import Tables
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Interval,
@@ -21,6 +20,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.lab.searching import Tables
 from translucid.lab.writing import STEPS
 from translucid.see.pictures import Axis, Lines
 from translucid.tasks.base import IGNORE, cross_entropy

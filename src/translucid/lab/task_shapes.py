@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.data.toyland import Sentence, Toyland
-from translucid.lab.experiment import Experiment
-from translucid.lab.toytext import numbered, padded
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
@@ -26,6 +25,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.lab.toytext import numbered, padded
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.see.pictures import Bars
 from translucid.tasks.metrics import span_f1

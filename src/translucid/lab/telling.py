@@ -10,7 +10,17 @@ import torch
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
 from translucid.lab.placed import (
     INSIDE,
     ROWS,
@@ -25,16 +35,6 @@ from translucid.lab.placed import (
     small,
     stack,
     train,
-)
-from translucid.lab.verdict import (
-    Data,
-    Finding,
-    Rule,
-    clearly,
-    column,
-    decide,
-    difference_of,
-    mean_of,
 )
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName, Sinusoidal, frequencies

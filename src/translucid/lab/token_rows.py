@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.lab.fitting import NOTHING, Batch, fit, right
-from translucid.lab.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import Layout, SelfAttention

@@ -13,8 +13,8 @@ from translucid.decoding.search import Hypothesis, Search, search
 from translucid.decoding.table import END, PAD, TableModel
 from translucid.lab.author import LONGEST, PROMPT, TEXTS, Author, author
 from translucid.lab.deep import average, by_case
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import (
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from translucid.errors import ConfigError, TranslucidError, nearest
-from translucid.lab.claims import claims
-from translucid.lab.verdict import Data, Rule
+from translucid.lab.engine.claims import claims
+from translucid.lab.engine.verdict import Data, Rule
 from translucid.see.pictures import Picture
 
 FAMILIES = (  # one file each, in the order of the claims

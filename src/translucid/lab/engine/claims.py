@@ -22,5 +22,5 @@ class Claim:
 @cache
 def claims() -> dict[str, Claim]:
     """All claims, by key, in their order."""
-    text = files("translucid.lab").joinpath("claims.toml").read_text("utf-8")
+    text = files("translucid.lab.engine").joinpath("claims.toml").read_text("utf-8")
     return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}

@@ -24,11 +24,12 @@ from typing import Any
 
 from translucid._version import __version__
 from translucid.errors import InputError, TranslucidError
-from translucid.lab.experiment import LEAST_SEEDS, Experiment
-from translucid.lab.verdict import Data, Finding, Rule
+from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment
+from translucid.lab.engine.verdict import Data, Finding, Rule
 from translucid.training.folders import saving
 
 LAB = "translucid.lab."
+FOLDER = Path(__file__).parents[1]  # of the lab
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ def _with_imports(path: Path) -> set[Path]:
         for node in ast.walk(ast.parse(here.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
                 name = (node.module or "").removeprefix(LAB)
-                if name not in ("experiment", "verdict"):
-                    waiting.append(Path(__file__).with_name(f"{name}.py"))
+                if not name.startswith("engine."):
+                    waiting.append(FOLDER / f"{name.replace('.', '/')}.py")
     return found
 
 
@@ -307,7 +308,7 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
 
 def _by_name(name: str, file: str | None, seed: int, quick: bool, path: Path) -> dict[str, Any]:
     """In another process, where functions are found by name."""
-    from translucid.lab.experiment import experiments, of_file
+    from translucid.lab.engine.experiment import experiments, of_file
 
     known = {each.name: each for each in of_file(Path(file))} if file else experiments()
     return measure(Job(known[name], seed, quick, path))

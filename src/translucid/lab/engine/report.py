@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from translucid.errors import TranslucidError
-from translucid.lab.experiment import Experiment, of_file
-from translucid.lab.report_figure import figure, number, numbers
-from translucid.lab.report_page import VERDICTS, frame, mark
-from translucid.lab.results import Row
-from translucid.lab.runner import line_of, outside, source_of
+from translucid.lab.engine.experiment import Experiment, of_file
+from translucid.lab.engine.report_figure import figure, number, numbers
+from translucid.lab.engine.report_page import VERDICTS, frame, mark
+from translucid.lab.engine.results import Row
+from translucid.lab.engine.runner import line_of, outside, source_of
 from translucid.see.html import escape, table
 from translucid.training.folders import saving, write_text
 
@@ -29,7 +29,7 @@ WORKED = {
     "beam": "greedy and beam search, round by round",
     "params": "the parameters of a Transformer",
 }
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[4]
 
 
 def write(folder: Path, rows: Sequence[Row]) -> Path:

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from translucid.errors import ConfigError, InputError
-from translucid.lab.experiment import experiments
+from translucid.lab.engine.experiment import experiments
 from translucid.training.folders import write_text
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
@@ -29,5 +29,5 @@ def write(name: str, folder: Path = Path()) -> Path:
 
 
 def text(name: str) -> str:
-    found = files("translucid.lab").joinpath("template.txt").read_text("utf-8")
+    found = files("translucid.lab.engine").joinpath("template.txt").read_text("utf-8")
     return found.replace("NAME", name.lower())

@@ -17,14 +17,14 @@ from typing import Any
 
 from translucid._version import __version__
 from translucid.errors import InputError
-from translucid.lab.claims import Claim, Literature, claims
-from translucid.lab.experiment import Experiment
-from translucid.lab.runner import Result, digest, outside, source_of
-from translucid.lab.verdict import Data, Finding, Verdict
+from translucid.lab.engine.claims import Claim, Literature, claims
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.runner import Result, digest, outside, source_of
+from translucid.lab.engine.verdict import Data, Finding, Verdict
 from translucid.training.folders import saving, write_text
 
 FILE, AGAIN = "results.json", "again.json"
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 # Within an installed package, or in the documentation beside `src` in the repository.
 SHIPPED = (_PACKAGE / "lab", _PACKAGE.parents[1] / "docs" / "lab")
 BEYOND = "asked beyond the books"
