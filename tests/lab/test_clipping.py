@@ -10,7 +10,7 @@ from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.lab import clipping
 from translucid.lab.clipping import CLIPS, GAINS, NETS, THRESHOLDS, VALUES
-from translucid.lab.drills import Practice
+from translucid.lab.drills import History
 
 # ---- explosion ----
 
@@ -73,11 +73,11 @@ def test_the_rule_of_clipping(data: list[dict[str, Any]], expected: str) -> None
     ],
 )
 def test_diverged(losses: list[float], broke: bool, expected: bool) -> None:
-    assert clipping.diverged(Practice(losses=losses, broke=broke)) is expected
+    assert clipping.diverged(History(losses=losses, broke=broke)) is expected
 
 
 def test_losses_as_they_are_drawn() -> None:
-    run = Practice(losses=[1.0, 10.0, 1e9, math.nan])
+    run = History(losses=[1.0, 10.0, 1e9, math.nan])
     assert clipping._drawn(run, 6) == [0.0, 1.0, 6.0, 6.0, 6.0, 6.0]
 
 

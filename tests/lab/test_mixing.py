@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.lab import mixing, token_rows
-from translucid.lab.fitting import NOTHING, answers, apart, fit, right
+from translucid.lab.fitting import NOTHING, answers, apart, right, train
 from translucid.lab.mixing import (
     ASKING,
     CONTENTS,
@@ -187,7 +187,7 @@ def test_fitting_lowers_the_loss_and_counts_what_is_asked():
     net = build(MLPConfig(inputs=3, hidden=(), outputs=3))
     x = torch.eye(3)
     wanted = torch.tensor([2, 0, NOTHING])
-    fit(net, lambda chance: (x, wanted), 0, steps=100, rate=0.1)
+    train(net, lambda chance: (x, wanted), 0, steps=100, rate=0.1)
     assert right(net, (x, wanted)) == 1.0
     assert answers(net, x)[:2].tolist() == [2, 0]
     assert right(net, (x, torch.tensor([2, 1, NOTHING]))) == 0.5
@@ -195,7 +195,7 @@ def test_fitting_lowers_the_loss_and_counts_what_is_asked():
 
 def test_frozen_weights_stay_while_fitting():
     net = mixing.silent(mixing._reader(0), FeedForward)
-    fit(net, lambda chance: mixing._previous(4, chance), 0, steps=2, rate=0.1)
+    train(net, lambda chance: mixing._previous(4, chance), 0, steps=2, rate=0.1)
     assert not any(p.any() for p in net.encoder.layers[0].feedforward.parameters())
 
 

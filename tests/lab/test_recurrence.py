@@ -26,10 +26,10 @@ def test_right_counts_targets_that_count() -> None:
     assert drills.right(logits, torch.tensor([0, 1, 1, IGNORE])) == pytest.approx(2 / 3)
 
 
-def test_practice_learns_clips_and_stops() -> None:
+def test_training_learns_clips_and_stops() -> None:
     net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
-    found = drills.practise(net, drills.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1)
-    assert found.accuracy > 0.95
+    found = drills.train(net, drills.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1)
+    assert drills.accuracy(net, drills.recall(2), seed=0) > 0.95
     assert found.steps < 200  # it had learned enough
     assert not found.broke
     assert found.losses[0] == pytest.approx(np.log(8), abs=0.5)
@@ -39,25 +39,24 @@ def _one_step(clip: float) -> float:
     """How far one step of plain descent moves the weights."""
     net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
     before = nn.utils.parameters_to_vector(net.parameters()).detach()
-    drills.practise(net, drills.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd")
+    drills.train(net, drills.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd")
     return float((nn.utils.parameters_to_vector(net.parameters()).detach() - before).norm())
 
 
 def test_clipping_is_the_loops_own() -> None:
     net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
-    (norm,) = drills.practise(net, drills.recall(4), seed=0, steps=1, clip=0.1).norms
+    (norm,) = drills.train(net, drills.recall(4), seed=0, steps=1, clip=0.1).norms
     assert norm > 0.2  # as it was before clipping
     assert _one_step(0.1) == pytest.approx(0.1, rel=1e-3)
     assert _one_step(drills.NEVER_CLIP) == pytest.approx(norm, rel=1e-3)
 
 
 def test_a_net_that_breaks_is_told() -> None:
-    class Broken(drills.Drill):
-        def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-            return super().loss(model, batch) * torch.nan
+    def broken(network: nn.Module, batch: Batch) -> torch.Tensor:
+        return drills.summed_loss(network, batch) * torch.nan
 
     net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=4)
-    found = drills.practise(net, drills.recall(2), seed=0, steps=3, task=Broken())
+    found = drills.train(net, drills.recall(2), seed=0, steps=3, loss=broken)
     assert found.broke
     assert found.steps == 0
 

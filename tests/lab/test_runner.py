@@ -115,6 +115,10 @@ def test_code_that_an_experiment_imports_is_its_code(
     (copies / "toytext.py").write_text("# changed\n")
     assert digest(with_helper) != before[0]
     assert digest(without) == before[1]
+    changed = digest(with_helper)
+    (copies / "engine" / "fit.py").write_text("# changed\n")
+    assert digest(with_helper) != changed
+    assert digest(without) == before[1]
 
 
 def test_an_interrupted_run_goes_on(

@@ -506,7 +506,7 @@ def test_layers_split_before_and_after_training_are_told_apart(monkeypatch):
 
 
 def test_three_words_are_asked_about_the_sentences_of_the_claim(monkeypatch):
-    monkeypatch.setattr(head_habits, "fit", lambda net, *_, **__: net.eval())
+    monkeypatch.setattr(head_habits, "train", lambda net, *_, **__: net.eval())
     found = head_habits._three_words(2, True)
     asked = head_habits.numbers([("I", "am", name) for name in ("Tom", "Max", "Anna", "Julia")])
     maps = [fitting.patterns(head_habits._three_net(2000 + number), asked)[0][:, 0].mean(dim=0)
@@ -533,10 +533,13 @@ def test_held_out_words_are_asked_for_and_padding_is_not():
 def test_nets_that_share_keys_never_see_what_is_held_out(monkeypatch):
     text = head_cost.next_words(0)
     read, asked = [], []
-    monkeypatch.setattr(type(text), "step", lambda self, *_: read.append(self.ids))
+    monkeypatch.setattr(
+        head_cost, "fit", lambda net, loss, **_: read.append(loss.func.__self__.ids)
+    )
     monkeypatch.setattr(head_cost, "_held_out", lambda net, ids: asked.append(ids) or 0.0)
     found = head_cost._grouped(0, True)
     size = head_cost.HELD_OUT
+    assert len(read) == len(asked) == len(head_cost.SHARED)
     assert all(torch.equal(ids, text.ids[:-size]) for ids in read)
     assert all(torch.equal(ids, text.ids[-size:]) for ids in asked)
     assert found["numbers"] == [2 * 2 * shared * 4 for shared in head_cost.SHARED]

@@ -4,12 +4,12 @@ ask to write."""
 from dataclasses import dataclass
 from functools import lru_cache
 
-import torch
 from torch import Tensor
 
 from translucid.decoding.generate import find
 from translucid.decoding.search import Hypothesis, Search
 from translucid.lab.chains import learn, small_decoder
+from translucid.lab.engine.fit import random_rows
 from translucid.lab.toytext import next_words
 from translucid.models.base import DecoderModel
 from translucid.tasks.base import IGNORE
@@ -47,7 +47,7 @@ def author(seed: int, steps: int, *, smoothing: float = 0.0, sentences: int = 90
     net = small_decoder(text.vocab, seed=seed, layers=1)
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = known[torch.randint(len(known), (32,), generator=text.chance)]
+        rows = random_rows(known, 32, text.chance)
         targets = rows[:, 1:]
         return rows[:, :-1], targets.masked_fill(targets == 0, IGNORE)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from translucid.lab.deep import Deep, average, by_case, mean_square, smooth_target
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -55,12 +56,12 @@ def _mode_gap(seed: int, batch: int, steps: int) -> float:
     chance = torch.Generator().manual_seed(seed)
     x, y = smooth_target(256, 8, chance)
     net = Deep(inputs=8, outputs=1, width=32, depth=2, norm="batch")
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, fused=True)
-    for _ in range(steps):
+
+    def loss() -> Tensor:
         rows = torch.randperm(256, generator=chance)[:batch]
-        optimizer.zero_grad()
-        mean_square(net(x[rows]), y[rows]).backward()
-        optimizer.step()
+        return mean_square(net(x[rows]), y[rows])
+
+    fit(net, loss, steps=steps, learning_rate=3e-3)
     with torch.no_grad():
         as_used = mean_square(net.eval()(x), y)
         net.train()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from translucid.lab.engine.fit import Step, fit
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel
 from translucid.tasks.base import cross_entropy
@@ -86,17 +87,14 @@ def learn(
     rate: float = 3e-3,
     smoothing: float = 0.0,
     trace: Callable[[], NoTrace] = lambda: NO_TRACE,
-    after: Callable[[int], None] = lambda step: None,
+    until: Callable[[Step], bool] = lambda step: False,
 ) -> None:
     """Train on batches of (inputs, targets), which the product's own loss compares; the rate falls
-    in a line over the last half. after(steps done) may look at the net."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, 2 * (1 - step / steps))
+    in a line over the last half. `until` may look at the net after every step, and end it."""
+
+    def loss() -> Tensor:
         inputs, targets = batch()
-        loss = cross_entropy(net(inputs, trace=trace()), targets, smoothing=smoothing)
-        optimizer.zero_grad()
-        (loss / targets.numel()).backward()
-        optimizer.step()
-        after(step + 1)
+        total = cross_entropy(net(inputs, trace=trace()), targets, smoothing=smoothing)
+        return total / targets.numel()
+
+    fit(net, loss, steps=steps, learning_rate=rate, schedule="wsd", cooldown=0.5, until=until)

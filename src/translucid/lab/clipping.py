@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.drills import NEVER_CLIP, Draw, Drill, Practice, practise, reader, recall
+from translucid.lab.drills import NEVER_CLIP, Draw, History, accuracy, reader, recall, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -26,7 +26,7 @@ from translucid.lab.engine.verdict import (
 from translucid.lab.far_back import PLAIN, RNN_UNIFORM, made
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import Batch, Score, cross_entropy
+from translucid.tasks.base import Batch, cross_entropy
 from translucid.trace import Trace
 
 # ---- C22, C32: explosion ----
@@ -39,14 +39,8 @@ DIVERGED = 10.0  # times the first loss
 MOST = 6.0  # log10: a larger loss, or none at all, is drawn as this
 
 
-class Adding(Drill):
-    """The squared error of one number."""
-
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return (model(**batch.inputs)[:, 0] - batch.targets).square().sum()
-
-    def evaluate(self, model: nn.Module, items: Sequence[Batch]) -> Score:
-        return Score({"accuracy": math.nan})  # nobody asks
+def squared_error(network: nn.Module, batch: Batch) -> Tensor:
+    return (network(**batch.inputs)[:, 0] - batch.targets).square().sum()
 
 
 def adding(length: int) -> Draw:
@@ -79,20 +73,20 @@ def _explosion(seed: int, quick: bool) -> Data:
     return found
 
 
-def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> Practice:
+def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> History:
     net = reader(seed, "rnn", vocab=2 * VALUES, outputs=1)
     with torch.no_grad():
         cast(RecurrentEncoder, net.encoder).recurrent.weights(0, "forward")[1].mul_(gain)
-    return practise(net, adding(length), seed=seed, steps=steps, rate=0.1, clip=clip,
-                    optimizer="sgd", task=Adding())  # fmt: skip
+    return train(net, adding(length), seed=seed, steps=steps, rate=0.1, clip=clip,
+                 optimizer="sgd", loss=squared_error)  # fmt: skip
 
 
-def diverged(run: Practice) -> bool:
+def diverged(run: History) -> bool:
     """Did a loss come to be ten times the first, or no number any more?"""
     return run.broke or not all(loss <= DIVERGED * run.losses[0] for loss in run.losses)
 
 
-def _drawn(run: Practice, steps: int) -> list[float]:
+def _drawn(run: History, steps: int) -> list[float]:
     losses = [*run.losses, *[math.inf] * (steps - run.steps)]
     return [min(math.log10(loss), MOST) if loss < math.inf else MOST for loss in losses]
 
@@ -184,10 +178,10 @@ def _vanishing(seed: int, quick: bool) -> Data:
 
 def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
     net = made(seed, PLAIN[RNN_UNIFORM])
-    practice = practise(net, recall(LENGTH), seed=seed, steps=steps, clip=clip)
+    history = train(net, recall(LENGTH), seed=seed, steps=steps, clip=clip)
     return {
-        "accuracy": practice.accuracy,
-        "fired": float(np.mean(np.array(practice.norms) > clip)),
+        "accuracy": accuracy(net, recall(LENGTH), seed),
+        "fired": float(np.mean(np.array(history.norms) > clip)),
         "reach": _reach(net, seed),
     }
 

@@ -14,6 +14,7 @@ from translucid.decoding.search import Hypothesis, Search
 from translucid.lab.chains import learn
 from translucid.lab.deep import average
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -77,19 +78,14 @@ def _translator(arm: str, seed: int) -> EncoderDecoderModel:
 
 
 def _teach(net: EncoderDecoderModel, steps: int, chance: torch.Generator) -> None:
-    rate = 1e-2
-    optimizer = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, 2 * (1 - step / steps))
+    def loss() -> Tensor:
         length = int(torch.randint(LENGTHS[0], LENGTHS[-1] + 1, (1,), generator=chance))
         source, target = pairs(BATCH, length, chance)
         read = torch.cat([torch.full((BATCH, 1), START), target], dim=1)
         wanted = torch.cat([target, torch.full((BATCH, 1), END)], dim=1)
-        loss = cross_entropy(net(source, read), wanted) / wanted.numel()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        return cross_entropy(net(source, read), wanted) / wanted.numel()
+
+    fit(net, loss, steps=steps, learning_rate=1e-2, schedule="wsd", cooldown=0.5)
 
 
 def _written(net: EncoderDecoderModel, source: Tensor) -> list[Hypothesis]:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.lab.perceptron import layers_of
 from translucid.models.mlp import MLP, MLPConfig
@@ -98,11 +99,8 @@ def _dead_units(rate: float, steps: int) -> int:
     x = torch.randn(128, 8)
     y = torch.sin(x.sum(dim=1, keepdim=True))
     net = MLP(MLPConfig(inputs=8, hidden=(UNITS,)))
-    optimiser = torch.optim.SGD(net.parameters(), lr=rate)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        (net(x) - y).square().mean().backward()
-        optimiser.step()
+    fit(net, lambda: (net(x) - y).square().mean(), steps=steps, learning_rate=rate,
+        optimizer="sgd")  # fmt: skip
     trace = Trace("*.activation")
     with torch.no_grad():
         net(x, trace=trace)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.drills import SYMBOLS, Draw, batch_of, practise, reader, recall
+from translucid.lab.drills import SYMBOLS, Draw, accuracy, batch_of, reader, recall, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -157,7 +157,8 @@ def _recall(seed: int, quick: bool) -> Data:
 
 def _learned(seed: int, kind: Kind, length: int, steps: int, rate: float) -> float:
     net = made(seed, kind)
-    return practise(net, recall(length), seed=seed, steps=steps, rate=rate, enough=0.05).accuracy
+    train(net, recall(length), seed=seed, steps=steps, rate=rate, enough=0.05)
+    return accuracy(net, recall(length), seed)
 
 
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
@@ -257,10 +258,10 @@ def _far_words(seed: int, quick: bool) -> Data:
     found: dict[str, Any] = {}
     for name, cell in READERS.items():
         net = _language_model(seed, cell, text.vocab)
-        practice = practise(net, _windows(stream), seed=seed, steps=40 if quick else 500, rate=1e-2)
+        history = train(net, _windows(stream), seed=seed, steps=40 if quick else 500, rate=1e-2)
         found[name] = {
             "kl": _moved(net, stream, text.vocab, seed, 64 if quick else 512),
-            "losses": [practice.losses[0], float(np.mean(practice.losses[-20:]))],
+            "losses": [history.losses[0], float(np.mean(history.losses[-20:]))],
         }
     return found
 

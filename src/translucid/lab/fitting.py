@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from translucid.lab.engine.fit import fit
 from translucid.models.base import Network
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
@@ -15,20 +16,17 @@ Batch = tuple[Tensor, Tensor]  # ids, and what is wanted: (batch, length) or (ba
 NOTHING = -100  # wanted where nothing is asked
 
 
-def fit(
+def train(
     net: Network, draw: Callable[[torch.Generator], Batch], seed: int, *, steps: int, rate: float
 ) -> Network:
     """Adam on the cross-entropy of as many fresh batches as there are steps."""
     chance = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(
-        [each for each in net.parameters() if each.requires_grad], lr=rate, fused=True
-    )
-    net.train()
-    for _ in range(steps):
+
+    def loss() -> Tensor:
         x, wanted = draw(chance)
-        optimizer.zero_grad()
-        _loss(net(x), wanted).backward()
-        optimizer.step()
+        return _loss(net(x), wanted)
+
+    fit(net, loss, steps=steps, learning_rate=rate)
     return net.eval()
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from translucid.lab.deep import average
-from translucid.lab.drills import batch_of, practise, reader, right
+from translucid.lab.drills import batch_of, reader, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -77,7 +77,7 @@ def _forgetting(seed: int, quick: bool) -> Data:
     accuracy as it is and with the gate held open at resets, how much of its cell it keeps there
     and elsewhere, and the mean of each unit's gate, the one that drops most first."""
     net = reader(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
-    practise(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
+    train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
     ids = batch.inputs["ids"]
     wanted = batch.targets.where((ids == RESET).cumsum(dim=1) > 0, IGNORE)  # after a reset
@@ -196,8 +196,8 @@ def _stored(chance: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Tenso
 def _store_and_show(seed: int, quick: bool) -> Data:
     """A net that stores and shows, and what becomes of its answers when gates are changed."""
     net = reader(seed, "lstm", vocab=KINDS + 2, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
-    practise(net, storing, seed=seed, steps=200 if quick else 1000, rate=1e-2,
-             enough=0.02 if quick else 0.001)  # fmt: skip
+    train(net, storing, seed=seed, steps=200 if quick else 1000, rate=1e-2,
+          enough=0.02 if quick else 0.001)  # fmt: skip
     places = (torch.full((400, 1), place) for place in (ITEM, END))
     ids, targets = _stored(torch.Generator().manual_seed(seed + 10**6), *places)
     own, other = targets[:, END], targets[:, END].roll(1)

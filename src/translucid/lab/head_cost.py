@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from translucid.errors import ConfigError
 from translucid.lab.deep import average, by_case
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -126,9 +128,7 @@ def _grouped(seed: int, quick: bool) -> Data:
         ))  # fmt: skip
         assert isinstance(net, DecoderModel)
         text.chance.manual_seed(seed)  # every net reads the same sentences in the same order
-        optimizer = torch.optim.Adam(net.parameters(), lr=5e-3, fused=True)
-        for _ in range(12 if quick else 300):
-            seen.step(net, optimizer)
+        fit(net, partial(seen.loss, net), steps=12 if quick else 300, learning_rate=5e-3)
         found["loss"].append(_held_out(net.eval(), fresh))
         found["numbers"].append(remembered(net))
     return found

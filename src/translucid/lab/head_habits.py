@@ -10,6 +10,7 @@ from torch import Tensor
 
 from translucid.lab.deep import average, by_case
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -20,7 +21,7 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.lab.fitting import NOTHING, Batch, fit, patterns, right
+from translucid.lab.fitting import NOTHING, Batch, patterns, right, train
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import Layout, SelfAttention
@@ -78,10 +79,10 @@ def features(rows: int, chance: torch.Generator) -> Tensor:
 def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
     """Train; the squared error at the end, with both kinds of features in their own unit."""
     chance = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=2e-2, fused=True)
     unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
-    first, last = max(back), []
-    for _ in range(steps):
+    first = max(back)
+
+    def loss() -> Tensor:
         x = features(32, chance)
         wanted = torch.cat(
             [
@@ -91,11 +92,10 @@ def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -
             dim=-1,
         )
         error = (layer(x, Layout())[:, first:, : 2 * FEATURES] - wanted) / unit
-        optimizer.zero_grad()
-        error.square().mean().backward()
-        optimizer.step()
-        last.append(float(error.detach().square().mean()))
-    return float(np.mean(last[-10:]))
+        return error.square().mean()
+
+    history = fit(layer, loss, steps=steps, learning_rate=2e-2)
+    return float(np.mean([step.loss for step in history[-10:]]))
 
 
 def _judge_coarse_fine(data: Sequence[Data]) -> Finding:
@@ -184,7 +184,7 @@ def _three_words(seed: int, quick: bool) -> Data:
     maps, accuracy = [], []
     fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
     for number in range(nets):
-        net = fit(_three_net(1000 * seed + number), lambda chance: _hidden(32, chance),
+        net = train(_three_net(1000 * seed + number), lambda chance: _hidden(32, chance),
                   1000 * seed + number, steps=steps, rate=1e-2)  # fmt: skip
         accuracy.append(right(net, fresh))
         maps.append(patterns(net, numbers(ASKED))[0][:, 0].mean(dim=0))

@@ -18,6 +18,7 @@ from torch import Tensor
 from translucid.data.toyland import Sentence, Toyland
 from translucid.lab.deep import by_case
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -131,14 +132,14 @@ def _trained(words: Lexicon, texts: Texts, seed: int, steps: int) -> Network:
         d_model=48, heads=HEADS, layers=LAYERS, d_ff=96, dropout=0.0, positions="rotary",
     ))  # fmt: skip
     chance = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3, fused=True)
-    for _ in range(steps):
+
+    def loss() -> Tensor:
         rows = torch.randint(len(texts.english), (32,), generator=chance)
         ids = texts.english[rows]
-        optimizer.zero_grad()
         logits = net(ids, ids != 0)
-        F.cross_entropy(logits.flatten(0, 1), texts.german[rows].flatten()).backward()
-        optimizer.step()
+        return F.cross_entropy(logits.flatten(0, 1), texts.german[rows].flatten())
+
+    fit(net, loss, steps=steps, learning_rate=5e-3)
     return net.eval()
 
 

@@ -20,7 +20,7 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.lab.fitting import NOTHING, Batch, apart, fit, patterns, right
+from translucid.lab.fitting import NOTHING, Batch, apart, patterns, right, train
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
@@ -53,7 +53,7 @@ def _net(seed: int, heads: int, layers: int = 1, positions: PositionName = "sinu
 
 
 def _trained(net: Network, seed: int, steps: int) -> Network:
-    return fit(net, lambda chance: two_back(ROWS, chance), seed, steps=steps, rate=RATE)
+    return train(net, lambda chance: two_back(ROWS, chance), seed, steps=steps, rate=RATE)
 
 
 def _fresh(seed: int, rows: int = 512) -> Batch:

@@ -11,6 +11,7 @@ from torch import Tensor
 from translucid.lab.chains import Chain, learn, small_decoder
 from translucid.lab.deep import average, by_case
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import Step, random_rows
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -60,12 +61,13 @@ def _leak(seed: int, quick: bool) -> Data:
         whole: list[float] = []
         prefix: list[float] = []
 
-        def look(done: int) -> None:
-            if done in looks:
+        def look(step: Step) -> bool:
+            if step.done in looks:
                 whole.append(_loss_whole(net, test, trace))  # noqa: B023 (called in this round)
                 prefix.append(_loss_by_prefix(net, test, trace))  # noqa: B023
+            return False
 
-        learn(net, _rows_of(texts, 64, chance), steps, rate=1e-2, trace=trace, after=look)
+        learn(net, _rows_of(texts, 64, chance), steps, rate=1e-2, trace=trace, until=look)
         found[arm] = {"whole": whole, "prefix": prefix}
     return found
 
@@ -76,7 +78,7 @@ def _rows_of(
     """Batches of texts: all words but the last, and all but the first."""
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = texts[torch.randint(len(texts), (size,), generator=chance)]
+        rows = random_rows(texts, size, chance)
         return rows[:, :-1], rows[:, 1:]
 
     return batch

@@ -21,7 +21,7 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.lab.fitting import Batch, fit, patterns, right
+from translucid.lab.fitting import Batch, patterns, right, train
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import SelfAttention
@@ -74,7 +74,7 @@ def _dictionary(seed: int, quick: bool) -> Data:
     look up; then its queries, keys and values are changed."""
     net = silent(_dictionary_net(seed), FeedForward)
     steps = 160 if quick else 600
-    fit(net, lambda chance: _question(48, chance), seed, steps=steps, rate=1e-2)
+    train(net, lambda chance: _question(48, chance), seed, steps=steps, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
     entries, keys, values = dictionaries(500, chance)
     x = torch.cat([entries, ASKING + keys[:, :1]], dim=1)
@@ -200,7 +200,7 @@ def _alone(seed: int, quick: bool) -> Data:
     found: dict[str, Any] = {}
     for name, (net, form) in nets.items():
         draw = partial(_formed, form)
-        fit(net, draw, seed, steps=70 if quick else 400, rate=1e-2)
+        train(net, draw, seed, steps=70 if quick else 400, rate=1e-2)
         with torch.no_grad():
             moved = net(form((changed, seen[1]))[0]) - net(form(seen)[0])
         found[name] = {"accuracy": right(net, form(seen)), "moved": float(moved.abs().max())}
@@ -289,7 +289,7 @@ def _far(seed: int, quick: bool) -> Data:
     distances = (5, 40) if quick else DISTANCES
     found: dict[str, Any] = {"distances": list(distances)}
     for name in NETS:
-        net = fit(_far_net(name, seed), lambda chance: _any_distance(distances, chance), seed,
+        net = train(_far_net(name, seed), lambda chance: _any_distance(distances, chance), seed,
                   steps=60 if quick else 500, rate=1e-2)  # fmt: skip
         fresh = torch.Generator().manual_seed(seed + 1_000_000)
         found[name] = [right(net, far_question(each, 300, fresh)) for each in distances]

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit, random_rows
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -57,17 +58,13 @@ def made(config: ModelConfig, seed: int) -> DecoderModel:
 def train(net: DecoderModel, texts: Sentences, steps: int, seed: int, *, one: bool = False) -> None:
     """With `one`, each text of a batch is cut at a random place and only the word there counts."""
     chance = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(net.parameters(), lr=RATE, fused=True)
-    net.train()
-    for _ in range(steps):
-        ids = texts.train[torch.randint(len(texts.train), (BATCH,), generator=chance)]
+
+    def loss() -> Tensor:
+        ids = random_rows(texts.train, BATCH, chance)
         wanted = ids[:, 1:]
-        if one:
-            wanted = _only_one(wanted, chance)
-        optimizer.zero_grad()
-        _loss(net, ids, wanted).backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
+        return _loss(net, ids, _only_one(wanted, chance) if one else wanted)
+
+    fit(net, loss, steps=steps, learning_rate=RATE, clip_norm=1.0)
     net.eval()
 
 

@@ -1,5 +1,6 @@
 """Norms in training: gradients by depth, new data, overfitting, and why batch norm helps."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from translucid.lab.deep import Deep, average, by_case, mean_square, smooth_target
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import Step, fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -157,15 +159,16 @@ def _loss_on_new(seed: int, task: str, norm: NormName, batch: int, goal: float) 
         _samples(task, count, chance, teacher) for count in (BATCHES[-1], 2000)
     )
     net = Deep(inputs=10, outputs=2, width=64, depth=2, norm=norm)
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, fused=True)
-    for step in range(MOST_STEPS):
+
+    def loss() -> Tensor:
         rows = torch.randperm(len(x), generator=chance)[:batch]
-        optimizer.zero_grad()
-        F.cross_entropy(net(x[rows]), y[rows]).backward()
-        optimizer.step()
-        if step % 5 == 0 and _loss(net, x, y) <= goal:
-            return _loss(net, new_x, new_y)
-    return float("nan")
+        return F.cross_entropy(net(x[rows]), y[rows])
+
+    def there(step: Step) -> bool:
+        return step.done % 5 == 1 and _loss(net, x, y) <= goal
+
+    history = fit(net, loss, steps=MOST_STEPS, learning_rate=3e-3, until=there)
+    return _loss(net, new_x, new_y) if len(history) < MOST_STEPS else float("nan")
 
 
 def _loss(net: Deep, x: Tensor, y: Tensor) -> float:
@@ -304,18 +307,18 @@ def _descend(seed: int, arm: str, rate: float, steps: int) -> tuple[list[float],
         if arm in SHAKING:
             block.frame.norm = Shaken(32, *SHAKING[arm], seed=1000 * seed + at)
         block.frame.norm.register_forward_hook(lambda part, given, made: seen.append(made.detach()))
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
-    losses, drifts = [], []
+    drifts: list[float] = []
     before: list[Tensor] = []
-    for _ in range(steps):
+
+    def look(step: Step) -> bool:
+        drifts.extend(_drift(a, b) for a, b in zip(before, seen, strict=False))
+        before[:] = seen
         seen.clear()
-        loss = mean_square(net(x), y)
-        losses.append(min(loss.item(), WORST) if loss.isfinite() else WORST)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        drifts += [_drift(a, b) for a, b in zip(before, seen, strict=False)]
-        before = list(seen)
+        return False
+
+    history = fit(net, lambda: mean_square(net(x), y), steps=steps, learning_rate=rate,
+                  optimizer="sgd", until=look)  # fmt: skip
+    losses = [min(step.loss, WORST) if math.isfinite(step.loss) else WORST for step in history]
     return losses, float(np.mean(drifts))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case, mean_square
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -76,17 +77,12 @@ def _steps(x: Tensor, y: Tensor, rate: float, most: int, *, standardise: bool) -
     nn.init.zeros_(net.output.linear.weight)
     if net.standardise is not None:
         net.standardise.fit(x)
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
-    for step in range(most):
-        loss = mean_square(net(x), y)
-        if loss.item() <= GOAL:
-            return step
-        if not loss.item() < 1e6:  # diverged
-            return most
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return most
+    history = fit(
+        net, lambda: mean_square(net(x), y), steps=most, learning_rate=rate, optimizer="sgd",
+        until=lambda step: step.loss <= GOAL or not step.loss < 1e6,  # there, or diverged
+    )  # fmt: skip
+    last = history[-1]
+    return last.done - 1 if last.loss <= GOAL else most  # the loss is that before the step
 
 
 def _judge_scales(data: Sequence[Data]) -> Finding:
@@ -373,11 +369,8 @@ def _loss(seed: int, norm: NormName, steps: int) -> float:
         shape="decoder", head="language", vocab=text.vocab, d_model=32, heads=4, layers=2,
         dropout=0.0, norm=norm,
     ))  # fmt: skip
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, fused=True)
-    losses = []
-    for _ in range(steps):
-        losses.append(text.step(net, optimizer))
-    return float(np.mean(losses[-max(steps // 10, 1) :]))
+    history = fit(net, lambda: text.loss(net), steps=steps, learning_rate=3e-3)
+    return float(np.mean([step.loss for step in history[-max(steps // 10, 1) :]]))
 
 
 def _judge_cost(data: Sequence[Data]) -> Finding:

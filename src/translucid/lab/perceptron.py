@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -163,17 +164,21 @@ def write(net: MLP, weights: Sequence[Any], biases: Sequence[Any]) -> None:
 def _solved(bend: ActivationName, width: int, starts: int, steps: int) -> int:
     """Of nets that are trained side by side, how many end with all four corners right."""
     nets = [MLP(MLPConfig(inputs=2, hidden=(width,), activation=bend)) for _ in range(starts)]
-    weights, _ = stack_module_state(nets)
-    run = vmap(lambda own: functional_call(nets[0], own, (CORNERS,))[:, 0])
-    optimiser = torch.optim.Adam(weights.values(), lr=0.1)
-    for _ in range(steps):
-        logits = run(weights)  # (starts, 4)
-        loss = F.binary_cross_entropy_with_logits(logits, XOR.expand_as(logits), reduction="sum")
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    stacked, _ = stack_module_state(nets)
+    weights = nn.ParameterList(stacked.values())
+    each = vmap(lambda own: functional_call(nets[0], own, (CORNERS,))[:, 0])
+
+    def logits() -> Tensor:
+        found: Tensor = each(dict(zip(stacked, weights, strict=True)))
+        return found  # (starts, 4)
+
+    def loss() -> Tensor:
+        said = logits()
+        return F.binary_cross_entropy_with_logits(said, XOR.expand_as(said), reduction="sum")
+
+    fit(weights, loss, steps=steps, learning_rate=0.1)
     with torch.no_grad():
-        return int(((run(weights) > 0) == XOR.bool()).all(-1).sum())
+        return int(((logits() > 0) == XOR.bool()).all(-1).sum())
 
 
 def _judge_hidden(data: Sequence[Data]) -> Finding:
@@ -262,6 +267,7 @@ def _stack(seed: int, quick: bool) -> Data:
 
 def _fitted(bend: ActivationName, depth: int, x: Tensor, y: Tensor, steps: int) -> MLP:
     net = MLP(MLPConfig(inputs=2, hidden=(WIDE,) * (depth - 1), activation=bend)).double()
+    # No step of the library's optimizers: it looks for the end of a line, and asks again and again.
     optimiser = torch.optim.LBFGS(
         net.parameters(), max_iter=steps, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Interval, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
@@ -96,15 +97,11 @@ def _last_letter(letter: Tensor, chance: torch.Generator) -> Texts:
 
 
 def train(net: Network, task: Task, steps: int, chance: torch.Generator) -> None:
-    optimizer = torch.optim.Adam(net.parameters(), lr=RATE, fused=True)
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, 3 * (1 - step / steps))  # slower at the end
+    def loss() -> Tensor:
         ids, wanted = task(ROWS, TRAINED, chance)
-        loss = F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        return F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED)
+
+    fit(net, loss, steps=steps, learning_rate=RATE, schedule="wsd", cooldown=1 / 3)
 
 
 def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[float]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.lab.deep import average, by_case
-from translucid.lab.drills import Draw, Drill, batch_of, practise, reader, right
+from translucid.lab.drills import Draw, batch_of, reader, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -24,7 +24,7 @@ from translucid.models import MLPConfig, build
 from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
 from translucid.parts.recurrent_kernel import CellName
 from translucid.see.pictures import Axis, Bars, Lines
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.base import IGNORE, Batch, cross_entropy
 from translucid.trace import NO_TRACE
 
 # ---- C18: a step is a layer ----
@@ -144,11 +144,11 @@ NETS = ("RNN", "MLP")
 QUESTIONS = ("at each place", "at the end")
 
 
-class AtEachPlace(Drill):
-    """For a net that answers once: its numbers are two for each place."""
-
-    def answers(self, model: nn.Module, batch: Batch) -> Tensor:
-        return model(**batch.inputs).unflatten(-1, (TEXT, 2))
+def answers(network: nn.Module, batch: Batch) -> Tensor:
+    """Logits, with one more axis than the targets; a net that answers once has two for each
+    place."""
+    logits: Tensor = network(**batch.inputs)
+    return logits if logits.dim() > batch.targets.dim() else logits.unflatten(-1, (TEXT, 2))
 
 
 def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
@@ -195,14 +195,15 @@ def _found_motif(seed: int, question: str, name: str, steps: int) -> dict[str, f
         build(MLPConfig(inputs=TEXT * LETTERS, hidden=(64,), outputs=2 * TEXT if tags else 2))
         if apart else reader(seed, "rnn", vocab=LETTERS, outputs=2, tags=tags)
     )  # fmt: skip
-    task = AtEachPlace() if apart and tags else Drill()
-    practise(net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64,
-             enough=0.02, task=task)  # fmt: skip
+    train(
+        net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64, enough=0.02,
+        loss=lambda network, batch: cross_entropy(answers(network, batch), batch.targets),
+    )  # fmt: skip
     found: dict[str, float] = {"parameters": sum(each.numel() for each in net.parameters())}
     for half in HALVES:
         batch = _asked(question, half, apart=apart)(torch.Generator().manual_seed(seed), 1000)
         with torch.no_grad():
-            found[half] = _balanced(task.answers(net, batch), batch.targets)
+            found[half] = _balanced(answers(net, batch), batch.targets)
     return found
 
 
@@ -287,7 +288,7 @@ def _positions(seed: int, quick: bool) -> Data:
         return batch_of(ids, (ids + table) % SHIFTS)
 
     net = reader(seed, "rnn", vocab=SHIFTS, outputs=SHIFTS, tags=True)
-    practise(net, draw, seed=seed, steps=steps, rate=1e-2, enough=0.02)
+    train(net, draw, seed=seed, steps=steps, rate=1e-2, enough=0.02)
     new = draw(torch.Generator().manual_seed(seed + 10**6), 500)
     with torch.no_grad():
         hits = (net(**new.inputs).argmax(-1) == new.targets).double()

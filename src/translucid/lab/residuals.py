@@ -1,15 +1,17 @@
 """Residual connections, where the norm stands, and what the feed-forward block is for."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from translucid.lab.deep import Deep, average, by_case, mean_square, smooth_target
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import Step, fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -27,7 +29,6 @@ from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import NormName
 from translucid.parts.residual import Placement
 from translucid.see.pictures import Axis, Bars, Lines
-from translucid.training.optim import rate
 
 # ---- C61: how deep a net can be trained ----
 
@@ -72,19 +73,17 @@ def _deep(seed: int, kind: str, depth: int) -> Deep:
 def _trained(seed: int, kind: str, depth: int, rate: float, steps: int) -> tuple[float, float]:
     net = _deep(seed, kind, depth)
     x, y = smooth_target(128, 8, torch.Generator().manual_seed(seed))
-    optimizer = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
-    losses, first = [], 0.0
-    for step in range(steps):
-        loss = mean_square(net(x), y)
-        losses.append(loss.item())
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            weight = net.each()[0].dense.linear.weight
-            first = float(weight.grad.norm()) if weight.grad is not None else 0.0
-        optimizer.step()
-    end = float(np.mean(losses[-10:]))
-    return (end if end < 1e3 else 1e3), first  # no number at all counts as 1000
+    first = net.each()[0].dense.linear.weight
+    slopes = []
+
+    def look(step: Step) -> bool:
+        if step.done == 1:
+            slopes.append(float(first.grad.norm()) if first.grad is not None else 0.0)
+        return False
+
+    history = fit(net, lambda: mean_square(net(x), y), steps=steps, learning_rate=rate, until=look)
+    end = float(np.mean([step.loss for step in history[-10:]]))
+    return (end if end < 1e3 else 1e3), slopes[0]  # no number at all counts as 1000
 
 
 def _judge_depth(data: Sequence[Data]) -> Finding:
@@ -151,16 +150,16 @@ def _deletion(seed: int, quick: bool) -> Data:
         x, y = smooth_target(128, 8, torch.Generator().manual_seed(seed))
         net = Deep(inputs=8, outputs=1, width=32, depth=BLOCKS, norm="layer", residual=residual,
                    branch=branch)  # fmt: skip
-        optimizer = torch.optim.Adam(net.parameters(), lr=2e-3, fused=True)
-        for _ in range(steps):
-            optimizer.zero_grad()
-            mean_square(net(x), y).backward()
-            optimizer.step()
+        fit(net, partial(_error, net, x, y), steps=steps, learning_rate=2e-3)
         with torch.no_grad():
             whole = float(mean_square(net(x), y))
             less = [float(mean_square(net(x, without=at), y)) for at in range(BLOCKS)]
         found[name] = {"loss": whole, "cost": [each - whole for each in less]}
     return found
+
+
+def _error(net: Deep, x: Tensor, y: Tensor) -> Tensor:
+    return mean_square(net(x), y)
 
 
 def _judge_deletion(data: Sequence[Data]) -> Finding:
@@ -250,13 +249,9 @@ def _language(
         d_ff=64, dropout=0.0, norm=norm, placement=placement,
     ))  # fmt: skip
     _scale_layers(net, start)
-    optimizer = torch.optim.Adam(net.parameters(), lr=most, fused=True)
-    losses = []
-    for step in range(steps):
-        share = rate(step, "constant", steps=steps, warmup=warmup)
-        optimizer.param_groups[0]["lr"] = most * share
-        losses.append(text.step(net, optimizer))
-    end, guessing = float(np.mean(losses[-max(steps // 10, 1) :])), float(np.log(text.vocab))
+    history = fit(net, lambda: text.loss(net), steps=steps, learning_rate=most, warmup=warmup)
+    last = [step.loss for step in history[-max(steps // 10, 1) :]]
+    end, guessing = float(np.mean(last)), float(np.log(text.vocab))
     return end if end < guessing else guessing  # what diverged has learned nothing
 
 
@@ -366,13 +361,7 @@ def _sums(seed: int, name: str, steps: int) -> float:
         _silence(net)
     pairs = torch.cartesian_prod(torch.arange(MODULUS), torch.arange(MODULUS))
     sums = pairs.sum(dim=1) % MODULUS
-    optimizer = torch.optim.Adam(
-        [each for each in net.parameters() if each.requires_grad], lr=3e-3, fused=True
-    )
-    for _ in range(steps):
-        optimizer.zero_grad()
-        F.cross_entropy(net(pairs), sums).backward()
-        optimizer.step()
+    fit(net, lambda: F.cross_entropy(net(pairs), sums), steps=steps, learning_rate=3e-3)
     with torch.no_grad():
         return float((net.eval()(pairs).argmax(dim=-1) == sums).float().mean())
 

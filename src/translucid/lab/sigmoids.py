@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.lab.perceptron import write
 from translucid.models.mlp import MLP, MLPConfig
@@ -65,11 +66,7 @@ def sigmoids(
 def _trained_error(width: int, f: Callable[[Tensor], Tensor], grid: Tensor, steps: int) -> float:
     net = MLP(MLPConfig(inputs=1, hidden=(width,), activation="sigmoid"))
     x = torch.linspace(0, 1, 128)[:, None]
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        (net(x) - f(x)).square().mean().backward()
-        optimiser.step()
+    fit(net, lambda: (net(x) - f(x)).square().mean(), steps=steps, learning_rate=0.02)
     with torch.no_grad():
         return float((net(grid.float()) - f(grid)).abs().max())
 

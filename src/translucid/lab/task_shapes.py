@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from translucid.data.toyland import Sentence, Toyland
 from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
     Data,
     Finding,
@@ -34,16 +35,16 @@ BATCH = 32
 NOTHING = -100  # a wanted class where nothing is asked
 
 
-def fit(net: nn.Module, loss: Callable[[Tensor], Tensor], rows: int, steps: int, seed: int) -> None:
+def train_on_rows(
+    net: nn.Module, loss: Callable[[Tensor], Tensor], rows: int, steps: int, seed: int
+) -> None:
     """Adam on the loss of as many random batches as there are steps."""
     chance = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, fused=True)
-    net.train()
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss(torch.randint(rows, (BATCH,), generator=chance)).backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
+
+    def drawn() -> Tensor:
+        return loss(torch.randint(rows, (BATCH,), generator=chance))
+
+    fit(net, drawn, steps=steps, learning_rate=3e-3, clip_norm=1.0)
     net.eval()
 
 
@@ -104,7 +105,7 @@ def _accuracy(
         out: Tensor = net(x[rows], x[rows] != 0) if x.dtype == torch.long else net(x[rows])
         return out
 
-    fit(net, lambda rows: wrong(called(rows), labels[rows]), train, steps, seed)
+    train_on_rows(net, lambda rows: wrong(called(rows), labels[rows]), train, steps, seed)
     new = torch.arange(train, len(x))
     with torch.no_grad():
         return float((called(new).argmax(-1) == labels[new]).float().mean())
@@ -169,7 +170,7 @@ def _tags(seed: int, quick: bool) -> Data:
         def loss(rows: Tensor, net: nn.Module = net) -> Tensor:
             return wrong(net(ids[rows], ids[rows] != 0), tags[rows])
 
-        fit(net, loss, train, steps, seed)
+        train_on_rows(net, loss, train, steps, seed)
         with torch.no_grad():
             best = net(ids[train:], ids[train:] != 0).argmax(-1)
         guessed = [[names[tag] for tag in row[: len(each.entities)]]
@@ -262,7 +263,7 @@ def _translations(seed: int, quick: bool) -> Data:
         ) -> Tensor:
             return wrong(called(rows), wanted[rows])
 
-        fit(net, loss, train, steps, seed)
+        train_on_rows(net, loss, train, steps, seed)
         new = torch.arange(train, train + test)
         with torch.no_grad():
             right = (called(new).argmax(-1) == wanted[new]) | (wanted[new] == NOTHING)

@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.lab.deep import average, by_case
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
-from translucid.lab.fitting import NOTHING, Batch, fit, right
+from translucid.lab.fitting import NOTHING, Batch, right, train
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.attention import Layout, SelfAttention
@@ -163,7 +163,7 @@ def _carried(seed: int, quick: bool) -> Data:
         shape="encoder", head="tag", outputs=KINDS, vocab=KINDS, d_model=32, heads=2, layers=1,
         d_ff=64, dropout=0.0,
     ))  # fmt: skip
-    fit(net, lambda chance: _before(32, chance), seed, steps=60 if quick else 300, rate=1e-2)
+    train(net, lambda chance: _before(32, chance), seed, steps=60 if quick else 300, rate=1e-2)
     chance = torch.Generator().manual_seed(seed + 1_000_000)
     shown, fresh = (_before(150 if quick else 300, chance) for _ in range(2))
     seen, unseen = _rows(net, shown[0]), _rows(net, fresh[0])
@@ -198,7 +198,7 @@ def _probed(
     """The share of new rows of which one affine map tells a fact."""
     torch.manual_seed(seed)
     probe = build(MLPConfig(inputs=rows.shape[1], hidden=(), outputs=int(wanted.max()) + 1))
-    fit(probe, lambda chance: (rows, wanted), seed, steps=steps, rate=0.1)
+    train(probe, lambda chance: (rows, wanted), seed, steps=steps, rate=0.1)
     return right(probe, (new_rows, new_wanted))
 
 

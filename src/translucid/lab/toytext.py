@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.data.toyland import Toyland
+from translucid.lab.engine.fit import random_rows
 
 SENTENCES, BATCH = 1000, 32
 MOST, NEW = 4000, 300  # sentences to train on, and to be asked about
@@ -23,18 +24,13 @@ class NextWords:
     vocab: int
     chance: torch.Generator
 
-    def step(self, net: nn.Module, optimizer: torch.optim.Optimizer) -> float:
-        """One step on a batch; the loss before it, in nats for each word."""
-        rows = torch.randint(len(self.ids), (BATCH,), generator=self.chance)
-        ids = self.ids[rows]
-        real = ids != 0
-        logits = net(ids[:, :-1], real[:, :-1])
+    def loss(self, net: nn.Module) -> Tensor:
+        """On a fresh batch, in nats for each word."""
+        ids = random_rows(self.ids, BATCH, self.chance)
+        mask = ids != 0
+        logits = net(ids[:, :-1], mask[:, :-1])
         wanted = ids[:, 1:]
-        loss = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
+        return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=0)
 
 
 def next_words(seed: int) -> NextWords:

@@ -118,7 +118,7 @@ def digest(experiment: Experiment) -> str:
 
 
 def _with_imports(path: Path) -> set[Path]:
-    """The file and those of the lab that it needs, but for those that only judge."""
+    """The file and those of the lab that it needs, but for those that only judge or run."""
     found, waiting = set(), [path]
     while waiting:
         here = waiting.pop()
@@ -128,7 +128,7 @@ def _with_imports(path: Path) -> set[Path]:
         for node in ast.walk(ast.parse(here.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
                 name = (node.module or "").removeprefix(LAB)
-                if not name.startswith("engine."):
+                if name == "engine.fit" or not name.startswith("engine."):
                     waiting.append(FOLDER / f"{name.replace('.', '/')}.py")
     return found
 
