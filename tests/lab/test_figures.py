@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
 
-from translucid.lab.engine.experiment import experiments
+from translucid.lab.claims import experiments
 from translucid.lab.engine.report import page as lab_page
 from translucid.lab.engine.results import rows, shipped
 

@@ -6,32 +6,33 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.data.toyland import Toyland
-from translucid.lab import head_habits
-from translucid.lab.fitting import NOTHING
-from translucid.lab.head_habits import (
-    BACK,
-    FEATURES,
+from translucid.lab.claims.attention import three_words as three_words_claim
+from translucid.lab.claims.attention.three_words import (
     SENTENCES,
     VOCABULARY,
+    strongest,
+    three_words,
+)
+from translucid.lab.claims.heads.head_specialisation import (
+    BACK,
+    FEATURES,
     WIDTH,
     coarse_fine,
     features,
     split,
-    strongest,
-    three_words,
 )
-from translucid.lab.head_links import (
+from translucid.lab.claims.heads.sentence_links import Lexicon, as_read
+from translucid.lab.claims.heads.syntactic_heads import (
     HEADS,
     LAYERS,
     RELATIONS,
-    Lexicon,
-    as_read,
     best_offset,
     fixed_offset,
     links,
     meets,
     roles,
 )
+from translucid.lab.claims.shared.attention_tasks import NOTHING
 from translucid.parts.attention import SelfAttention
 
 # ---- the rules ----
@@ -188,7 +189,7 @@ def test_features_have_two_scales():
 
 
 def test_one_word_is_hidden():
-    hidden, wanted = head_habits._hidden(100, torch.Generator().manual_seed(0))
+    hidden, wanted = three_words_claim._hidden(100, torch.Generator().manual_seed(0))
     asked = wanted != NOTHING
     assert (asked.sum(dim=1) == 1).all()
     assert (hidden[asked] == 0).all()

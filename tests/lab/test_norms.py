@@ -5,11 +5,21 @@ import pytest
 import torch
 from tests.lab.families import JITTER, judging
 
-from translucid.lab import norms
+from translucid.lab.claims.norms import (
+    feature_dominance,
+    feature_scaling,
+    norm_invariance,
+    rms_norm_cost,
+)
+from translucid.lab.claims.norms.feature_dominance import FAIR, METHODS
+from translucid.lab.claims.norms.norm_invariance import CHANGES, NORMS
 from translucid.lab.engine.experiment import of_module
-from translucid.lab.norms import CHANGES, FAIR, METHODS, NORMS
 
-EXPERIMENTS = {each.name: each for each in of_module(norms)}
+EXPERIMENTS = {
+    each.name: each
+    for module in (feature_scaling, norm_invariance, feature_dominance, rms_norm_cost)
+    for each in of_module(module)
+}
 
 
 @pytest.fixture(scope="module")
@@ -158,13 +168,13 @@ def test_steps_by_the_closed_form(standardise):
     x = torch.randn(64, 2, generator=chance) * torch.tensor([1.0, 3.0])
     y = x @ torch.tensor([[1.0], [-0.5]])
     rate = 0.02
-    steps = norms._steps(x, y, rate, 1000, standardise=standardise)
+    steps = feature_scaling._steps(x, y, rate, 1000, standardise=standardise)
     seen = (x - x.mean(0)) / x.std(0, correction=0) if standardise else x
     a = torch.cat([seen, torch.ones(64, 1)], dim=1).double()
     hessian = a.T @ a / 64
     best = torch.linalg.lstsq(a, y.double()).solution
     off, count = -best, 0
-    while float((a @ off).square().mean()) > norms.GOAL:
+    while float((a @ off).square().mean()) > feature_scaling.GOAL:
         off, count = off - 2 * rate * hessian @ off, count + 1
     assert abs(steps - count) <= 1
 
@@ -172,22 +182,22 @@ def test_steps_by_the_closed_form(standardise):
 def test_a_rate_that_diverges_never_wins():
     chance = torch.Generator().manual_seed(0)
     x = 10 * torch.randn(64, 2, generator=chance)
-    assert norms._steps(x, x.sum(1, keepdim=True), 1.0, 500, standardise=False) == 500
+    assert feature_scaling._steps(x, x.sum(1, keepdim=True), 1.0, 500, standardise=False) == 500
 
 
 def test_looking_is_asked_for(monkeypatch):
     monkeypatch.setattr(torch.nn.functional, "layer_norm", None)  # the fused kernel is not there
-    norm, x = norms.LayerNorm(4), torch.ones(1, 4)
-    assert norm(x, trace=norms.TRACES["plain operations"]).shape == x.shape
+    norm, x = rms_norm_cost.LayerNorm(4), torch.ones(1, 4)
+    assert norm(x, trace=rms_norm_cost.TRACES["plain operations"]).shape == x.shape
     with pytest.raises(TypeError):
-        norm(x, trace=norms.TRACES["fused kernel"])
+        norm(x, trace=rms_norm_cost.TRACES["fused kernel"])
 
 
 def test_looking_takes_the_plain_operations():
     """The two ways of the cost give the same values, to rounding; looking is what decides."""
     x = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
-    for norm in (norms.LayerNorm(16), norms.RMSNorm(16)):
-        plain, fused = (norm(x, trace=trace) for trace in norms.TRACES.values())
+    for norm in (rms_norm_cost.LayerNorm(16), rms_norm_cost.RMSNorm(16)):
+        plain, fused = (norm(x, trace=trace) for trace in rms_norm_cost.TRACES.values())
         assert torch.allclose(plain, fused, atol=1e-5)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from translucid.lab.claims import experiments
 from translucid.lab.engine.claims import Claim, claims
-from translucid.lab.engine.experiment import Experiment, experiments, of_file
+from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report import WORKED, page, write
 from translucid.lab.engine.report_figure import figure, inline, number, numbers
 from translucid.lab.engine.results import Kept, Row, keep, latest, rows

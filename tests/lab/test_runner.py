@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from translucid.errors import ConfigError, InputError
+from translucid.lab.claims import experiments
 from translucid.lab.engine import results, runner
 from translucid.lab.engine.claims import claims
-from translucid.lab.engine.experiment import Experiment, experiments, for_claim, of_file
+from translucid.lab.engine.experiment import Experiment, for_claim, of_file
 from translucid.lab.engine.runner import (
     Failure,
     Result,
@@ -112,7 +113,7 @@ def test_code_that_an_experiment_imports_is_its_code(
     before = [digest(with_helper), digest(without)]
     (copies / "engine" / "verdict.py").write_text("# changed\n")
     assert [digest(with_helper), digest(without)] == before
-    (copies / "toytext.py").write_text("# changed\n")
+    (copies / "claims" / "shared" / "toyland_text.py").write_text("# changed\n")
     assert digest(with_helper) != before[0]
     assert digest(without) == before[1]
     changed = digest(with_helper)
@@ -243,7 +244,7 @@ def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
         if text is not None:
             (tmp_path / name).write_text(text)
         with pytest.raises(ConfigError, match=message):
-            of_file(tmp_path / name)
+            of_file(tmp_path / name, experiments())
 
 
 def test_claims_and_names_find_their_experiment() -> None:

@@ -191,9 +191,10 @@ def new(
 
     Example: translucid lab new longer-words
     """
+    from translucid.lab.claims import experiments
     from translucid.lab.engine.template import write
 
-    path = write(name)
+    path = write(name, experiments())
     typer.echo(f"{path}: an experiment that runs; change what it measures, and its rule")
     typer.echo(f"next: translucid lab run {shlex.quote(str(path))} --quick")
 
@@ -202,7 +203,8 @@ def new(
 
 
 def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
-    from translucid.lab.engine.experiment import experiments, for_claim, of_file
+    from translucid.lab.claims import experiments
+    from translucid.lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
@@ -211,7 +213,7 @@ def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
     mistakes: list[str] = []
     for word in words:
         try:
-            several = of_file(Path(word)) if _is_file(word) else [for_claim(word, known)]
+            several = of_file(Path(word), known) if _is_file(word) else [for_claim(word, known)]
         except ConfigError as error:
             mistakes += error.mistakes
             continue
@@ -229,7 +231,7 @@ def _is_file(word: str) -> bool:
 
 
 def _rows(results: Path) -> "list[Row]":
-    from translucid.lab.engine.experiment import experiments
+    from translucid.lab.claims import experiments
     from translucid.lab.engine.results import AGAIN, latest, rows
 
     return rows(experiments(), latest(results), latest(results, AGAIN))

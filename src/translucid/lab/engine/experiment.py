@@ -1,9 +1,8 @@
-"""What an experiment is, and the list of all of them."""
+"""What an experiment is, and how one is found: in a module, in a user's file, by its claim."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +11,6 @@ from translucid.lab.engine.claims import claims
 from translucid.lab.engine.verdict import Data, Rule
 from translucid.see.pictures import Picture
 
-FAMILIES = (  # one file each, in the order of the claims
-    "perceptron", "sigmoids", "depth", "backprop", "descent",
-    "task_shapes", "next_word", "recurrence", "recurrence_time", "far_back", "gates", "clipping",
-    "positions", "sinusoids", "telling", "lengths",
-    "attention", "mixing", "token_rows", "heads", "head_cost", "head_links", "head_habits",
-    "norms", "batch_norm", "norm_training", "residuals",
-    "masking", "exposure", "cross", "searching", "writing", "smoothing",
-)  # fmt: skip
 LEAST_SEEDS = 5  # where there is chance
 
 
@@ -50,23 +41,12 @@ class Experiment:
             )
 
 
-def experiments() -> dict[str, Experiment]:
-    """All that the lab holds, by name, family by family."""
-    found: dict[str, Experiment] = {}
-    for family in FAMILIES:
-        for each in of_module(import_module(f"translucid.lab.{family}")):
-            if each.name in found:
-                raise ConfigError(f"two experiments are called {each.name}")
-            found[each.name] = each
-    return found
-
-
 def of_module(module: ModuleType) -> list[Experiment]:
     return [value for value in vars(module).values() if isinstance(value, Experiment)]
 
 
-def of_file(path: Path) -> list[Experiment]:
-    """The experiments of a file outside the package."""
+def of_file(path: Path, taken: Collection[str] = ()) -> list[Experiment]:
+    """The experiments of a file outside the package; those of the package have taken names."""
     if not path.is_file():
         raise ConfigError(
             f"{path}: no such file; `translucid lab new NAME` writes one to begin with"
@@ -75,9 +55,8 @@ def of_file(path: Path) -> list[Experiment]:
     if not found:
         raise ConfigError(f"{path}: no Experiment is made in it; see `translucid lab new --help`")
     names = [each.name for each in found]
-    taken = [name for name in names if names.count(name) > 1 or name in experiments()]
-    if taken:
-        raise ConfigError(f"{path}: the name {taken[0]} is taken; give the experiment another")
+    if twice := [name for name in names if names.count(name) > 1 or name in taken]:
+        raise ConfigError(f"{path}: the name {twice[0]} is taken; give the experiment another")
     return found
 
 

@@ -11,7 +11,7 @@ from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
 from translucid.lab.engine.results import Row
-from translucid.lab.engine.runner import line_of, outside, source_of
+from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
 from translucid.see.html import escape, table
 from translucid.training.folders import saving, write_text
 
@@ -276,13 +276,16 @@ def _link(made: Experiment) -> str:
 
 def _place(made: Experiment) -> str:
     """The name of its file's listing on the page."""
-    return f"{'own-' * outside(made)}code-{_slug(source_of(made).stem)}"
+    return f"{'own-' * outside(made)}code-{_slug(_named(made).removesuffix('.py'))}"
 
 
 def _named(made: Experiment) -> str:
-    """translucid/lab/attention.py; of a user's own the name alone: a path is nobody's business."""
-    name = source_of(made).name
-    return name if outside(made) else f"translucid/lab/{name}"
+    """translucid/lab/claims/attention/softmax.py; of a user's own the name alone: a path is
+    nobody's business."""
+    path = source_of(made)
+    if outside(made):
+        return path.name
+    return f"translucid/lab/{path.relative_to(FOLDER).as_posix()}"
 
 
 def _code(rows: Sequence[Row]) -> str:

@@ -18,13 +18,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from translucid._version import __version__
 from translucid.errors import InputError, TranslucidError
-from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment
+from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment, of_file, of_module
 from translucid.lab.engine.verdict import Data, Finding, Rule
 from translucid.training.folders import saving
 
@@ -285,8 +286,9 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
     try:
         # The longest first: so no core waits long for the last.
         for job in sorted(jobs, key=lambda job: -job.experiment.seconds):
-            file = str(source_of(job.experiment)) if outside(job.experiment) else None
-            words = (job.experiment.name, file, job.seed, job.quick, job.path)
+            made = job.experiment
+            where = source_of(made) if outside(made) else _function(made).__module__
+            words = (made.name, where, job.seed, job.quick, job.path)
             pending[pool.submit(_by_name, *words)] = job
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -306,12 +308,11 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
         pool.shutdown(cancel_futures=True)
 
 
-def _by_name(name: str, file: str | None, seed: int, quick: bool, path: Path) -> dict[str, Any]:
-    """In another process, where functions are found by name."""
-    from translucid.lab.engine.experiment import experiments, of_file
-
-    known = {each.name: each for each in of_file(Path(file))} if file else experiments()
-    return measure(Job(known[name], seed, quick, path))
+def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -> dict[str, Any]:
+    """In another process, where functions are found by name: in a file, or a module of the lab."""
+    found = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
+    (made,) = (each for each in found if each.name == name)
+    return measure(Job(made, seed, quick, path))
 
 
 def _ignore_ctrl_c() -> None:

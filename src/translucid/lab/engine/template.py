@@ -1,25 +1,25 @@
 """An experiment to begin from, for a claim of one's own."""
 
 import re
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
 from translucid.errors import ConfigError, InputError
-from translucid.lab.engine.experiment import experiments
 from translucid.training.folders import write_text
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 
 
-def write(name: str, folder: Path = Path()) -> Path:
-    """NAME.py, which is never written over."""
+def write(name: str, taken: Collection[str], folder: Path = Path()) -> Path:
+    """NAME.py, which is never written over; the lab's experiments have taken names."""
     name = name.removesuffix(".py")
     if not _NAME.fullmatch(name) or not name.isascii():
         raise ConfigError(
             f"{name}: a name has letters, digits, _ and -, and begins with a letter, such as "
             "longer-words"
         )
-    if name.lower() in experiments():
+    if name.lower() in taken:
         raise ConfigError(f"{name}: the lab has an experiment of this name; choose another")
     path = folder / f"{name}.py"
     if path.exists():

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 Verdict = Literal["supported", "refuted", "depends", "undecided"]
 Side = Literal["above", "below", "across"]
@@ -100,6 +102,17 @@ def column(data: Sequence[Data], *path: str | int) -> list[float]:
     return found
 
 
+def average(data: Sequence[Mapping[str, Any]], *path: str | int) -> Tensor:
+    """The mean over seeds of numbers or lists, for a picture; what no seed measured is nan."""
+    rows = []
+    for each in data:
+        value: Any = each
+        for key in path:
+            value = value[key]
+        rows.append(torch.tensor(value, dtype=torch.float64))
+    return torch.stack(rows).nanmean(dim=0)
+
+
 def decide(
     sides: Mapping[str, bool | None], why: str, numbers: Mapping[str, Any] | None = None
 ) -> Finding:
@@ -112,6 +125,28 @@ def decide(
     else:
         verdict = "undecided"
     return Finding(verdict, why + _not_met(sides), numbers or {})
+
+
+def by_case(
+    cases: Mapping[str, bool | None],
+    why: str,
+    depends_on: str,
+    numbers: Mapping[str, Any] | None = None,
+) -> Finding:
+    """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
+    holds in some and clearly not in others; else undecided. None: the data do not say."""
+    holds = [case for case, found in cases.items() if found is True]
+    fails = [case for case, found in cases.items() if found is False]
+    open_still = [case for case, found in cases.items() if found is None]
+    verdict: Verdict = "undecided"
+    if holds and fails:
+        verdict = "depends"
+    elif not open_still:
+        verdict = "supported" if holds else "refuted"
+    parts = [f"it depends on {depends_on}"] if verdict == "depends" else []
+    parts += [f"{said}: {' and '.join(names)}" for said, names in
+              (("holds", holds), ("fails", fails), ("open", open_still)) if names]  # fmt: skip
+    return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {})
 
 
 def _not_met(sides: Mapping[str, bool | None]) -> str:
