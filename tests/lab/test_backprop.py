@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
 from translucid.lab.claims.backpropagation import (
     gradient_descent,
@@ -154,7 +154,7 @@ def test_learning_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         gradient_descent, "LADDER", gradient_descent.LADDER[::4]
     )  # fewer rungs, for time
-    data = quick_data(gradient_descent.learning_rates)
+    data = changed_data(gradient_descent.learning_rates)
     check(gradient_descent.learning_rates, [data])
     drawn = gradient_descent.learning_rates.draw([data, data]).series
     for each in data["worked"]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
 from translucid.lab.claims.backpropagation import saturation, vanishing_gradients
 
@@ -158,7 +158,7 @@ def steps(five: int, ten: int, slope: float = 0.0066) -> list[dict[str, Any]]:
 def test_saturation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saturation, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
     monkeypatch.setattr(saturation, "PATIENCE", 300)  # the last start runs out of it
-    data = quick_data(saturation.saturation)
+    data = changed_data(saturation.saturation)
     check(saturation.saturation, [data])
     assert data["slopes"][2] == pytest.approx(0.006648056670790033)
     assert data["squared"][-1] == 300

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
 from translucid.lab.claims.recurrent import (
     cells,
@@ -164,7 +164,7 @@ def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         long_range_recall, "RECALLED", few
     )  # the others are learned in the same way
-    data = quick_data(long_range_recall.recall_by_distance)
+    data = changed_data(long_range_recall.recall_by_distance)
     assert data["lengths"] == [4, 16]
     assert data[RNN_UNIFORM]["accuracy"][0] > 0.9
     assert data[GRU]["reach"] == pytest.approx(cells.reach_at_start(0, PLAIN[GRU], 8)[-1])

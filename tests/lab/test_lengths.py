@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import check, quick_data, verdict
+from tests.lab.families import changed_data, check, quick_data, verdict
 
 from translucid.lab.claims.positions import (
     fixed_encoding,
@@ -353,7 +353,7 @@ def test_beyond_length_runs():
 @pytest.mark.slow
 def test_rotary_scaling_runs(monkeypatch):
     monkeypatch.setattr(length_extrapolation, "_time_ratio", lambda seed, length, tries: 1.0)
-    found = quick_data(length_extrapolation.rotary_scaling)
+    found = changed_data(length_extrapolation.rotary_scaling)
     check(length_extrapolation.rotary_scaling, [found] * 5)
     drawn = length_extrapolation.rotary_scaling.draw([found])
     assert drawn.series["divided by 4"][-1] == pytest.approx(np.mean(found["far_letter"][2][-4:]))
