@@ -24,8 +24,8 @@ def measure(seed, quick):
     if log := os.environ.get("LAB_LOG"):
         with Path(log).open("a") as file:
             file.write(f"{seed}\n")
-    chance = torch.Generator().manual_seed(seed)
-    x = torch.randn(300 if quick else 900, 300, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(300 if quick else 900, 300, generator=generator)
     return {"mean": 1 + float((x @ x.T).sum() / x.numel()), "odd": float("inf")}
 
 

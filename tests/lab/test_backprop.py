@@ -32,9 +32,9 @@ def test_the_worked_example() -> None:
 
 
 def test_random_problems_begin_with_an_active_unit() -> None:
-    chance = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(30):
-        assert (worked_example.random_problem(chance).seen("activation") > 0).any()
+        assert (worked_example.random_problem(generator).seen("activation") > 0).any()
 
 
 # ---- kinks ----

@@ -106,12 +106,12 @@ def test_c82(data, wanted):
 # ---- the measuring ----
 
 
-def chance():
+def generator():
     return torch.Generator().manual_seed(0)
 
 
 def test_pairs_turn_sentences_round():
-    source, target = pairs(5, 4, chance())
+    source, target = pairs(5, 4, generator())
     for row in range(5):
         for at in range(4):
             wanted = (int(source[row, 3 - at]) - FIRST + 3) % WORDS + FIRST
@@ -122,7 +122,7 @@ def test_pairs_turn_sentences_round():
 
 @pytest.mark.parametrize("side", SIDES)
 def test_clozes_have_one_gap_and_one_clue_on_its_side(side):
-    ids, targets = clozes(200, side, chance())
+    ids, targets = clozes(200, side, generator())
     is_gap, is_clue = ids == GAP, (ids >= FILLERS) & (ids < GAP)
     assert (is_gap.sum(dim=1) == 1).all()
     assert (is_clue.sum(dim=1) == 1).all()
@@ -135,7 +135,7 @@ def test_clozes_have_one_gap_and_one_clue_on_its_side(side):
 
 def test_the_sides_of_clozes_are_mirror_images():
     """So that the two differ in nothing but the side."""
-    left, right = (clozes(2000, side, chance())[0] for side in SIDES)
+    left, right = (clozes(2000, side, generator())[0] for side in SIDES)
     where = [(ids == GAP).float().mean(dim=0) for ids in (left.flip(1), right)]
     assert torch.equal(*where)
 
@@ -155,11 +155,11 @@ class Planted:
 
 
 def test_shares_of_what_is_right_and_of_what_ends(monkeypatch):
-    _, target = pairs(cross_attention.TESTS, 3, chance())
+    _, target = pairs(cross_attention.TESTS, 3, generator())
     monkeypatch.setattr(cross_attention, "_written", Planted(target.tolist()))
     share = 1 - 1 / cross_attention.TESTS
-    assert cross_attention._right(None, 3, chance()) == pytest.approx(share)
-    assert cross_attention._ends(None, 3, chance()) == pytest.approx((share, share))
+    assert cross_attention._right(None, 3, generator()) == pytest.approx(share)
+    assert cross_attention._ends(None, 3, generator()) == pytest.approx((share, share))
 
 
 def test_alignment_is_read_off_the_trace():
@@ -175,7 +175,7 @@ def test_alignment_is_read_off_the_trace():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_attention, "Trace", Planted)
-        found = cross_attention._aligned(net, 3, chance())
+        found = cross_attention._aligned(net, 3, generator())
     assert found == pytest.approx(1 - 2 / 3 / cross_attention.TESTS)
 
 
@@ -191,7 +191,7 @@ def test_one_vector_has_no_attention_and_the_rest_is_the_same():
 def test_greedy_starts_feeds_back_and_ends():
     """Every word of the text is the likeliest after <start> and the words before it."""
     net = cross_attention._translator("attention", 0)
-    source, _ = pairs(4, 3, chance())
+    source, _ = pairs(4, 3, generator())
     for row, text in enumerate(cross_attention._written(net.eval(), source)):
         words = [*text.tokens, END] if text.finished else text.tokens
         read = torch.tensor([[cross_attention.START, *words[:-1]]])

@@ -341,19 +341,19 @@ def test_smoothed_is_what_the_smoothed_loss_is_least_at():
 
 @pytest.fixture(scope="module")
 def writer():
-    return small_language_model.author(0, 2, sentences=50)
+    return small_language_model.language_model(0, 2, sentences=50)
 
 
 def test_an_author_writes_from_prompts_that_it_has_not_seen(writer):
     assert writer.unseen.shape[0] == small_language_model.HELD_OUT
     assert all(len(prompt) == small_language_model.PROMPT for prompt in writer.prompts)
-    texts = writer.write(beams=2, alpha=1.0)
+    texts = writer.generate(beams=2, alpha=1.0)
     assert len(texts) == small_language_model.TEXTS
     assert max(len(text.tokens) for text in texts) <= small_language_model.LONGEST
 
 
 def test_checks_notice_a_word_that_is_not_the_likeliest(writer):
-    prompt, text = writer.prompts[0], writer.write(beams=1, alpha=0.0)[0]
+    prompt, text = writer.prompts[0], writer.generate(beams=1, alpha=0.0)[0]
     assert most_likely_token._checked(writer, prompt, text)["taken"] == 1.0
     other = (text.tokens[0] + 1) % writer.net.vocab
     wrong = Hypothesis([other, *text.tokens[1:]], 0.0, 0.0, [], text.finished)
@@ -361,7 +361,7 @@ def test_checks_notice_a_word_that_is_not_the_likeliest(writer):
 
 
 def test_checks_notice_a_head_that_is_not_linear(writer, monkeypatch):
-    prompt, text = writer.prompts[0], writer.write(beams=1, alpha=0.0)[0]
+    prompt, text = writer.prompts[0], writer.generate(beams=1, alpha=0.0)[0]
     assert most_likely_token._checked(writer, prompt, text)["linear"] < 1e-4
     linear = writer.net.head.linear
     monkeypatch.setattr(linear, "forward", lambda x: F.linear(x, linear.weight).tanh())

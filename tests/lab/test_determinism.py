@@ -25,7 +25,7 @@ CASES = [
 @pytest.mark.parametrize("name", CASES)
 def test_one_seed_gives_one_result(name: str) -> None:
     before = quick_data(KNOWN[name])
-    small_language_model.author.cache_clear()  # or the second run would ask the same model
+    small_language_model.language_model.cache_clear()  # or the second run would ask the same model
     again = as_kept(KNOWN[name].run(0, True))
     assert _without_times(name, again) == _without_times(name, before)
 

@@ -8,7 +8,7 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.lab.claims.recurrent import forget_gate, input_output_gates, lstm_gates
-from translucid.lab.claims.shared.sequence_tasks import reader
+from translucid.lab.claims.shared.sequence_tasks import recurrent_net
 from translucid.tasks.base import IGNORE
 
 # ---- the forget gate ----
@@ -162,9 +162,9 @@ def test_what_is_stored_follows_the_mark() -> None:
 
 
 def test_probe_reads_what_is_there_and_nothing_else() -> None:
-    chance = torch.Generator().manual_seed(0)
-    labels = torch.randint(input_output_gates.KINDS, (400,), generator=chance)
-    noise = torch.randn(400, 8, generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(input_output_gates.KINDS, (400,), generator=generator)
+    noise = torch.randn(400, 8, generator=generator)
     told = noise.clone()
     told[:, : input_output_gates.KINDS] += 8 * torch.nn.functional.one_hot(
         labels, input_output_gates.KINDS
@@ -176,7 +176,7 @@ def test_probe_reads_what_is_there_and_nothing_else() -> None:
 
 def test_edits_reach_the_cell() -> None:
     """Shut all gates once, and a state from before is of no consequence."""
-    net = reader(0, "lstm", vocab=6, outputs=5, hidden=8, tags=True)
+    net = recurrent_net(0, "lstm", vocab=6, outputs=5, hidden=8, tags=True)
     ids = torch.randint(4, (2, 6), generator=torch.Generator().manual_seed(0))
     ids[1, 3:] = ids[0, 3:]  # different beginnings, one ending
     shut = {"forget_gate@2": 0.0, "input_gate@2": 0.0}

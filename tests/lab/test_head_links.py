@@ -32,8 +32,8 @@ from translucid.lab.claims.heads.syntactic_heads import (
     meets,
     roles,
 )
-from translucid.lab.claims.shared.attention_tasks import NOTHING
 from translucid.parts.attention import SelfAttention
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -128,10 +128,10 @@ def test_words_are_named_by_what_they_are_aligned_with(world):
             assert english[int(texts.english[row, place])] == word
             first = [at for here, at in sentence.alignment if here == place][:1]
             found = int(texts.german[row, place])
-            assert (found == NOTHING) == (not first)
+            assert (found == IGNORE) == (not first)
             if first:
                 assert german[found] == sentence.german[min(first)].lower()
-        assert not texts.real[row, len(sentence.english) :].any()
+        assert not texts.mask[row, len(sentence.english) :].any()
 
 
 def test_verbs_are_read_without_number(world):
@@ -190,7 +190,7 @@ def test_features_have_two_scales():
 
 def test_one_word_is_hidden():
     hidden, wanted = three_words_claim._hidden(100, torch.Generator().manual_seed(0))
-    asked = wanted != NOTHING
+    asked = wanted != IGNORE
     assert (asked.sum(dim=1) == 1).all()
     assert (hidden[asked] == 0).all()
     whole = torch.where(asked, wanted, hidden)

@@ -20,8 +20,9 @@ from translucid.lab.claims.heads.multi_head import (
     removable,
     two_back,
 )
-from translucid.lab.claims.shared.attention_tasks import NOTHING, patterns, right
+from translucid.lab.claims.shared.attention_tasks import patterns, right
 from translucid.models import TransformerConfig, build
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -138,7 +139,7 @@ def test_grouped_heads(data, wanted):
 
 def test_two_words_back():
     x, wanted = two_back(5, torch.Generator().manual_seed(0))
-    assert (wanted[:, :FAR] == NOTHING).all()
+    assert (wanted[:, :FAR] == IGNORE).all()
     for row in range(5):
         for place in range(FAR, x.shape[1]):
             pair = int(x[row, place - NEAR]), int(x[row, place - FAR])

@@ -30,10 +30,11 @@ from translucid.lab.claims.shared.position_tasks import (
     kept,
     latest,
     over,
-    small,
+    small_transformer,
     stack,
 )
 from translucid.parts.positions import Sinusoidal
+from translucid.tasks.base import IGNORE
 
 JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 
@@ -231,7 +232,7 @@ def test_tasks_by_reading_them(task):
             elif place >= BACK:
                 assert answer == text[place - BACK]
             else:
-                assert answer == position_tasks.NOT_ASKED
+                assert answer == IGNORE
     assert task is not far_letter or bool((ids[:, 1:] >= 8).all())
 
 
@@ -266,7 +267,7 @@ def test_accuracy_by_place():
 def test_divided_positions_are_half_as_far():
     """With positions divided by 2, every second place is where it was."""
     torch.manual_seed(0)
-    net = small("rotary", layers=2).eval()
+    net = small_transformer("rotary", layers=2).eval()
     halved = stack(length_extrapolation._divided(net, 2.0)).positions
     angles = stack(net).positions.angles(torch.arange(8)[None])
     assert torch.allclose(halved.angles(torch.arange(0, 16, 2)[None]), angles)
@@ -277,9 +278,15 @@ def test_divided_positions_are_half_as_far():
 
 def test_without_positions_a_shuffled_text_by_hand():
     torch.manual_seed(0)
-    assert permutation._shuffle_change(small("none", 2, shape="encoder").double(), 0) < 1e-12
-    assert permutation._shuffle_change(small("sinusoidal", 2, shape="encoder").double(), 0) > 1e-2
-    assert permutation._shuffle_change(small("none", 2).double(), 0) > 1e-2
+    assert (
+        permutation._shuffle_change(small_transformer("none", 2, shape="encoder").double(), 0)
+        < 1e-12
+    )
+    assert (
+        permutation._shuffle_change(small_transformer("sinusoidal", 2, shape="encoder").double(), 0)
+        > 1e-2
+    )
+    assert permutation._shuffle_change(small_transformer("none", 2).double(), 0) > 1e-2
 
 
 def test_waves():

@@ -225,7 +225,7 @@ def test_learning_lowers_the_loss_and_may_be_watched():
     text = chain.draw(100, 9, torch.Generator().manual_seed(1))
     net, seen = small_decoder(4, seed=0, d_model=16), []
     before = causal_mask_claim._loss_whole(net, text, with_mask)
-    markov_chain.learn(net, lambda: (text[:, :-1], text[:, 1:]), 12, rate=1e-2, until=seen.append)
+    markov_chain.train(net, lambda: (text[:, :-1], text[:, 1:]), 12, rate=1e-2, until=seen.append)
     assert causal_mask_claim._loss_whole(net, text, with_mask) < before - 0.2
     assert [step.done for step in seen] == list(range(1, 13))
 

@@ -26,10 +26,11 @@ from translucid.lab.claims.attention.lookup_distance import FILLERS, far, far_qu
 from translucid.lab.claims.attention.probing import ASKED, PLACES, carried, facts
 from translucid.lab.claims.attention.token_mixing import alone
 from translucid.lab.claims.shared import attention_tasks
-from translucid.lab.claims.shared.attention_tasks import NOTHING, answers, apart, right, train
+from translucid.lab.claims.shared.attention_tasks import answers, apart, right, train
 from translucid.models import MLPConfig, build
 from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -192,16 +193,16 @@ def test_fitting_lowers_the_loss_and_counts_what_is_asked():
     torch.manual_seed(0)
     net = build(MLPConfig(inputs=3, hidden=(), outputs=3))
     x = torch.eye(3)
-    wanted = torch.tensor([2, 0, NOTHING])
-    train(net, lambda chance: (x, wanted), 0, steps=100, rate=0.1)
+    wanted = torch.tensor([2, 0, IGNORE])
+    train(net, lambda generator: (x, wanted), 0, steps=100, rate=0.1)
     assert right(net, (x, wanted)) == 1.0
     assert answers(net, x)[:2].tolist() == [2, 0]
-    assert right(net, (x, torch.tensor([2, 1, NOTHING]))) == 0.5
+    assert right(net, (x, torch.tensor([2, 1, IGNORE]))) == 0.5
 
 
 def test_frozen_weights_stay_while_fitting():
     net = attention_tasks.silent(token_mixing._reader(0), FeedForward)
-    train(net, lambda chance: token_mixing._previous(4, chance), 0, steps=2, rate=0.1)
+    train(net, lambda generator: token_mixing._previous(4, generator), 0, steps=2, rate=0.1)
     assert not any(p.any() for p in net.encoder.layers[0].feedforward.parameters())
 
 
@@ -219,12 +220,12 @@ def test_distance_between_heads():
 
 
 def test_outside_of_a_hull():
-    chance = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     within = torch.tensor([[0.2, 0.3]], dtype=torch.float64)
     beyond = torch.tensor([[1.0, 1.0]], dtype=torch.float64)
-    assert outside(within, corners, chance) < 0
-    assert outside(beyond, corners, chance) == pytest.approx(0.5**0.5, rel=0.01)
+    assert outside(within, corners, generator) < 0
+    assert outside(beyond, corners, generator) == pytest.approx(0.5**0.5, rel=0.01)
 
 
 def test_identity_parts():
@@ -243,9 +244,9 @@ def test_facts_of_rows():
 
 
 def test_a_probe_reads_what_is_there_and_guesses_what_is_not():
-    chance = torch.Generator().manual_seed(0)
-    told, hidden = (torch.randint(4, (400,), generator=chance) for _ in range(2))
-    rows_ = F.one_hot(told, 4).float() @ torch.randn(4, 8, generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    told, hidden = (torch.randint(4, (400,), generator=generator) for _ in range(2))
+    rows_ = F.one_hot(told, 4).float() @ torch.randn(4, 8, generator=generator)
     for wanted, least, most in ((told, 0.99, 1.0), (hidden, 0.1, 0.45)):
         found = probing._probed(rows_[:200], wanted[:200], rows_[200:], wanted[200:], 0, steps=60)
         assert least <= found <= most

@@ -155,8 +155,8 @@ def test_pictures_show_the_means(measured):
 @pytest.mark.parametrize("standardise", [False, True])
 def test_steps_by_the_closed_form(standardise):
     """Gradient descent on a quadratic: the error shrinks by (I - 2 rate H) at each step."""
-    chance = torch.Generator().manual_seed(0)
-    x = torch.randn(64, 2, generator=chance) * torch.tensor([1.0, 3.0])
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 2, generator=generator) * torch.tensor([1.0, 3.0])
     y = x @ torch.tensor([[1.0], [-0.5]])
     rate = 0.02
     steps = feature_scaling._steps(x, y, rate, 1000, standardise=standardise)
@@ -171,8 +171,8 @@ def test_steps_by_the_closed_form(standardise):
 
 
 def test_a_rate_that_diverges_never_wins():
-    chance = torch.Generator().manual_seed(0)
-    x = 10 * torch.randn(64, 2, generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    x = 10 * torch.randn(64, 2, generator=generator)
     assert feature_scaling._steps(x, x.sum(1, keepdim=True), 1.0, 500, standardise=False) == 500
 
 

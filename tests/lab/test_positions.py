@@ -16,7 +16,7 @@ from translucid.lab.claims.positions import (
 from translucid.lab.claims.positions import sinusoidal as sinusoidal_claim
 from translucid.lab.claims.positions.frequencies import HALVES
 from translucid.lab.claims.positions.sinusoidal import RIVALS, WIDTHS, channels
-from translucid.lab.claims.shared.position_tasks import small, stack
+from translucid.lab.claims.shared.position_tasks import small_transformer, stack
 from translucid.lab.engine.experiment import of_module
 from translucid.parts.positions import Sinusoidal
 
@@ -177,7 +177,7 @@ def test_c43(data, expected):
 def test_a_moved_text_by_a_moved_table():
     """Learned positions moved by one place are the table without its first row."""
     torch.manual_seed(0)
-    net = small("learned", layers=2).double()
+    net = small_transformer("learned", layers=2).double()
     ids = torch.randint(16, (3, 16), generator=torch.Generator().manual_seed(0))
     moved_on = absolute_positions._read_at(net, ids, 1)
     table = stack(net).positions.table
@@ -248,9 +248,9 @@ def test_peaks_are_the_frequencies(measured):
 
 def test_without_noise_near_places_are_told_by_all(monkeypatch):
     monkeypatch.setattr(frequencies, "NOISE", 0.0)
-    chance = torch.Generator().manual_seed(0)
-    assert frequencies._nearer("near", HALVES["all"], 300, chance) > 0.99
-    assert frequencies._nearer("near", HALVES["slow half"], 300, chance) > 0.99
+    generator = torch.Generator().manual_seed(0)
+    assert frequencies._nearer("near", HALVES["all"], 300, generator) > 0.99
+    assert frequencies._nearer("near", HALVES["slow half"], 300, generator) > 0.99
 
 
 def test_each_half_is_what_it_says(measured):

@@ -33,7 +33,7 @@ def test_right_counts_targets_that_count() -> None:
 
 
 def test_training_learns_clips_and_stops() -> None:
-    net = sequence_tasks.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
     found = sequence_tasks.train(
         net, sequence_tasks.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1
     )
@@ -45,7 +45,7 @@ def test_training_learns_clips_and_stops() -> None:
 
 def _one_step(clip: float) -> float:
     """How far one step of plain descent moves the weights."""
-    net = sequence_tasks.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
     before = nn.utils.parameters_to_vector(net.parameters()).detach()
     sequence_tasks.train(
         net, sequence_tasks.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd"
@@ -54,7 +54,7 @@ def _one_step(clip: float) -> float:
 
 
 def test_clipping_is_the_loops_own() -> None:
-    net = sequence_tasks.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
     (norm,) = sequence_tasks.train(net, sequence_tasks.recall(4), seed=0, steps=1, clip=0.1).norms
     assert norm > 0.2  # as it was before clipping
     assert _one_step(0.1) == pytest.approx(0.1, rel=1e-3)
@@ -65,7 +65,7 @@ def test_a_net_that_breaks_is_told() -> None:
     def broken(network: nn.Module, batch: Batch) -> torch.Tensor:
         return sequence_tasks.summed_loss(network, batch) * torch.nan
 
-    net = sequence_tasks.reader(0, "rnn", vocab=8, outputs=8, hidden=4)
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=4)
     found = sequence_tasks.train(net, sequence_tasks.recall(2), seed=0, steps=3, loss=broken)
     assert found.broke
     assert found.steps == 0

@@ -8,8 +8,8 @@ from tests.lab.families import around, check, quick_data, verdict
 from translucid.lab.claims.tasks import sentiment, translation
 from translucid.lab.claims.tasks.sentiment import READERS, whole_sentence
 from translucid.lab.claims.tasks.tagging import TAGGERS, tag_each_word
-from translucid.lab.claims.tasks.training import NOTHING
 from translucid.lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
+from translucid.tasks.base import IGNORE
 
 EVERY = (whole_sentence, tag_each_word, unequal_lengths)
 
@@ -84,7 +84,7 @@ def test_each_system_is_asked_for_the_same_words() -> None:
         net, given, wanted = translation._system(system, source, target, vocab)
         assert wanted.shape == net(*given).shape[:2]
         for row in range(40):
-            asked = [word for word in wanted[row].tolist() if word != NOTHING]
+            asked = [word for word in wanted[row].tolist() if word != IGNORE]
             whole = [word for word in target[row].tolist() if word != 0]
             fits = int((source[row] != 0).sum())
             assert asked == (whole[:fits] if system == SYSTEMS[0] else whole)

@@ -35,7 +35,7 @@ from translucid.trace import Trace
 # ---- searches ----
 
 
-def chance(seed=0):
+def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
@@ -49,7 +49,7 @@ def test_a_beam_is_compared_with_greedy_and_with_the_best_of_all(seed, monkeypat
     monkeypatch.setattr(beam_search, "WORDS", 3)
     monkeypatch.setattr(beam_search, "LENGTH", 4)
     found = beam_search._optimum(seed, True)
-    models = beam_search._random_models(60, 3, chance(seed))
+    models = beam_search._random_models(60, 3, generator(seed))
     every = torch.cartesian_prod(*[torch.arange(3)] * 4)
     text = torch.cat([torch.zeros(len(every), 2, dtype=torch.long), every], dim=1)
     listed = sum(models[:, text[:, at], text[:, at + 1], text[:, at + 2]] for at in range(4))
@@ -71,7 +71,7 @@ def test_dead_ends_of_hard_and_of_soft_models_are_their_own():
     found = dead_ends._dead_ends(0, True)
     assert found["hard, impossible"] > 0
     assert found["soft, impossible"] == 0
-    hard = dead_ends._bracket_models(found["tries"], chance())
+    hard = dead_ends._bracket_models(found["tries"], generator())
     wanted = 0
     for text in Tables(hard.log()).find(
         dead_ends.START, dead_ends.ROOM, Search(beams=1, alpha=0.0), eos=dead_ends.END
@@ -90,7 +90,7 @@ def test_texts_are_as_long_as_the_search_writes_them(seed, monkeypatch):
     monkeypatch.setattr(label_smoothing, "BEAMS", (1, 3))
     found = label_smoothing._shorter(seed, True)
     size = (60, label_smoothing.WORDS, label_smoothing.WORDS, label_smoothing.WORDS + 1)
-    logits = torch.randn(*size, generator=chance(seed), dtype=torch.float64)
+    logits = torch.randn(*size, generator=generator(seed), dtype=torch.float64)
     plain = (label_smoothing.SHARPNESS * logits).softmax(dim=-1)
     even = torch.full_like(plain, 1 / size[-1])
     for share in label_smoothing.SMOOTHING:
@@ -112,13 +112,13 @@ def test_texts_are_as_long_as_the_search_writes_them(seed, monkeypatch):
 
 @pytest.fixture(scope="module")
 def writer():
-    return small_language_model.author(0, 2, sentences=50)
+    return small_language_model.language_model(0, 2, sentences=50)
 
 
 def test_sureness_and_loss_are_those_of_the_next_word(writer):
     """Word by word; behind the end nothing is asked."""
     sure, right, losses = [], [], []
-    few = small_language_model.Author(writer.net, writer.end, writer.unseen[:6])
+    few = small_language_model.LanguageModel(writer.net, writer.end, writer.unseen[:6])
     with torch.no_grad():
         for row in few.unseen.tolist():
             words = [word for word in row if word]
@@ -140,7 +140,7 @@ def test_with_smoothing_comes_after_without(monkeypatch):
         asked.append((seed, sentences))
         return smoothing
 
-    monkeypatch.setattr(label_smoothing, "author", planted)
+    monkeypatch.setattr(label_smoothing, "language_model", planted)
     monkeypatch.setattr(label_smoothing, "_on_unseen", lambda share: {"error": share})
     found = label_smoothing._honesty(7, True)
     assert [found[setting]["error"] for setting in label_smoothing.SETTINGS] == [[0.0, 0.1]] * 2
@@ -149,19 +149,19 @@ def test_with_smoothing_comes_after_without(monkeypatch):
 
 def test_lengths_are_means_over_texts_of_each_beam(writer):
     for beams in (1, 3):
-        texts = writer.write(beams=beams, alpha=0.0)
+        texts = writer.generate(beams=beams, alpha=0.0)
         wanted = sum(map(words_of, texts)) / len(texts)
         assert beam_length.mean_length(writer, beams, 0.0) == pytest.approx(wanted)
 
-    def write(*, beams, alpha):
+    def generate(*, beams, alpha):
         return [Hypothesis([1] * count, 0.0, 0.0, [], finished=True) for count in (beams, 9)]
 
-    assert beam_length.mean_length(SimpleNamespace(write=write), 3, 0.0) == 6.0
+    assert beam_length.mean_length(SimpleNamespace(generate=generate), 3, 0.0) == 6.0
 
 
 def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(writer):
-    numbers = torch.rand(len(writer.prompts), small_language_model.LONGEST, generator=chance(3))
-    texts = most_likely_token._drawn(writer, chance(3))
+    numbers = torch.rand(len(writer.prompts), small_language_model.LONGEST, generator=generator(3))
+    texts = most_likely_token._drawn(writer, generator(3))
     for row in (0, 5, 39):
         words, gains = texts[row]
         read = list(writer.prompts[row])
@@ -177,14 +177,14 @@ def test_what_is_written_is_told_of_each_way_to_write(writer, monkeypatch):
     drawn = [([1, 2, 3, 4, 5], [-2.0]), ([6, 7], [-4.0])]
     seeds = []
 
-    def planted(_, chance):
-        seeds.append(chance.initial_seed())
+    def planted(_, generator):
+        seeds.append(generator.initial_seed())
         return drawn
 
-    monkeypatch.setattr(most_likely_token, "author", lambda *_: writer)
+    monkeypatch.setattr(most_likely_token, "language_model", lambda *_: writer)
     monkeypatch.setattr(most_likely_token, "_drawn", planted)
     found = most_likely_token._mechanism(5, True)
-    greedy = writer.write(beams=1, alpha=0.0)
+    greedy = writer.generate(beams=1, alpha=0.0)
     gains = [gain for text in greedy for gain in text.gains]
     assert seeds == [5]
     assert found["greedy"]["log p"] == pytest.approx(np.mean(gains))
@@ -216,7 +216,7 @@ def test_a_translator_learns_from_the_source_to_write_the_target(monkeypatch):
         return logits.sum()
 
     monkeypatch.setattr(cross_attention, "cross_entropy", loss)
-    cross_attention._teach(Recording(), 12, chance())
+    cross_attention._teach(Recording(), 12, generator())
     assert len({source.shape[1] for source, _, _ in seen}) > 2  # of many lengths
     for source, read, wanted in seen:
         target = (
@@ -258,7 +258,7 @@ def test_another_seed_is_another_net():
 
 
 def test_who_sees_both_sides_does_and_who_sees_the_left_does_not():
-    ids, _ = bidirectional_context.clozes(4, bidirectional_context.SIDES[1], chance())
+    ids, _ = bidirectional_context.clozes(4, bidirectional_context.SIDES[1], generator())
     other = ids.clone()
     other[:, -1] = (other[:, -1] + 1) % bidirectional_context.FILLERS
     for reader in bidirectional_context.READERS:
@@ -279,13 +279,14 @@ def test_gaps_are_filled_on_the_side_that_is_asked(monkeypatch):
         return said
 
     assert (
-        bidirectional_context._filled(left_reader, bidirectional_context.SIDES[0], chance()) == 1.0
+        bidirectional_context._filled(left_reader, bidirectional_context.SIDES[0], generator())
+        == 1.0
     )
     assert bidirectional_context._filled(
-        left_reader, bidirectional_context.SIDES[1], chance()
+        left_reader, bidirectional_context.SIDES[1], generator()
     ) == pytest.approx(1 / 8, abs=0.05)
     monkeypatch.setattr(bidirectional_context, "_reader", lambda reader, seed: left_reader)
-    monkeypatch.setattr(bidirectional_context, "learn", lambda *_, **__: None)
+    monkeypatch.setattr(bidirectional_context, "train", lambda *_, **__: None)
     for shares in bidirectional_context._cloze(0, True).values():
         assert shares == pytest.approx([1.0, 1 / 8], abs=0.05)
 
@@ -294,9 +295,9 @@ def test_gaps_are_filled_on_the_side_that_is_asked(monkeypatch):
 
 
 def test_distance_from_the_truth_by_hand():
-    chain = Chain.random(exposure_bias.WORDS, 2, 1.0, chance())
+    chain = Chain.random(exposure_bias.WORDS, 2, 1.0, generator())
     net = small_decoder(exposure_bias.WORDS + 1, seed=0, d_model=8).eval()
-    texts = chain.draw(3, 6, chance())
+    texts = chain.draw(3, 6, generator())
     total = []
     with torch.no_grad():
         for row in texts.tolist():
@@ -317,18 +318,18 @@ def test_exposure_is_tried_on_the_text_and_on_what_the_net_wrote(monkeypatch):
 
     own = torch.full((200, exposure_bias.LENGTH), 7)
     monkeypatch.setattr(exposure_bias, "small_decoder", net_of)
-    monkeypatch.setattr(exposure_bias, "learn", lambda *_, **__: None)
+    monkeypatch.setattr(exposure_bias, "train", lambda *_, **__: None)
     monkeypatch.setattr(exposure_bias, "_written", lambda *_: own)
     monkeypatch.setattr(exposure_bias, "_distance", lambda net, chain, texts: float(texts is own))
     monkeypatch.setattr(
-        exposure_bias, "_drawn", lambda net, read, chance: (read + 1) % exposure_bias.WORDS
+        exposure_bias, "_drawn", lambda net, read, generator: (read + 1) % exposure_bias.WORDS
     )
     found = exposure_bias._exposure(4, True)
     assert seeds == [4, 4]
     assert [[found[arm][side] for side in exposure_bias.SIDES] for arm in exposure_bias.OWN] == [
         [0, 1]
     ] * 2
-    draws = chance(4)
+    draws = generator(4)
     chain = Chain.random(exposure_bias.WORDS, 2, 5.0, draws)
     length = exposure_bias.BEFORE + exposure_bias.LENGTH + 1
     _, test = (chain.draw(count, length, draws)[:, exposure_bias.BEFORE :] for count in (400, 200))
@@ -349,7 +350,7 @@ def test_later_words_change_later_outputs_alone():
             seen = torch.cat([ids, torch.zeros(len(ids), self.ahead, dtype=ids.dtype)], dim=1)
             return seen.cumsum(dim=1)[:, self.ahead :, None].float()
 
-    texts = torch.randint(exposure_bias.WORDS, (3, 10), generator=chance())
+    texts = torch.randint(exposure_bias.WORDS, (3, 10), generator=generator())
     assert exposure_bias._later(Reads(0), texts) == 0
     assert exposure_bias._later(Reads(1), texts) > 0
 
@@ -373,7 +374,7 @@ def test_maps_are_those_of_the_heads_in_order(linked):
     net, texts = linked
     trace = Trace("*")
     with torch.no_grad():
-        net(texts.english, texts.real, trace=trace)
+        net(texts.english, texts.mask, trace=trace)
     found = syntactic_heads._maps(net, texts)
     assert (
         len(found)
@@ -392,8 +393,8 @@ def test_patterns_are_found_by_name_layer_by_layer(linked):
     net, texts = linked
     trace = Trace("*")
     with torch.no_grad():
-        net(texts.english, texts.real, trace=trace)
-    found = attention_tasks.patterns(net, texts.english, texts.real)
+        net(texts.english, texts.mask, trace=trace)
+    found = attention_tasks.patterns(net, texts.english, texts.mask)
     assert len(found) == syntactic_heads.LAYERS
     for layer, pattern in enumerate(found):
         name = f"encoder.layers.{layer}.self_attention.pattern"
@@ -419,11 +420,11 @@ def test_what_is_measured_of_links_is_measured_with_the_best_head(monkeypatch):
 
     def losses():
         with torch.no_grad():
-            logits = net(test.english, test.real)
+            logits = net(test.english, test.mask)
             return F.cross_entropy(logits.transpose(1, 2), test.german, reduction="none",
                                    ignore_index=IGNORE)  # fmt: skip
 
-    asked = test.german != syntactic_heads.NOTHING
+    asked = test.german != IGNORE
     whole = losses()
     assert found["loss"] == pytest.approx(float(whole[asked].mean()), abs=1e-5)
     for relation in syntactic_heads.RELATIONS:
@@ -466,7 +467,7 @@ def test_heads_are_asked_about_sequences_that_training_has_not_drawn(monkeypatch
     at words that have enough words before them."""
     monkeypatch.setattr(multi_head, "_trained", lambda net, *_: net.eval())
     found = multi_head._relations(3, True)
-    x, wanted = multi_head.two_back(512, chance(1_000_003))
+    x, wanted = multi_head.two_back(512, generator(1_000_003))
     for place, count in enumerate(multi_head.HEADS):
         net = multi_head._net(3, count).eval()
         with torch.no_grad():

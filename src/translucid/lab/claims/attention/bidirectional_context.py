@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.markov_chain import learn
+from translucid.lab.claims.shared.markov_chain import train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -29,12 +29,12 @@ READERS = ("both sides", "left side only")
 SIDES = ("clue on the left", "clue on the right")
 
 
-def clozes(count: int, side: str, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Texts of fillers with a gap and a clue, and what belongs into the gap: the clue's number,
     and IGNORE elsewhere."""
-    ids = torch.randint(FILLERS, (count, PLACES), generator=chance)
-    clue = torch.randint(CLUES, (count,), generator=chance)
-    near, far = (torch.randint(1, 4, (count,), generator=chance) for _ in range(2))
+    ids = torch.randint(FILLERS, (count, PLACES), generator=generator)
+    clue = torch.randint(CLUES, (count,), generator=generator)
+    near, far = (torch.randint(1, 4, (count,), generator=generator) for _ in range(2))
     gap, place = near + 2, near + 2 + far
     if side == SIDES[0]:
         gap, place = PLACES - 1 - gap, PLACES - 1 - place
@@ -50,15 +50,15 @@ def _cloze(seed: int, quick: bool) -> Data:
     clue stands on either side: the share that is right."""
     found = {}
     for reader in READERS:
-        chance = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         net = _reader(reader, seed)
 
         def batch() -> tuple[Tensor, Tensor]:
-            both = [clozes(32, side, chance) for side in SIDES]  # noqa: B023 (used in this round)
+            both = [clozes(32, side, generator) for side in SIDES]  # noqa: B023 (used in this round)
             return torch.cat([ids for ids, _ in both]), torch.cat([to for _, to in both])
 
-        learn(net, batch, 50 if quick else 200, rate=1e-2)
-        found[reader] = [_filled(net, side, chance) for side in SIDES]
+        train(net, batch, 50 if quick else 200, rate=1e-2)
+        found[reader] = [_filled(net, side, generator) for side in SIDES]
     return found
 
 
@@ -71,8 +71,8 @@ def _reader(reader: str, seed: int) -> Network:
 
 
 @torch.no_grad()
-def _filled(net: Network, side: str, chance: torch.Generator) -> float:
-    ids, targets = clozes(400, side, chance)
+def _filled(net: Network, side: str, generator: torch.Generator) -> float:
+    ids, targets = clozes(400, side, generator)
     gaps = targets >= 0
     return float((net(ids).argmax(dim=-1)[gaps] == targets[gaps]).float().mean())
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.markov_chain import Chain, learn, small_decoder
+from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import Step, random_rows
 from translucid.lab.engine.verdict import (
@@ -47,9 +47,9 @@ def _leak(seed: int, quick: bool) -> Data:
     """A language model of a Markov chain, with and without the mask: the loss on texts that it
     reads whole, as in training, and on prefixes, which is all that there is when one writes."""
     steps = 96 if quick else 300
-    chance = torch.Generator().manual_seed(seed)
-    chain = Chain.random(WORDS, 1, 1.5, chance)
-    texts, test = (chain.draw(count, LENGTH + 1, chance) for count in (2000, 200))
+    generator = torch.Generator().manual_seed(seed)
+    chain = Chain.random(WORDS, 1, 1.5, generator)
+    texts, test = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 200))
     looks = [steps * (at + 1) // LOOKS for at in range(LOOKS)]
     found: dict[str, Any] = {"steps": looks, "truth": chain.truth(test), "rate": chain.entropy()}
     for arm, trace in ARMS.items():
@@ -63,18 +63,18 @@ def _leak(seed: int, quick: bool) -> Data:
                 prefix.append(_loss_by_prefix(net, test, trace))  # noqa: B023
             return False
 
-        learn(net, rows_of(texts, 64, chance), steps, rate=1e-2, trace=trace, until=look)
+        train(net, rows_of(texts, 64, generator), steps, rate=1e-2, trace=trace, until=look)
         found[arm] = {"whole": whole, "prefix": prefix}
     return found
 
 
 def rows_of(
-    texts: Tensor, size: int, chance: torch.Generator
+    texts: Tensor, size: int, generator: torch.Generator
 ) -> Callable[[], tuple[Tensor, Tensor]]:
     """Batches of texts: all words but the last, and all but the first."""
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = random_rows(texts, size, chance)
+        rows = random_rows(texts, size, generator)
         return rows[:, :-1], rows[:, 1:]
 
     return batch

@@ -36,9 +36,9 @@ ARMS = ("attention", "one vector")
 BATCH, TESTS = 64, 50
 
 
-def pairs(count: int, length: int, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+def pairs(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Sentences and their translations: another word for each, in the opposite order."""
-    source = torch.randint(WORDS, (count, length), generator=chance)
+    source = torch.randint(WORDS, (count, length), generator=generator)
     return source + FIRST, (source.flip(1) + 3) % WORDS + FIRST
 
 
@@ -48,15 +48,15 @@ def _translate(seed: int, quick: bool) -> Data:
     steps = 140 if quick else 500
     found: dict[str, Any] = {}
     for arm in ARMS:
-        chance = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         net = _translator(arm, seed)
         if arm == "attention":
-            found["untrained ends"] = _ends(net, LENGTHS[-1], chance)[0]
-        _teach(net, steps, chance)
-        found[arm] = [_right(net, length, chance) for length in LENGTHS]
+            found["untrained ends"] = _ends(net, LENGTHS[-1], generator)[0]
+        _teach(net, steps, generator)
+        found[arm] = [_right(net, length, generator) for length in LENGTHS]
         if arm == "attention":
-            found["aligned"] = [_aligned(net, length, chance) for length in LENGTHS]
-            ends = [_ends(net, length, chance) for length in (*LENGTHS, LONGER)]
+            found["aligned"] = [_aligned(net, length, generator) for length in LENGTHS]
+            ends = [_ends(net, length, generator) for length in (*LENGTHS, LONGER)]
             found["ends"], found["length right"] = map(list, zip(*ends, strict=True))
     return found
 
@@ -73,10 +73,10 @@ def _translator(arm: str, seed: int) -> EncoderDecoderModel:
     return net
 
 
-def _teach(net: EncoderDecoderModel, steps: int, chance: torch.Generator) -> None:
+def _teach(net: EncoderDecoderModel, steps: int, generator: torch.Generator) -> None:
     def loss() -> Tensor:
-        length = int(torch.randint(LENGTHS[0], LENGTHS[-1] + 1, (1,), generator=chance))
-        source, target = pairs(BATCH, length, chance)
+        length = int(torch.randint(LENGTHS[0], LENGTHS[-1] + 1, (1,), generator=generator))
+        source, target = pairs(BATCH, length, generator)
         read = torch.cat([torch.full((BATCH, 1), START), target], dim=1)
         wanted = torch.cat([target, torch.full((BATCH, 1), END)], dim=1)
         return cross_entropy(net(source, read), wanted) / wanted.numel()
@@ -92,23 +92,23 @@ def _written(net: EncoderDecoderModel, source: Tensor) -> list[Hypothesis]:
     return [texts[0] for texts in found]
 
 
-def _right(net: EncoderDecoderModel, length: int, chance: torch.Generator) -> float:
-    source, target = pairs(TESTS, length, chance)
+def _right(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> float:
+    source, target = pairs(TESTS, length, generator)
     return float(np.mean([text.tokens == wanted for text, wanted in
                           zip(_written(net, source), target.tolist(), strict=True)]))  # fmt: skip
 
 
-def _ends(net: EncoderDecoderModel, length: int, chance: torch.Generator) -> tuple[float, float]:
+def _ends(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> tuple[float, float]:
     """The shares of texts that end by themselves, and that have the right number of words."""
-    texts = _written(net, pairs(TESTS, length, chance)[0])
+    texts = _written(net, pairs(TESTS, length, generator)[0])
     shares = ([text.finished for text in texts], [len(text.tokens) == length for text in texts])
     return float(np.mean(shares[0])), float(np.mean(shares[1]))
 
 
 @torch.no_grad()
-def _aligned(net: EncoderDecoderModel, length: int, chance: torch.Generator) -> float:
+def _aligned(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> float:
     """The share of words whose largest weight lies on the source word that they translate."""
-    source, target = pairs(TESTS, length, chance)
+    source, target = pairs(TESTS, length, generator)
     read = torch.cat([torch.full((TESTS, 1), START), target[:, :-1]], dim=1)
     trace = Trace("*.alignment.pattern")
     net(source, read, trace=trace)

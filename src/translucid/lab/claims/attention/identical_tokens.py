@@ -21,17 +21,17 @@ EXACT = 1e-12
 def _same_rows(seed: int, quick: bool) -> Data:
     """The book's rows, random rows without and with negative numbers: how far an MLP of identity
     weights and ReLU moves them, and whether attention hands over mixtures."""
-    chance = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(5, 4, generator=chance, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     inputs = {
         "of the book": torch.tensor(BOOK, dtype=torch.float64),
         "never negative": drawn.abs(),
         "with negative numbers": drawn,
     }
-    return {name: _through(x, chance) for name, x in inputs.items()}
+    return {name: _through(x, generator) for name, x in inputs.items()}
 
 
-def _through(x: Tensor, chance: torch.Generator) -> dict[str, Any]:
+def _through(x: Tensor, generator: torch.Generator) -> dict[str, Any]:
     mlp, attention = identity_mlp(x.shape[1]), identity_attention(x.shape[1])
     trace = Trace(["*pattern", "*value"])
     with torch.no_grad():
@@ -41,7 +41,7 @@ def _through(x: Tensor, chance: torch.Generator) -> dict[str, Any]:
     return {
         "mlp moves": float((kept - x).abs().max()),
         "attention moves": float((mixed - x).abs().max()),
-        "outside": outside(mixed, rows, chance),
+        "outside": outside(mixed, rows, generator),
         "least weight": float(pattern.min()),
         "input": x.tolist(),
         "mlp": kept.tolist(),
@@ -68,10 +68,10 @@ def identity_attention(width: int) -> SelfAttention:
     return made
 
 
-def outside(points: Tensor, rows: Tensor, chance: torch.Generator) -> float:
+def outside(points: Tensor, rows: Tensor, generator: torch.Generator) -> float:
     """How far points lie outside of the convex hull of rows, in the worst of many directions; 0 or
     less: inside."""
-    ways = torch.randn(1000, rows.shape[1], generator=chance, dtype=rows.dtype)
+    ways = torch.randn(1000, rows.shape[1], generator=generator, dtype=rows.dtype)
     ways /= ways.norm(dim=1, keepdim=True)
     farthest = (rows @ ways.T).max(dim=0).values
     return float(((points @ ways.T) - farthest).max())

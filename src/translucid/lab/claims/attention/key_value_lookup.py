@@ -35,17 +35,17 @@ ENTRIES, NAMES, CONTENTS = 4, 6, 6  # entries of a dictionary; how many keys and
 ASKING = NAMES * CONTENTS  # from here on, words that ask for a key
 
 
-def dictionaries(rows: int, chance: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """Entries with different keys, their keys and their values: (rows, entries) each."""
-    keys = torch.rand(rows, NAMES, generator=chance).argsort(dim=1)[:, :ENTRIES]
-    values = torch.randint(CONTENTS, (rows, ENTRIES), generator=chance)
+    keys = torch.rand(rows, NAMES, generator=generator).argsort(dim=1)[:, :ENTRIES]
+    values = torch.randint(CONTENTS, (rows, ENTRIES), generator=generator)
     return keys * CONTENTS + values, keys, values
 
 
-def _question(rows: int, chance: torch.Generator) -> Batch:
+def _question(rows: int, generator: torch.Generator) -> Batch:
     """A dictionary, then the key of its first entry; wanted is that entry's value. Nothing tells
     the net where an entry stands, so the first is any."""
-    entries, keys, values = dictionaries(rows, chance)
+    entries, keys, values = dictionaries(rows, generator)
     return torch.cat([entries, ASKING + keys[:, :1]], dim=1), values[:, 0]
 
 
@@ -62,9 +62,9 @@ def _dictionary(seed: int, quick: bool) -> Data:
     look up; then its queries, keys and values are changed."""
     net = silent(_dictionary_net(seed), FeedForward)
     steps = 160 if quick else 600
-    train(net, lambda chance: _question(48, chance), seed, steps=steps, rate=1e-2)
-    chance = torch.Generator().manual_seed(seed + 1_000_000)
-    entries, keys, values = dictionaries(500, chance)
+    train(net, lambda generator: _question(48, generator), seed, steps=steps, rate=1e-2)
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
+    entries, keys, values = dictionaries(500, generator)
     x = torch.cat([entries, ASKING + keys[:, :1]], dim=1)
     other = torch.cat([entries, ASKING + keys[:, 1:2]], dim=1)  # it asks for the second entry
     trace = Trace(f"{ATTENTION}.query")

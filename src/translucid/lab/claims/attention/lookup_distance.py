@@ -1,6 +1,7 @@
 """C57: looking up an entry near and far: attention, LSTM, RNN."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ FILLERS = 4
 NETS = ("attention", "LSTM", "RNN")
 
 
-def far_question(distance: int, rows: int, chance: torch.Generator) -> Batch:
+def far_question(distance: int, rows: int, generator: torch.Generator) -> Batch:
     """Two entries, filler words, and the key of one of the entries, so many words after it."""
-    entries, keys, values = (each[:, :2] for each in dictionaries(rows, chance))
-    filler = torch.randint(FILLERS, (rows, distance - 2), generator=chance) + ASKING + NAMES
-    which = torch.randint(2, (rows, 1), generator=chance)
+    entries, keys, values = (each[:, :2] for each in dictionaries(rows, generator))
+    filler = torch.randint(FILLERS, (rows, distance - 2), generator=generator) + ASKING + NAMES
+    which = torch.randint(2, (rows, 1), generator=generator)
     asked = ASKING + keys.gather(1, which)
     return torch.cat([entries, filler, asked], dim=1), values.gather(1, which)[:, 0]
 
@@ -56,16 +57,16 @@ def _far(seed: int, quick: bool) -> Data:
     distances = (5, 40) if quick else DISTANCES
     found: dict[str, Any] = {"distances": list(distances)}
     for name in NETS:
-        net = train(_far_net(name, seed), lambda chance: _any_distance(distances, chance), seed,
-                  steps=60 if quick else 500, rate=1e-2)  # fmt: skip
+        net = train(_far_net(name, seed), partial(_any_distance, distances), seed,
+                    steps=60 if quick else 500, rate=1e-2)  # fmt: skip
         fresh = torch.Generator().manual_seed(seed + 1_000_000)
         found[name] = [right(net, far_question(each, 300, fresh)) for each in distances]
     return found
 
 
-def _any_distance(distances: Sequence[int], chance: torch.Generator) -> Batch:
-    which = int(torch.randint(len(distances), (1,), generator=chance))
-    return far_question(distances[which], 32, chance)
+def _any_distance(distances: Sequence[int], generator: torch.Generator) -> Batch:
+    which = int(torch.randint(len(distances), (1,), generator=generator))
+    return far_question(distances[which], 32, generator)
 
 
 def _judge_far(data: Sequence[Data]) -> Finding:

@@ -14,7 +14,7 @@ from translucid.lab.claims.attention.causal_mask import (
     with_mask,
     without_mask,
 )
-from translucid.lab.claims.shared.markov_chain import Chain, learn, small_decoder
+from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
 from translucid.models.base import DecoderModel
@@ -29,11 +29,11 @@ def _writing(seed: int, quick: bool) -> Data:
     """A decoder that was trained with the mask says the next word in three ways, with the mask
     and without. changes: how far its probabilities are from those with the mask; leaks: how far
     they move, without the mask, when what stands behind the prefix is another text."""
-    chance = torch.Generator().manual_seed(seed)
-    chain = Chain.random(WORDS, 2, 2.0, chance)
-    texts, test, others = (chain.draw(count, LENGTH + 1, chance) for count in (2000, 50, 50))
+    generator = torch.Generator().manual_seed(seed)
+    chain = Chain.random(WORDS, 2, 2.0, generator)
+    texts, test, others = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 50, 50))
     net = small_decoder(WORDS, seed=seed)
-    learn(net, rows_of(texts, 64, chance), 50 if quick else 300, rate=1e-2)
+    train(net, rows_of(texts, 64, generator), 50 if quick else 300, rate=1e-2)
     found: dict[str, Any] = {"changes": [], "leaks": [], "masked leaks": []}
     for way in WAYS:
         changes, leaks, masked = [], [], []

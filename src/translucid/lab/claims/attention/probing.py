@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.attention_tasks import NOTHING, Batch, right, train
+from translucid.lab.claims.shared.attention_tasks import Batch, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Axis, Heat
+from translucid.tasks.base import IGNORE
 from translucid.trace import Trace
 
 KINDS, LENGTH = 6, 8
@@ -34,10 +35,10 @@ ASKED = ("word", "position", "word before")
 LEAST = 0.8
 
 
-def _before(rows: int, chance: torch.Generator) -> Batch:
+def _before(rows: int, generator: torch.Generator) -> Batch:
     """Random words; wanted at each is the word before it."""
-    x = torch.randint(KINDS, (rows, LENGTH), generator=chance)
-    wanted = torch.full_like(x, NOTHING)
+    x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
+    wanted = torch.full_like(x, IGNORE)
     wanted[:, 1:] = x[:, :-1]
     return x, wanted
 
@@ -49,9 +50,11 @@ def _carried(seed: int, quick: bool) -> Data:
         shape="encoder", head="tag", outputs=KINDS, vocab=KINDS, d_model=32, heads=2, layers=1,
         d_ff=64, dropout=0.0,
     ))  # fmt: skip
-    train(net, lambda chance: _before(32, chance), seed, steps=60 if quick else 300, rate=1e-2)
-    chance = torch.Generator().manual_seed(seed + 1_000_000)
-    shown, fresh = (_before(150 if quick else 300, chance) for _ in range(2))
+    train(
+        net, lambda generator: _before(32, generator), seed, steps=60 if quick else 300, rate=1e-2
+    )
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
+    shown, fresh = (_before(150 if quick else 300, generator) for _ in range(2))
     seen, unseen = _rows(net, shown[0]), _rows(net, fresh[0])
     found: dict[str, Any] = {"learned": right(net, fresh)}
     for place in PLACES:
@@ -84,7 +87,7 @@ def _probed(
     """The share of new rows of which one affine map tells a fact."""
     torch.manual_seed(seed)
     probe = build(MLPConfig(inputs=rows.shape[1], hidden=(), outputs=int(wanted.max()) + 1))
-    train(probe, lambda chance: (rows, wanted), seed, steps=steps, rate=0.1)
+    train(probe, lambda generator: (rows, wanted), seed, steps=steps, rate=0.1)
     return right(probe, (new_rows, new_wanted))
 
 

@@ -26,14 +26,14 @@ KEYS = 6
 def _scale(seed: int, quick: bool) -> Data:
     """Random queries and keys of unit variance: how large scores are, how sharp the softmax, and
     how much of a gradient it lets through, raw and scaled."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     rows = 500 if quick else 4000
     found: dict[str, list[float]] = {
         name: [] for name in ("variance", "raw", "scaled", "raw_top", "scaled_top")
     }
     for width in WIDTHS:
-        q = torch.randn(rows, 1, width, generator=chance, dtype=torch.float64)
-        k = torch.randn(rows, KEYS, width, generator=chance, dtype=torch.float64)
+        q = torch.randn(rows, 1, width, generator=generator, dtype=torch.float64)
+        k = torch.randn(rows, KEYS, width, generator=generator, dtype=torch.float64)
         scores = (q * k).sum(-1)  # (rows, keys)
         found["variance"].append(float(scores.var() / width))
         for name, seen in (("raw", scores), ("scaled", scores / width**0.5)):

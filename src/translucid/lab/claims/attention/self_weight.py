@@ -18,10 +18,10 @@ TOKENS, DIMENSIONS = 16, (2, 8, 64)
 def _diagonal(seed: int, quick: bool) -> Data:
     """The share of rows whose largest weight is the token's own: with queries equal to keys, and
     in an untrained attention layer, which has a projection for each."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     tied = []
     for width in DIMENSIONS:
-        x = torch.randn(20 if quick else 200, TOKENS, width, generator=chance)
+        x = torch.randn(20 if quick else 200, TOKENS, width, generator=generator)
         weights = softmax(x @ x.transpose(1, 2) / width**0.5)
         tied.append(float((weights.argmax(-1) == torch.arange(TOKENS)).float().mean()))
     torch.manual_seed(seed)
@@ -30,7 +30,7 @@ def _diagonal(seed: int, quick: bool) -> Data:
         positions="none",
     )  # fmt: skip
     trace = Trace("*.pattern")
-    ids = torch.randint(0, 64, (20 if quick else 200, TOKENS), generator=chance)
+    ids = torch.randint(0, 64, (20 if quick else 200, TOKENS), generator=generator)
     with torch.no_grad():
         build(config).eval()(ids, trace=trace)
     pattern = trace["encoder.layers.0.self_attention.pattern"]

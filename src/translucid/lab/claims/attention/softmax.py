@@ -12,12 +12,12 @@ from translucid.see.pictures import Bars
 
 
 def _promises(seed: int, quick: bool) -> Data:
-    chance = torch.Generator().manual_seed(seed)
-    rows = torch.randn(200, 9, generator=chance, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(200, 9, generator=generator, dtype=torch.float64)
     cases = {
         "ordinary": rows,
         "huge": rows * 1e6,
-        "masked": torch.where(torch.rand(200, 9, generator=chance) < 0.5, -torch.inf, rows),
+        "masked": torch.where(torch.rand(200, 9, generator=generator) < 0.5, -torch.inf, rows),
     }
     cases["masked"][:, 0] = 0.0
     found = {name: softmax(scores) for name, scores in cases.items()}

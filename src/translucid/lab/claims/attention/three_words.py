@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.attention_tasks import NOTHING, Batch, patterns, right, train
+from translucid.lab.claims.shared.attention_tasks import Batch, patterns, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -21,6 +21,7 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Axis, Heat
+from translucid.tasks.base import IGNORE
 
 # Each subject with its form of "to be" and the names it may have.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
@@ -37,11 +38,11 @@ def numbers(sentences: Sequence[Sequence[str]]) -> Tensor:
     return torch.tensor([[VOCABULARY.index(word) for word in each] for each in sentences])
 
 
-def _hidden(rows: int, chance: torch.Generator) -> Batch:
+def _hidden(rows: int, generator: torch.Generator) -> Batch:
     """Sentences in which one word is hidden; wanted is that word."""
-    whole = numbers(SENTENCES)[torch.randint(len(SENTENCES), (rows,), generator=chance)]
-    hide = torch.randint(3, (rows, 1), generator=chance) == torch.arange(3)
-    return whole.masked_fill(hide, 0), whole.masked_fill(~hide, NOTHING)
+    whole = numbers(SENTENCES)[torch.randint(len(SENTENCES), (rows,), generator=generator)]
+    hide = torch.randint(3, (rows, 1), generator=generator) == torch.arange(3)
+    return whole.masked_fill(hide, 0), whole.masked_fill(~hide, IGNORE)
 
 
 def _three_net(seed: int) -> Network:
@@ -59,7 +60,7 @@ def _three_words(seed: int, quick: bool) -> Data:
     maps, accuracy = [], []
     fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
     for number in range(nets):
-        net = train(_three_net(1000 * seed + number), lambda chance: _hidden(32, chance),
+        net = train(_three_net(1000 * seed + number), lambda generator: _hidden(32, generator),
                   1000 * seed + number, steps=steps, rate=1e-2)  # fmt: skip
         accuracy.append(right(net, fresh))
         maps.append(patterns(net, numbers(ASKED))[0][:, 0].mean(dim=0))

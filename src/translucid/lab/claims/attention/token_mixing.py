@@ -28,9 +28,9 @@ from translucid.see.pictures import Bars
 KINDS, LENGTH = 8, 8
 
 
-def _previous(rows: int, chance: torch.Generator) -> Batch:
+def _previous(rows: int, generator: torch.Generator) -> Batch:
     """Random words; wanted is the one before the last."""
-    x = torch.randint(KINDS, (rows, LENGTH), generator=chance)
+    x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     return x, x[:, -2]
 
 
@@ -40,8 +40,8 @@ def _side_by_side(batch: Batch) -> Batch:
     return F.one_hot(x, KINDS).flatten(1).float(), wanted
 
 
-def _formed(form: Callable[[Batch], Batch], chance: torch.Generator) -> Batch:
-    return form(_previous(32, chance))
+def _formed(form: Callable[[Batch], Batch], generator: torch.Generator) -> Batch:
+    return form(_previous(32, generator))
 
 
 def _reader(seed: int) -> Network:
@@ -76,19 +76,19 @@ def _alone(seed: int, quick: bool) -> Data:
 
 
 def _judge_alone(data: Sequence[Data]) -> Finding:
-    chance = 1 / KINDS
+    guessing = 1 / KINDS
     alone, mixed = (
         mean_of(column(data, name, "accuracy")) for name in ("each word alone", "with attention")
     )
     moved = max(column(data, "each word alone", "moved"))
     return decide(
         {
-            "alone it only guesses": clearly(alone.against(chance + 0.05), "below"),
+            "alone it only guesses": clearly(alone.against(guessing + 0.05), "below"),
             "no answer moves when another word changes": moved == 0.0,
             # A task that nobody learns says nothing.
             "attention learns it": clearly(mixed.against(0.9), "above") or None,
         },
-        f"the word before, named: by a position-wise MLP {alone} (chance {chance:.3g}), with "
+        f"the word before, named: by a position-wise MLP {alone} (chance {guessing:.3g}), with "
         f"attention {mixed}; an MLP over all words side by side is another thing: "
         f"{mean_of(column(data, 'all words side by side', 'accuracy'))}",
     )

@@ -26,9 +26,9 @@ def _first_step(seed: int, quick: bool) -> Data:
     starts = 20 if quick else 100
     fell, rose = [0] * len(FIRST_RATES), [0] * len(FIRST_RATES)
     for place, rate in enumerate(FIRST_RATES):
-        chance = torch.Generator().manual_seed(seed)  # the same starts for every rate
+        generator = torch.Generator().manual_seed(seed)  # the same starts for every rate
         for _ in range(starts):
-            each = random_problem(chance)
+            each = random_problem(generator)
             before = float(each.loss().detach())
             each.step(rate)
             after = float(each.loss().detach())
@@ -103,11 +103,11 @@ SHOWN_RATES, SHOWN_STEPS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2), 8
 def _rates(seed: int, quick: bool) -> Data:
     """For every start and rate, how descent ends; and what lies below and above the smallest rate
     at which it settles."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     starts = 4 if quick else 30
     found = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
     for _ in range(starts):
-        outcomes = _outcomes(random_problem(chance))
+        outcomes = _outcomes(random_problem(generator))
         if "settles" not in outcomes:
             continue
         first = outcomes.index("settles")

@@ -20,8 +20,8 @@ from translucid.see.pictures import Bars
 def _output_gradient(seed: int, quick: bool) -> Data:
     """Central differences for v against δ v and δ h: how far apart they are, relative to their
     size; and the numbers of the worked example."""
-    chance = torch.Generator().manual_seed(seed)
-    nets = [random_problem(chance) for _ in range(5 if quick else 20)]
+    generator = torch.Generator().manual_seed(seed)
+    nets = [random_problem(generator) for _ in range(5 if quick else 20)]
     rows = [_candidates(each) for each in nets]
     numbers = _candidates(worked())
     return {

@@ -22,8 +22,8 @@ BIASES = np.linspace(-3, 3, 25)
 def _kinks(seed: int, quick: bool) -> Data:
     """Curvature inside a region, of the output and of the loss; z; and slopes on both sides of a
     place where one z is 0 and of one where none is."""
-    chance = torch.Generator().manual_seed(seed)
-    nets = [random_problem(chance, units=8) for _ in range(5 if quick else 20)]
+    generator = torch.Generator().manual_seed(seed)
+    nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
         "curvature_output": float(np.mean([_curvature(each, "output") for each in nets])),
         "curvature_loss": float(np.mean([_curvature(each, "loss") for each in nets])),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.mlp_weights import layers_of, write
+from translucid.lab.claims.shared.mlp_weights import layers_of, set_weights
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.trace import Trace
 
@@ -47,17 +47,17 @@ class Problem:
 def worked() -> Problem:
     """The exercise that can be done with pencil and paper; its loss is 8."""
     net = MLP(MLPConfig(inputs=3, hidden=(2,))).double()
-    write(net, [[[1, -1, 0], [0, 2, 1]], [[2, -1]]], [[0, 1], [0]])
+    set_weights(net, [[[1, -1, 0], [0, 2, 1]], [[2, -1]]], [[0, 1], [0]])
     return Problem(net, torch.tensor([[1.0, 0.0, 2.0]], dtype=torch.float64), 3.0)
 
 
-def random_problem(chance: torch.Generator, units: int = 2) -> Problem:
+def random_problem(generator: torch.Generator, units: int = 2) -> Problem:
     """One of like size, in which at least one unit is active: else nothing but c could learn."""
     while True:
-        drawn = torch.randn(5 * units + 5, generator=chance, dtype=torch.float64)
+        drawn = torch.randn(5 * units + 5, generator=generator, dtype=torch.float64)
         w, b, v, (c, y), x = drawn.split([3 * units, units, units, 2, 3])
         net = MLP(MLPConfig(inputs=3, hidden=(units,))).double()
-        write(net, [w.view(units, 3), v[None]], [b, c[None]])
+        set_weights(net, [w.view(units, 3), v[None]], [b, c[None]])
         found = Problem(net, 2 * x[None], 3 * float(y))
         if (found.seen("activation") > 0).any():
             return found

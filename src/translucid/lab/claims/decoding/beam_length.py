@@ -8,7 +8,12 @@ import torch
 
 from translucid.decoding.search import Search, search
 from translucid.decoding.table import END, PAD, TableModel
-from translucid.lab.claims.shared.small_language_model import LONGEST, STEPS, Author, author
+from translucid.lab.claims.shared.small_language_model import (
+    LONGEST,
+    STEPS,
+    LanguageModel,
+    language_model,
+)
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -49,7 +54,7 @@ def _lengths(seed: int, quick: bool) -> Data:
         },
         "greedy": [_words(example(p), Search(beams=1)) for p in FINALLY],
     }
-    writer = author(seed, STEPS[quick])
+    writer = language_model(seed, STEPS[quick])
     for score, alpha in SCORES.items():
         found[score] = [mean_length(writer, beams, alpha) for beams in BEAMS]
     return found
@@ -65,8 +70,8 @@ def _words(model: TableModel, how: Search) -> int:
     return len(found[0][0].tokens)
 
 
-def mean_length(writer: Author, beams: int, alpha: float) -> float:
-    return float(np.mean([len(text.tokens) for text in writer.write(beams=beams, alpha=alpha)]))
+def mean_length(writer: LanguageModel, beams: int, alpha: float) -> float:
+    return float(np.mean([len(text.tokens) for text in writer.generate(beams=beams, alpha=alpha)]))
 
 
 def _judge_lengths(data: Sequence[Data]) -> Finding:

@@ -30,8 +30,8 @@ MISSES = 0.05  # share of models
 def _optimum(seed: int, quick: bool) -> Data:
     """Random models in which a word depends on the two before it: how often each beam finds the
     likeliest text of 10 words, a likelier one than greedy, or a less likely one."""
-    chance = torch.Generator().manual_seed(seed)
-    models = _random_models(60 if quick else 300, WORDS, chance)
+    generator = torch.Generator().manual_seed(seed)
+    models = _random_models(60 if quick else 300, WORDS, generator)
     best = likeliest(models[..., :WORDS], LENGTH)
     scores = [_scores(models, beams) for beams in BEAMS]
     greedy = scores[0]
@@ -42,9 +42,9 @@ def _optimum(seed: int, quick: bool) -> Data:
     }
 
 
-def _random_models(count: int, words: int, chance: torch.Generator) -> Tensor:
+def _random_models(count: int, words: int, generator: torch.Generator) -> Tensor:
     """(models, words, words, words and an end that never comes)"""
-    logits = torch.randn(count, words, words, words, generator=chance, dtype=torch.float64)
+    logits = torch.randn(count, words, words, words, generator=generator, dtype=torch.float64)
     never = torch.full((count, words, words, 1), -torch.inf, dtype=torch.float64)
     return torch.cat([logits.log_softmax(dim=-1), never], dim=-1)
 

@@ -32,9 +32,9 @@ KINDS = {
 def _dead_ends(seed: int, quick: bool) -> Data:
     """Random distributions over well-formed brackets, and models of them that know the last sign
     only: how many of greedy's texts come to a place from which nothing can be finished."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     count = 80 if quick else 400
-    hard = _bracket_models(count, chance)
+    hard = _bracket_models(count, generator)
     soft = (1 - UNSEEN * (END + 1)) * hard[..., : END + 1] + UNSEEN
     soft = torch.cat([soft, torch.zeros_like(hard[..., END + 1 :])], dim=-1)
     found: dict[str, Any] = {"tries": count}
@@ -66,7 +66,7 @@ def sentences(pairs: int = PAIRS) -> list[str]:
     return [text for texts in by_pairs[1:] for text in texts]
 
 
-def _bracket_models(count: int, chance: torch.Generator) -> Tensor:
+def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
     """P(next sign | last sign), counted over all sentences, which each model weighs in its own way:
     by length, depth, kind of bracket, and neighbours. (models, signs, signs)"""
     texts = sentences()
@@ -74,7 +74,7 @@ def _bracket_models(count: int, chance: torch.Generator) -> Tensor:
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]
         for text in texts
     ], dtype=torch.float64)  # fmt: skip
-    taste = torch.randn(count, features.shape[1], generator=chance, dtype=torch.float64)
+    taste = torch.randn(count, features.shape[1], generator=generator, dtype=torch.float64)
     weights = (taste @ features.T).softmax(dim=-1)  # (models, texts)
     follows = torch.zeros(len(texts), START + 1, START + 1, dtype=torch.float64)
     for row, text in enumerate(texts):

@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.decoding import rules
 from translucid.decoding.generate import draw
 from translucid.decoding.sampling import Sampling
-from translucid.lab.claims.shared.markov_chain import Chain, learn, small_decoder
+from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -36,37 +36,39 @@ def _exposure(seed: int, quick: bool) -> Data:
     """A language model that has learned from true prefixes, and one that has learned from half its
     own words: how far their next words are from the truth after true prefixes, and after prefixes
     that they wrote themselves. The truth is known for both: it is a table."""
-    chance = torch.Generator().manual_seed(seed)
-    chain = Chain.random(WORDS, 2, 5.0, chance)
+    generator = torch.Generator().manual_seed(seed)
+    chain = Chain.random(WORDS, 2, 5.0, generator)
     # The first words are drawn evenly, which no later ones are: they are left out.
-    texts, test = (chain.draw(count, BEFORE + LENGTH + 1, chance)[:, BEFORE:]
+    texts, test = (chain.draw(count, BEFORE + LENGTH + 1, generator)[:, BEFORE:]
                    for count in (400, 200))  # fmt: skip
     found: dict[str, Any] = {"truth": chain.truth(test)}
     for arm, share in OWN.items():
         net = small_decoder(WORDS + 1, seed=seed)  # one more: an end, which never comes
-        learn(net, _batches(net, texts, share, chance), 50 if quick else 300, rate=1e-2)
+        train(net, _batches(net, texts, share, generator), 50 if quick else 300, rate=1e-2)
         net.eval()
-        own = _written(net, test[:, :2], chance)
+        own = _written(net, test[:, :2], generator)
         found[arm] = {SIDES[0]: _distance(net, chain, test[:, :LENGTH]),
                       SIDES[1]: _distance(net, chain, own)}  # fmt: skip
         if not share:
-            found["same"] = float((_drawn(net, test[:, :-1], chance) == test[:, 1:]).float().mean())
+            found["same"] = float(
+                (_drawn(net, test[:, :-1], generator) == test[:, 1:]).float().mean()
+            )
             found["later"] = _later(net, test)
     return found
 
 
 def _batches(
-    net: DecoderModel, texts: Tensor, share: float, chance: torch.Generator
+    net: DecoderModel, texts: Tensor, share: float, generator: torch.Generator
 ) -> Callable[[], tuple[Tensor, Tensor]]:
     """Inputs and targets; this share of the inputs, the first one not, is what the net says in its
     place. The targets are always the text's."""
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = texts[torch.randint(len(texts), (32,), generator=chance)]
+        rows = texts[torch.randint(len(texts), (32,), generator=generator)]
         read, targets = rows[:, :-1].clone(), rows[:, 1:]
         if share:
-            said = _drawn(net, read, chance)[:, :-1]
-            swapped = torch.rand(said.shape, generator=chance) < share
+            said = _drawn(net, read, generator)[:, :-1]
+            swapped = torch.rand(said.shape, generator=generator) < share
             read[:, 1:] = torch.where(swapped, said, read[:, 1:])
         return read, targets
 
@@ -74,16 +76,16 @@ def _batches(
 
 
 @torch.no_grad()
-def _drawn(net: DecoderModel, read: Tensor, chance: torch.Generator) -> Tensor:
+def _drawn(net: DecoderModel, read: Tensor, generator: torch.Generator) -> Tensor:
     """What the net says after each word, the words before it given: (texts, length)."""
     p = net(read)[..., :WORDS].softmax(dim=-1)
-    return torch.multinomial(p.flatten(0, 1), 1, generator=chance).view_as(read)
+    return torch.multinomial(p.flatten(0, 1), 1, generator=generator).view_as(read)
 
 
-def _written(net: DecoderModel, starts: Tensor, chance: torch.Generator) -> Tensor:
+def _written(net: DecoderModel, starts: Tensor, generator: torch.Generator) -> Tensor:
     """Texts that the net goes on with by itself, word by word."""
     texts: list[list[int]] = starts.tolist()
-    numbers = torch.rand(len(starts), LENGTH - starts.shape[1], generator=chance)
+    numbers = torch.rand(len(starts), LENGTH - starts.shape[1], generator=generator)
     steps = draw(net, starts.tolist(), None, Sampling(), numbers, eos=WORDS,
                  extra=[rules.forbid([WORDS])])  # fmt: skip
     for step in steps:

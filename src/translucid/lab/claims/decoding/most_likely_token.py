@@ -15,8 +15,8 @@ from translucid.lab.claims.shared.small_language_model import (
     PROMPT,
     STEPS,
     TEXTS,
-    Author,
-    author,
+    LanguageModel,
+    language_model,
 )
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
@@ -31,13 +31,13 @@ def _mechanism(seed: int, quick: bool) -> Data:
     """Texts of greedy search, read again step by step: what the logits are made of, what their
     softmax sums to, and whether the word that was taken is the most likely one. Beside them texts
     that were drawn by chance: how many pairs of words are new, how likely a word is."""
-    writer = author(seed, STEPS[quick])
-    chance = torch.Generator().manual_seed(seed)
-    greedy = writer.write(beams=1, alpha=0.0)
+    writer = language_model(seed, STEPS[quick])
+    generator = torch.Generator().manual_seed(seed)
+    greedy = writer.generate(beams=1, alpha=0.0)
     checks = [_checked(writer, prompt, text)
               for prompt, text in zip(writer.prompts, greedy, strict=True)]  # fmt: skip
     chosen = [(text.tokens, text.gains) for text in greedy]
-    drawn = _drawn(writer, chance)
+    drawn = _drawn(writer, generator)
     real = [([word for word in row if word][PROMPT:], [0.0])
             for row in writer.unseen[:TEXTS].tolist()]  # fmt: skip
     found: dict[str, Any] = {
@@ -52,7 +52,7 @@ def _mechanism(seed: int, quick: bool) -> Data:
 
 
 @torch.no_grad()
-def _checked(writer: Author, prompt: list[int], text: Hypothesis) -> dict[str, float]:
+def _checked(writer: LanguageModel, prompt: list[int], text: Hypothesis) -> dict[str, float]:
     """The largest errors over the steps of one text, and the share of words taken that are the
     likeliest."""
     words = [*text.tokens, writer.end] if text.finished else text.tokens
@@ -76,8 +76,10 @@ def _checked(writer: Author, prompt: list[int], text: Hypothesis) -> dict[str, f
     }
 
 
-def _drawn(writer: Author, chance: torch.Generator) -> list[tuple[list[int], list[float]]]:
-    numbers = torch.rand(len(writer.prompts), LONGEST, generator=chance)
+def _drawn(
+    writer: LanguageModel, generator: torch.Generator
+) -> list[tuple[list[int], list[float]]]:
+    numbers = torch.rand(len(writer.prompts), LONGEST, generator=generator)
     texts: list[tuple[list[int], list[float]]] = [([], []) for _ in writer.prompts]
     for step in draw(writer.net, writer.prompts, None, Sampling(), numbers, eos=writer.end):
         for row, word, gain in zip(step.rows, step.tokens, step.gains, strict=True):

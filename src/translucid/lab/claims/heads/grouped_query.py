@@ -46,7 +46,7 @@ def _grouped(seed: int, quick: bool) -> Data:
             kv_heads=shared, layers=2, d_ff=64, dropout=0.0, positions="rotary",
         ))  # fmt: skip
         assert isinstance(net, DecoderModel)
-        text.chance.manual_seed(seed)  # every net reads the same sentences in the same order
+        text.generator.manual_seed(seed)  # every net reads the same sentences in the same order
         fit(net, partial(seen.loss, net), steps=12 if quick else 300, learning_rate=5e-3)
         found["loss"].append(_held_out(net.eval(), fresh))
         found["numbers"].append(remembered(net))

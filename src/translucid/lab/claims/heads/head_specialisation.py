@@ -62,22 +62,24 @@ def split(layer: SelfAttention) -> float:
     return float((share[0] - share[1]).abs())
 
 
-def features(rows: int, chance: torch.Generator) -> Tensor:
+def features(rows: int, generator: torch.Generator) -> Tensor:
     x = torch.zeros(rows, WORDS, WIDTH)
-    x[..., :FEATURES] = LARGE * torch.randn(rows, WORDS, FEATURES, generator=chance)
-    x[..., FEATURES : 2 * FEATURES] = SMALL * torch.randn(rows, WORDS, FEATURES, generator=chance)
+    x[..., :FEATURES] = LARGE * torch.randn(rows, WORDS, FEATURES, generator=generator)
+    x[..., FEATURES : 2 * FEATURES] = SMALL * torch.randn(
+        rows, WORDS, FEATURES, generator=generator
+    )
     x[..., 2 * FEATURES :] = torch.eye(WORDS)
     return x
 
 
 def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
     """Train; the squared error at the end, with both kinds of features in their own unit."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
     first = max(back)
 
     def loss() -> Tensor:
-        x = features(32, chance)
+        x = features(32, generator)
         wanted = torch.cat(
             [
                 x[:, first - back[0] : WORDS - back[0], :FEATURES],

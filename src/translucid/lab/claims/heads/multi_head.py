@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from translucid.lab.claims.shared.attention_tasks import (
-    NOTHING,
     Batch,
     apart,
     patterns,
@@ -34,6 +33,7 @@ from translucid.models.base import Network
 from translucid.parts.positions import PositionName
 from translucid.see.pictures import Axis, Grid, Heat, Lines
 from translucid.see.switches import choose, switches, together
+from translucid.tasks.base import IGNORE
 from translucid.trace import Trace
 
 # ---- C50, C51: two relations at the same time ----
@@ -45,10 +45,10 @@ HEADS = (1, 2, 4)
 RATE = 1e-2
 
 
-def two_back(rows: int, chance: torch.Generator) -> Batch:
+def two_back(rows: int, generator: torch.Generator) -> Batch:
     """Random words; wanted at each is the pair of the words that stand NEAR and FAR before it."""
-    x = torch.randint(KINDS, (rows, LENGTH), generator=chance)
-    wanted = torch.full_like(x, NOTHING)
+    x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
+    wanted = torch.full_like(x, IGNORE)
     wanted[:, FAR:] = KINDS * x[:, FAR - NEAR : -NEAR] + x[:, :-FAR]
     return x, wanted
 
@@ -62,7 +62,7 @@ def _net(seed: int, heads: int, layers: int = 1, positions: PositionName = "sinu
 
 
 def _trained(net: Network, seed: int, steps: int) -> Network:
-    return train(net, lambda chance: two_back(ROWS, chance), seed, steps=steps, rate=RATE)
+    return train(net, lambda generator: two_back(ROWS, generator), seed, steps=steps, rate=RATE)
 
 
 def _fresh(seed: int, rows: int = 512) -> Batch:

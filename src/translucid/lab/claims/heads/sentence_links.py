@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.data.toyland import Sentence
-from translucid.lab.claims.shared.attention_tasks import NOTHING
+from translucid.tasks.base import IGNORE
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
                   "goes": "go"}  # fmt: skip
@@ -23,7 +23,7 @@ class Texts:
     german: Tensor  # NOTHING where no word stands for it
 
     @property
-    def real(self) -> Tensor:
+    def mask(self) -> Tensor:
         return self.english != 0
 
     def links(self, relation: str) -> Tensor:
@@ -47,7 +47,7 @@ class Lexicon:
     def texts(self, sentences: Sequence[Sentence]) -> Texts:
         shape = len(sentences), max(len(each.english) for each in sentences)
         english = torch.zeros(shape, dtype=torch.long)
-        german = torch.full(shape, NOTHING)
+        german = torch.full(shape, IGNORE)
         for row, each in enumerate(sentences):
             for place, word in enumerate(as_read(each)):
                 english[row, place] = self.english.get(word, 1)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from translucid.data.toyland import Toyland
 from translucid.lab.claims.heads.sentence_links import Lexicon, Texts
-from translucid.lab.claims.shared.attention_tasks import NOTHING, patterns
+from translucid.lab.claims.shared.attention_tasks import patterns
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (
@@ -33,6 +33,7 @@ from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.switches import choose, switches
+from translucid.tasks.base import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 LAYERS, HEADS = 2, 4
@@ -58,13 +59,13 @@ def _measured(seed: int, sizes: Sequence[int], steps: int) -> Data:
     chosen_on, measured_on = words.texts(valid), words.texts(test)
     before, after = (_maps(net, each) for each in (chosen_on, measured_on))
     whole = _losses(net, measured_on)
-    found: dict[str, Any] = {"loss": _mean(whole, measured_on.german != NOTHING)}
+    found: dict[str, Any] = {"loss": _mean(whole, measured_on.german != IGNORE)}
     for relation in RELATIONS:
         found[relation] = _relation(relation, chosen_on, before, measured_on, after)
         best = found[relation]["best"]
         without = _losses(net, measured_on, Trace([], edit=_heads(net)[best].edit))
         found[relation] |= _lost(relation, measured_on, without - whole)
-    found["fixed"] = [fixed_offset(each, measured_on.real) for each in after]
+    found["fixed"] = [fixed_offset(each, measured_on.mask) for each in after]
     found["example"] = _example(found, measured_on, after)
     return found
 
@@ -75,10 +76,10 @@ def _trained(words: Lexicon, texts: Texts, seed: int, steps: int) -> Network:
         shape="encoder", head="tag", vocab=len(words.english) + 2, outputs=len(words.german) + 2,
         d_model=48, heads=HEADS, layers=LAYERS, d_ff=96, dropout=0.0, positions="rotary",
     ))  # fmt: skip
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
-        rows = torch.randint(len(texts.english), (32,), generator=chance)
+        rows = torch.randint(len(texts.english), (32,), generator=generator)
         ids = texts.english[rows]
         logits = net(ids, ids != 0)
         return F.cross_entropy(logits.flatten(0, 1), texts.german[rows].flatten())
@@ -93,13 +94,13 @@ def _heads(net: Network) -> list[Any]:
 
 def _maps(net: Network, texts: Texts) -> list[Tensor]:
     """One for each head, layer by layer: (sentences, words, words)."""
-    return [head for layer in patterns(net, texts.english, texts.real) for head in layer.unbind(1)]
+    return [head for layer in patterns(net, texts.english, texts.mask) for head in layer.unbind(1)]
 
 
 @torch.no_grad()
 def _losses(net: Network, texts: Texts, trace: NoTrace = NO_TRACE) -> Tensor:
     """Of each word; 0 where nothing is asked."""
-    logits = net(texts.english, texts.real, trace=trace)
+    logits = net(texts.english, texts.mask, trace=trace)
     return F.cross_entropy(logits.transpose(1, 2), texts.german, reduction="none")
 
 
@@ -135,18 +136,18 @@ def _relation(
 
 def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
     """What is added to the loss of the relation's own words, and to that of all others."""
-    own = torch.zeros_like(texts.real)
+    own = torch.zeros_like(texts.mask)
     row, word, _ = texts.links(relation).unbind(1)
     own[row, word] = True
-    asked = texts.german != NOTHING
+    asked = texts.german != IGNORE
     return {"lost": _mean(more, own & asked), "lost elsewhere": _mean(more, ~own & asked)}
 
 
-def fixed_offset(pattern: Tensor, real: Tensor) -> float:
+def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
     """The share of words at which a head looks most at its favourite distance, its own word
     aside."""
     away = pattern.argmax(dim=-1) - torch.arange(pattern.shape[-1])
-    away = away[real]
+    away = away[mask]
     counts = torch.bincount(away + pattern.shape[-1])
     counts[pattern.shape[-1]] = 0
     return float(counts.max() / len(away))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.decoding.search import Search
-from translucid.lab.claims.shared.small_language_model import STEPS, Author, author
+from translucid.lab.claims.shared.small_language_model import STEPS, LanguageModel, language_model
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -41,7 +41,7 @@ def _honesty(seed: int, quick: bool) -> Data:
     for setting, (sentences, times) in SETTINGS.items():
         each: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
         for share in SMOOTHING:
-            made = author(seed, STEPS[quick] * times, smoothing=share, sentences=sentences)
+            made = language_model(seed, STEPS[quick] * times, smoothing=share, sentences=sentences)
             for name, value in _on_unseen(made).items():
                 each[name].append(value)
         found[setting] = each
@@ -49,7 +49,7 @@ def _honesty(seed: int, quick: bool) -> Data:
 
 
 @torch.no_grad()
-def _on_unseen(made: Author) -> dict[str, float]:
+def _on_unseen(made: LanguageModel) -> dict[str, float]:
     read, targets = made.unseen[:, :-1], made.unseen[:, 1:]
     there = targets != 0
     logits = made.net(read)
@@ -135,9 +135,9 @@ SCORES = {"by probability": 0.0, "divided by length": 1.0}
 def _shorter(seed: int, quick: bool) -> Data:
     """The words that searches write from random models, and from what smoothed labels would make
     of them: the loss is least where every probability is mixed with an even one."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     count = 60 if quick else 300
-    logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=chance, dtype=torch.float64)
+    logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)
     truth = (SHARPNESS * logits).softmax(dim=-1)
     return {
         f"{share:g}": {

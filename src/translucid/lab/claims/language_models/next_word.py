@@ -36,20 +36,20 @@ def made(config: ModelConfig, seed: int) -> DecoderModel:
 
 def train(net: DecoderModel, texts: Sentences, steps: int, seed: int, *, one: bool = False) -> None:
     """With `one`, each text of a batch is cut at a random place and only the word there counts."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
-        ids = random_rows(texts.train, BATCH, chance)
+        ids = random_rows(texts.train, BATCH, generator)
         wanted = ids[:, 1:]
-        return _loss(net, ids, _only_one(wanted, chance) if one else wanted)
+        return _loss(net, ids, _only_one(wanted, generator) if one else wanted)
 
     fit(net, loss, steps=steps, learning_rate=RATE, clip_norm=1.0)
     net.eval()
 
 
-def _only_one(wanted: Tensor, chance: torch.Generator) -> Tensor:
+def _only_one(wanted: Tensor, generator: torch.Generator) -> Tensor:
     lengths = (wanted != 0).sum(1)
-    places = (torch.rand(len(wanted), generator=chance) * lengths).long()
+    places = (torch.rand(len(wanted), generator=generator) * lengths).long()
     return torch.zeros_like(wanted).scatter(1, places[:, None], wanted.gather(1, places[:, None]))
 
 

@@ -33,11 +33,11 @@ def _speeds(seed: int, quick: bool) -> Data:
     vocab, turns = 50, 2 if quick else 5
     nets = {"GRU": recurrent(vocab, wide=64), "Transformer": transformer(vocab, wide=64)}
     built = {name: made(config, seed) for name, config in nets.items()}
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     found: dict[str, Any] = {"lengths": list(LENGTHS[:2] if quick else LENGTHS)}
     found |= {name: {speed: [] for speed in SPEEDS} for name in nets}
     for length in found["lengths"]:
-        ids = torch.randint(vocab, (1, length), generator=chance)
+        ids = torch.randint(vocab, (1, length), generator=generator)
         times: dict[tuple[str, str], float] = {}
         for _ in range(turns):
             for name, net in built.items():

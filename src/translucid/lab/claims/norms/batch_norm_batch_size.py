@@ -41,12 +41,12 @@ def _batch_error(x: Tensor) -> float:
 
 
 def _small_batches(seed: int, quick: bool) -> Data:
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     error = []
     for batch in BATCHES:
         draws = max((256 if quick else 8192) // batch, 4)
         error.append(float(np.mean([
-            _batch_error(torch.randn(batch, FEATURES, generator=chance)) for _ in range(draws)
+            _batch_error(torch.randn(batch, FEATURES, generator=generator)) for _ in range(draws)
         ])))  # fmt: skip
     gap = [_mode_gap(seed, batch, 40 if quick else 400) for batch in TRAINED]
     return {"error": error, "gap": gap}
@@ -56,12 +56,12 @@ def _mode_gap(seed: int, batch: int, steps: int) -> float:
     """Train with batches of this size; then by how much the loss differs between the batch's
     statistics, as in training, and the running ones, as in use."""
     torch.manual_seed(seed)
-    chance = torch.Generator().manual_seed(seed)
-    x, y = smooth_target(256, 8, chance)
+    generator = torch.Generator().manual_seed(seed)
+    x, y = smooth_target(256, 8, generator)
     net = Deep(inputs=8, outputs=1, width=32, depth=2, norm="batch")
 
     def loss() -> Tensor:
-        rows = torch.randperm(256, generator=chance)[:batch]
+        rows = torch.randperm(256, generator=generator)[:batch]
         return mean_square(net(x[rows]), y[rows])
 
     fit(net, loss, steps=steps, learning_rate=3e-3)
@@ -166,7 +166,7 @@ def _kept_bytes(length: int, looked_at: str | None) -> int:
 
 def _long_sequences(seed: int, quick: bool) -> Data:
     torch.manual_seed(seed)
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     draws = 4 if quick else 40
     found: dict[str, list[float]] = {}
     for way, looked_at in WAYS.items():
@@ -174,15 +174,17 @@ def _long_sequences(seed: int, quick: bool) -> Data:
         found[way] = [float(batch) for batch in batches]
         for name, common in ALIKE.items():
             found[f"{way}, {name}"] = [
-                float(np.mean([_text_error(batch, length, common, chance) for _ in range(draws)]))
+                float(
+                    np.mean([_text_error(batch, length, common, generator) for _ in range(draws)])
+                )
                 for batch, length in zip(batches, LENGTHS, strict=True)
             ]
     return found
 
 
-def _text_error(batch: int, length: int, common: float, chance: torch.Generator) -> float:
-    text = torch.randn(batch, 1, 4, generator=chance)
-    word = torch.randn(batch, length, 4, generator=chance)
+def _text_error(batch: int, length: int, common: float, generator: torch.Generator) -> float:
+    text = torch.randn(batch, 1, 4, generator=generator)
+    word = torch.randn(batch, length, 4, generator=generator)
     return _batch_error(common**0.5 * text + (1 - common) ** 0.5 * word)
 
 

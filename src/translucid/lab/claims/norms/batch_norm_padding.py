@@ -27,21 +27,21 @@ TRUE_MEAN = 2.0
 
 def _padding(seed: int, quick: bool) -> Data:
     """Batch statistics of texts padded with zeros, the padding counted or masked."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
     found: dict[str, list[float]] = {
         name: [] for name in ("padded", "counted", "masked", "counted_sd", "masked_sd", "chance")
     }
     for shortest in SHORTEST:
-        lengths = torch.randint(shortest, LONGEST + 1, (texts,), generator=chance)
-        real = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
-        x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=chance)
-        x = x * real[..., None]
-        found["padded"].append(float((~real).float().mean()))
-        found["chance"].append(float(real.sum()) ** -0.5)  # of a mean of that many values
+        lengths = torch.randint(shortest, LONGEST + 1, (texts,), generator=generator)
+        mask = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
+        x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=generator)
+        x = x * mask[..., None]
+        found["padded"].append(float((~mask).float().mean()))
+        found["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
         for name in ("counted", "masked"):
             norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
-            norm(x, real)
+            norm(x, mask)
             found[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
             found[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
     return found

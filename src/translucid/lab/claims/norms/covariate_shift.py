@@ -41,11 +41,11 @@ class Shaken(BatchNorm):
     def __init__(self, d_model: int, shift: float, scale: float, seed: int) -> None:
         super().__init__(d_model)
         self.most_shift, self.most_scale = shift, scale
-        self.chance = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed)
 
     def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
-        shift = self.most_shift * (2 * torch.rand(x.shape[-1], generator=self.chance) - 1)
-        scale = 1 + self.most_scale * torch.rand(x.shape[-1], generator=self.chance)
+        shift = self.most_shift * (2 * torch.rand(x.shape[-1], generator=self.generator) - 1)
+        scale = 1 + self.most_scale * torch.rand(x.shape[-1], generator=self.generator)
         return super().forward(x, real, trace) * scale + shift
 
 

@@ -18,8 +18,8 @@ FEATURES, FAIR = 16, 1 / 16
 def _dominance(seed: int, quick: bool) -> Data:
     """One feature of sixteen is a hundred times as large: its share of a token's squared length,
     and how far apart the widest and the narrowest feature's ranges are, before and after."""
-    chance = torch.Generator().manual_seed(seed)
-    x = torch.randn(256 if quick else 2048, FEATURES, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(256 if quick else 2048, FEATURES, generator=generator)
     x[:, 0] *= LARGE
     fitted = Standardise(FEATURES)
     fitted.fit(x)

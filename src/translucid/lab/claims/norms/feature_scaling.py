@@ -38,9 +38,9 @@ def _scales(seed: int, quick: bool) -> Data:
     for name in ("raw", "standardised"):
         found[name] = []
         for scale in scales:
-            chance = torch.Generator().manual_seed(seed)
-            x = torch.randn(256, 2, generator=chance)
-            y = x @ torch.randn(2, 1, generator=chance)  # of the features before they are scaled
+            generator = torch.Generator().manual_seed(seed)
+            x = torch.randn(256, 2, generator=generator)
+            y = x @ torch.randn(2, 1, generator=generator)  # of the features before they are scaled
             x = x * torch.tensor([1.0, float(scale)])
             found[name].append(_best(x, y, rates, standardise=name != "raw"))
     return found

@@ -47,26 +47,26 @@ def _new_data(seed: int, quick: bool) -> Data:
 
 
 def _samples(
-    task: str, count: int, chance: torch.Generator, teacher: Tensor
+    task: str, count: int, generator: torch.Generator, teacher: Tensor
 ) -> tuple[Tensor, Tensor]:
     """signs: do two directions have the same sign? radius: is the point far out? That is told by
     the scale, which a norm takes away."""
-    x = torch.randn(count, len(teacher), generator=chance)
+    x = torch.randn(count, len(teacher), generator=generator)
     right = (x @ teacher).prod(dim=1) > 0 if task == "signs" else x.norm(dim=1) > FAR
-    return x, (right ^ (torch.rand(count, generator=chance) < WRONG)).long()
+    return x, (right ^ (torch.rand(count, generator=generator) < WRONG)).long()
 
 
 def _loss_on_new(seed: int, task: str, norm: NormName, batch: int, goal: float) -> float:
     torch.manual_seed(seed)
-    chance = torch.Generator().manual_seed(seed)
-    teacher = torch.randn(10, 2, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    teacher = torch.randn(10, 2, generator=generator)
     (x, y), (new_x, new_y) = (
-        _samples(task, count, chance, teacher) for count in (BATCHES[-1], 2000)
+        _samples(task, count, generator, teacher) for count in (BATCHES[-1], 2000)
     )
     net = Deep(inputs=10, outputs=2, width=64, depth=2, norm=norm)
 
     def loss() -> Tensor:
-        rows = torch.randperm(len(x), generator=chance)[:batch]
+        rows = torch.randperm(len(x), generator=generator)[:batch]
         return F.cross_entropy(net(x[rows]), y[rows])
 
     def there(step: Step) -> bool:

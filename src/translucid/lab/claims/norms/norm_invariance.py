@@ -16,9 +16,9 @@ WIDTH = 512
 
 
 def _invariance(seed: int, quick: bool) -> Data:
-    chance = torch.Generator().manual_seed(seed)
-    token = torch.randn(1, 1, WIDTH, generator=chance)
-    others = torch.randn(8 if quick else 64, 12, WIDTH, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    token = torch.randn(1, 1, WIDTH, generator=generator)
+    others = torch.randn(8 if quick else 64, 12, WIDTH, generator=generator)
     return {
         "change": [[_largest_change(name, change, token, others) for change in CHANGES]
                    for name in NORMS],
@@ -34,17 +34,17 @@ def _largest_change(name: str, change: str, token: Tensor, others: Tensor) -> fl
     norm = _fresh(name)
     company = others.clone()
     company[:1, :1] = token
-    real = torch.ones(company.shape[:2], dtype=torch.bool)
+    mask = torch.ones(company.shape[:2], dtype=torch.bool)
     match change:
         case "other company":
-            before, after = norm(company[:2], real[:2]), norm(company, real)
+            before, after = norm(company[:2], mask[:2]), norm(company, mask)
         case "longer padding":
-            real[:, 6:] = False
-            before, after = norm(company[:, :6], real[:, :6]), norm(company * real[..., None], None)
+            mask[:, 6:] = False
+            before, after = norm(company[:, :6], mask[:, :6]), norm(company * mask[..., None], None)
         case "times 1000":
-            before, after = norm(company, real), norm(1000 * company, real)
+            before, after = norm(company, mask), norm(1000 * company, mask)
         case _:
-            before, after = norm(company, real), norm(company + 1, real)
+            before, after = norm(company, mask), norm(company + 1, mask)
     return float((before[0, 0] - after[0, 0]).abs().max().detach())
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.lab.claims.shared.mlp_weights import write
+from translucid.lab.claims.shared.mlp_weights import set_weights
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
@@ -60,7 +60,7 @@ def sigmoids(
 ) -> MLP:
     """start + Σ height · sigmoid(slope · x + bias)."""
     net = MLP(MLPConfig(inputs=1, hidden=(len(slopes),), activation="sigmoid")).double()
-    write(net, [[[slope] for slope in slopes], [heights]], [biases, [start]])
+    set_weights(net, [[[slope] for slope in slopes], [heights]], [biases, [start]])
     return net
 
 

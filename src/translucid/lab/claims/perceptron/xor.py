@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from translucid.lab.claims.perceptron.threshold_unit import CORNERS, XOR
-from translucid.lab.claims.shared.mlp_weights import write
+from translucid.lab.claims.shared.mlp_weights import set_weights
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, share_of
@@ -34,7 +34,7 @@ def _hidden(seed: int, quick: bool) -> Data:
 def xor_by_hand() -> MLP:
     """relu(a + b) - 2 relu(a + b - 1)."""
     net = MLP(MLPConfig(inputs=2, hidden=(2,)))
-    write(net, [[[1, 1], [1, 1]], [[1, -2]]], [[0, -1], [0]])
+    set_weights(net, [[[1, 1], [1, 1]], [[1, -2]]], [[0, -1], [0]])
     return net
 
 

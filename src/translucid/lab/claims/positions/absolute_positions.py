@@ -11,7 +11,7 @@ from translucid.lab.claims.shared.position_tasks import (
     SAME,
     TRAINED,
     VOCAB,
-    small,
+    small_transformer,
     stack,
 )
 from translucid.lab.engine.experiment import Experiment
@@ -32,7 +32,7 @@ def _absolute(seed: int, quick: bool) -> Data:
                         generator=torch.Generator().manual_seed(seed))  # fmt: skip
     for kind in KINDS:
         torch.manual_seed(seed)
-        net = small(kind, layers=2).double()
+        net = small_transformer(kind, layers=2).double()
         here = _read_at(net, ids, 0)
         found[kind] = [float((_read_at(net, ids, by) - here).abs().max()) for by in SHIFTS]
     return found

@@ -10,7 +10,7 @@ from translucid.lab.claims.shared.position_tasks import (
     TESTED,
     WIDTH,
     copy_back,
-    small,
+    small_transformer,
     stack,
     train,
 )
@@ -34,18 +34,18 @@ class Counted(Sinusoidal):
 
 def _once(seed: int, quick: bool) -> Data:
     """What is added to texts before and after training, and how often it was computed."""
-    chance = torch.Generator().manual_seed(seed)
-    texts, _ = copy_back(2, TESTED, chance)
+    generator = torch.Generator().manual_seed(seed)
+    texts, _ = copy_back(2, TESTED, generator)
     found: dict[str, float] = {}
     kinds: tuple[PositionName, ...] = ("sinusoidal", "learned")
     for kind in kinds:
         torch.manual_seed(seed)
-        net = small(kind, layers=1)
+        net = small_transformer(kind, layers=1)
         counted = Counted(WIDTH)
         if kind == "sinusoidal":
             stack(net).positions = counted
         before = _added(net, texts[:1])
-        train(net, copy_back, 5 if quick else 50, chance)
+        train(net, copy_back, 5 if quick else 50, generator)
         found[kind] = float((_added(net.eval(), texts[1:]) - before).abs().max())
         found[f"{kind}_trained"] = sum(p.numel() for p in stack(net).positions.parameters())
         if kind == "sinusoidal":

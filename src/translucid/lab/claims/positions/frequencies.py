@@ -38,10 +38,10 @@ SPAN = 4096  # places that Fourier's transform sees
 def _speeds(seed: int, quick: bool) -> Data:
     """The strongest frequency of each pair; and how often the nearer of two places is told from
     noisy encodings, by half of the channels or all."""
-    chance = torch.Generator().manual_seed(seed)
+    generator, tries = torch.Generator().manual_seed(seed), 500 if quick else 5000
     return {
         "peaks": _peaks(SPAN),
-        **{half: {name: _nearer(name, kept, 500 if quick else 5000, chance) for name in DISTANCES}
+        **{half: {name: _nearer(name, kept, tries, generator) for name in DISTANCES}
            for half, kept in HALVES.items()},
     }  # fmt: skip
 
@@ -53,15 +53,15 @@ def _peaks(places: int) -> list[float]:
     return (strength.argmax(dim=0).double() / places).tolist()
 
 
-def _nearer(name: str, kept: slice, tries: int, chance: torch.Generator) -> float:
+def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> float:
     """The share of triples in which the place that is nearer has the nearer encoding."""
     choices = torch.tensor(list(DISTANCES[name]))
-    drawn = torch.rand(tries, len(choices), generator=chance).argsort(dim=1)[:, :2]
+    drawn = torch.rand(tries, len(choices), generator=generator).argsort(dim=1)[:, :2]
     apart = choices[drawn].sort(dim=1).values  # (tries, 2), the nearer first
-    side = 2 * torch.randint(2, (tries, 2), generator=chance) - 1
-    here = torch.randint(1000, 3000, (tries, 1), generator=chance)
+    side = 2 * torch.randint(2, (tries, 2), generator=generator) - 1
+    here = torch.randint(1000, 3000, (tries, 1), generator=generator)
     exact = Sinusoidal(WIDE).encode(torch.cat([here, here + apart * side], dim=1))[..., kept]
-    seen = exact + NOISE * torch.randn(exact.shape, generator=chance, dtype=exact.dtype)
+    seen = exact + NOISE * torch.randn(exact.shape, generator=generator, dtype=exact.dtype)
     away = (seen[:, 1:] - seen[:, :1]).norm(dim=-1)
     return float((away[:, 0] < away[:, 1]).double().mean())
 

@@ -25,7 +25,7 @@ from translucid.lab.claims.shared.position_tasks import (
     latest,
     learned,
     over,
-    small,
+    small_transformer,
 )
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -208,7 +208,7 @@ def _rotary(seed: int, quick: bool) -> Data:
 def _divided(net: Network, by: float) -> Network:
     """The same weights, read with divided positions."""
     layers = sum(name.endswith("qkv.weight") for name in net.state_dict())
-    other = small("rotary", layers, scaling=by)
+    other = small_transformer("rotary", layers, scaling=by)
     other.load_state_dict(net.state_dict())
     return other
 
@@ -217,7 +217,7 @@ def _time_ratio(seed: int, length: int, tries: int) -> float:
     """How long rotary takes against sinusoidal: by turns, the best of several."""
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
     kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
-    nets = {kind: small(kind, layers=2).eval() for kind in kinds}
+    nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}
     best = dict.fromkeys(kinds, float("inf"))
     with torch.no_grad():
         for _ in range(tries):

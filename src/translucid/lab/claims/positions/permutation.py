@@ -11,7 +11,7 @@ from translucid.lab.claims.shared.position_tasks import (
     SAME,
     VOCAB,
     Texts,
-    small,
+    small_transformer,
     train,
 )
 from translucid.lab.engine.experiment import Experiment
@@ -30,7 +30,7 @@ def _order(seed: int, quick: bool) -> Data:
     found: dict[str, list[float]] = {"change": [], "told": []}
     for causal in (False, True):
         torch.manual_seed(seed)
-        net = small("none", 2, shape="decoder" if causal else "encoder", outputs=PLACES)
+        net = small_transformer("none", 2, shape="decoder" if causal else "encoder", outputs=PLACES)
         found["change"].append(_shuffle_change(net.double(), seed))
         found["told"].append(_places_told(net.float(), seed, 60 if quick else 300))
     return found
@@ -38,17 +38,17 @@ def _order(seed: int, quick: bool) -> Data:
 
 def _shuffle_change(net: Network, seed: int) -> float:
     """The largest change of an output when the tokens before it and after it are shuffled."""
-    chance = torch.Generator().manual_seed(seed)
-    ids = torch.randint(VOCAB, (ROWS, PLACES), generator=chance)
-    order = torch.randperm(PLACES, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(VOCAB, (ROWS, PLACES), generator=generator)
+    order = torch.randperm(PLACES, generator=generator)
     with torch.no_grad():
         outputs, shuffled = net.eval()(ids), net(ids[:, order])
     return float((outputs[:, order] - shuffled).abs().max())
 
 
-def own_place(rows: int, length: int, chance: torch.Generator) -> Texts:
+def own_place(rows: int, length: int, generator: torch.Generator) -> Texts:
     """Say at which place you stand. The first token is always the same, as in most texts."""
-    ids = 1 + torch.randint(VOCAB - 1, (rows, PLACES), generator=chance)
+    ids = 1 + torch.randint(VOCAB - 1, (rows, PLACES), generator=generator)
     ids[:, 0] = 0
     return ids, torch.arange(PLACES).expand(rows, -1)
 

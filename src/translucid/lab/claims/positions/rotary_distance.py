@@ -18,8 +18,8 @@ FAR = (0, 100, 5000)  # where the same distance is asked for again
 
 def _turned(seed: int, quick: bool) -> Data:
     """Scores of one query and one key at many places: all of a table, and far away."""
-    chance = torch.Generator().manual_seed(seed)
-    q, k = torch.randn(2, D_HEAD, generator=chance, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    q, k = torch.randn(2, D_HEAD, generator=generator, dtype=torch.float64)
     tables = [turned_scores(q, k, torch.arange(first, first + TABLE)) for first in FAR]
     turned = _rotated(q, torch.arange(TABLE))
     by_distance = [tables[0].diagonal(offset).mean() for offset in range(-TABLE + 1, TABLE)]

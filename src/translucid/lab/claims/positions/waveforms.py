@@ -15,7 +15,7 @@ from translucid.lab.claims.shared.position_tasks import (
     WIDTH,
     by_place,
     copy_back,
-    small,
+    small_transformer,
     stack,
     train,
 )
@@ -73,7 +73,7 @@ def _waves(seed: int, quick: bool) -> Data:
     found: dict[str, Any] = {}
     for wave in WAVES:
         torch.manual_seed(seed)
-        net = small("sinusoidal", layers=1 if quick else 2)
+        net = small_transformer("sinusoidal", layers=1 if quick else 2)
         positions = Waves(WIDTH, wave)
         stack(net).positions = positions
         train(net, copy_back, STEPS[quick], torch.Generator().manual_seed(seed))

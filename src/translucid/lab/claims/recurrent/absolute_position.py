@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from translucid.lab.claims.shared.sequence_tasks import batch_of, reader, train
+from translucid.lab.claims.shared.sequence_tasks import batch_of, recurrent_net, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, average, column, mean_of
 from translucid.see.pictures import Axis, Lines
@@ -20,11 +20,11 @@ def _positions(seed: int, quick: bool) -> Data:
     places, steps = (10, 250) if quick else (20, 2500)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 
-    def draw(chance: torch.Generator, rows: int) -> Batch:
-        ids = torch.randint(SHIFTS, (rows, places), generator=chance)
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = torch.randint(SHIFTS, (rows, places), generator=generator)
         return batch_of(ids, (ids + table) % SHIFTS)
 
-    net = reader(seed, "rnn", vocab=SHIFTS, outputs=SHIFTS, tags=True)
+    net = recurrent_net(seed, "rnn", vocab=SHIFTS, outputs=SHIFTS, tags=True)
     train(net, draw, seed=seed, steps=steps, rate=1e-2, enough=0.02)
     new = draw(torch.Generator().manual_seed(seed + 10**6), 500)
     with torch.no_grad():

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.lab.claims.shared.sequence_tasks import SYMBOLS, reader, recall
+from translucid.lab.claims.shared.sequence_tasks import SYMBOLS, recall, recurrent_net
 from translucid.models import Network
 from translucid.models.recurrent import RecurrentEncoder
 from translucid.parts.recurrent_kernel import CellName
@@ -34,7 +34,9 @@ SHOWN = range(0, SPAN, 9)  # in the picture: the first and the last step among t
 
 def made(seed: int, kind: Kind, hidden: int = 32) -> Network:
     cell, forget_bias, uniform = kind
-    net = reader(seed, cell, vocab=SYMBOLS, outputs=SYMBOLS, hidden=hidden, forget_bias=forget_bias)
+    net = recurrent_net(
+        seed, cell, vocab=SYMBOLS, outputs=SYMBOLS, hidden=hidden, forget_bias=forget_bias
+    )
     if uniform:
         cast(RecurrentEncoder, net.encoder).recurrent.fused.reset_parameters()
     return net

@@ -51,8 +51,8 @@ def _language_model(seed: int, cell: CellName, vocab: int) -> Network:
 
 
 def _windows(stream: Tensor) -> Draw:
-    def draw(chance: torch.Generator, rows: int) -> Any:
-        starts = torch.randint(len(stream) - WINDOW, (rows, 1), generator=chance)
+    def draw(generator: torch.Generator, rows: int) -> Any:
+        starts = torch.randint(len(stream) - WINDOW, (rows, 1), generator=generator)
         words = stream[starts + torch.arange(WINDOW + 1)]  # (rows, window + 1)
         return batch_of(words[:, :-1], words[:, 1:])
 
@@ -61,14 +61,14 @@ def _windows(stream: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, stream: Tensor, vocab: int, seed: int, rows: int) -> list[float]:
-    chance = torch.Generator().manual_seed(seed)
-    ids = _windows(stream)(chance, rows).inputs["ids"]
+    generator = torch.Generator().manual_seed(seed)
+    ids = _windows(stream)(generator, rows).inputs["ids"]
     net.double()  # float32 cannot tell 1e-8 from nothing
     before = net(ids)[:, -1].log_softmax(dim=-1)
     found = []
     for back in BACK:
         changed = ids.clone()
-        other = torch.randint(1, vocab - 2, (rows,), generator=chance)
+        other = torch.randint(1, vocab - 2, (rows,), generator=generator)
         place = WINDOW - 1 - back
         changed[:, place] = 2 + (changed[:, place] - 2 + other) % (vocab - 2)  # never the same
         after = net(changed)[:, -1].log_softmax(dim=-1)

@@ -8,7 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.lab.claims.shared.sequence_tasks import NEVER_CLIP, Draw, History, reader, train
+from translucid.lab.claims.shared.sequence_tasks import (
+    NEVER_CLIP,
+    Draw,
+    History,
+    recurrent_net,
+    train,
+)
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -41,9 +47,9 @@ def squared_error(network: nn.Module, batch: Batch) -> Tensor:
 def adding(length: int) -> Draw:
     """Two values are marked, one in each half: what is their sum? Ids from VALUES on are marked."""
 
-    def draw(chance: torch.Generator, rows: int) -> Batch:
-        ids = torch.randint(VALUES, (rows, length), generator=chance)
-        places = torch.randint(length // 2, (rows, 2), generator=chance)
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = torch.randint(VALUES, (rows, length), generator=generator)
+        places = torch.randint(length // 2, (rows, 2), generator=generator)
         places = places + torch.tensor([0, length - length // 2])
         sums = ids.gather(1, places).sum(dim=1) / VALUES
         return Batch({"ids": ids.scatter_add(1, places, torch.full((rows, 2), VALUES))}, sums, rows)
@@ -69,7 +75,7 @@ def _explosion(seed: int, quick: bool) -> Data:
 
 
 def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> History:
-    net = reader(seed, "rnn", vocab=2 * VALUES, outputs=1)
+    net = recurrent_net(seed, "rnn", vocab=2 * VALUES, outputs=1)
     with torch.no_grad():
         cast(RecurrentEncoder, net.encoder).recurrent.weights(0, "forward")[1].mul_(gain)
     return train(net, adding(length), seed=seed, steps=steps, rate=0.1, clip=clip,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from translucid.lab.claims.recurrent.lstm_gates import HIDDEN, LEARNED, edited_logits, gate_values
-from translucid.lab.claims.shared.sequence_tasks import batch_of, reader, right, train
+from translucid.lab.claims.shared.sequence_tasks import batch_of, recurrent_net, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -30,9 +30,9 @@ from translucid.trace import Edit, Trace
 TICK, RESET, COUNTED, ROW = 1, 2, 4, 12
 
 
-def counting(chance: torch.Generator, rows: int) -> Batch:
+def counting(generator: torch.Generator, rows: int) -> Batch:
     """How many ticks since the last reset? At each place; COUNTED or more are one class."""
-    drawn = torch.rand(rows, ROW, generator=chance)
+    drawn = torch.rand(rows, ROW, generator=generator)
     ids = (drawn < 0.5).long() + (drawn < 0.15).long()  # 0 nothing, 1 tick, 2 reset
     counts = torch.zeros(rows, dtype=torch.long)
     targets = []
@@ -46,7 +46,7 @@ def _forgetting(seed: int, quick: bool) -> Data:
     """The cell when its gate is set by hand; and a net that learned to count, with resets: its
     accuracy as it is and with the gate held open at resets, how much of its cell it keeps there
     and elsewhere, and the mean of each unit's gate, the one that drops most first."""
-    net = reader(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
+    net = recurrent_net(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
     train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
     ids = batch.inputs["ids"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from translucid.lab.claims.recurrent.lstm_gates import HIDDEN, LEARNED, edited_logits, gate_values
-from translucid.lab.claims.shared.sequence_tasks import batch_of, reader, right, train
+from translucid.lab.claims.shared.sequence_tasks import batch_of, recurrent_net, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -35,18 +35,18 @@ ITEM, MIDDLE, END = 1, 5, PLACES - 1  # places in the texts of the test
 WAITING = range(ITEM + 1, END)
 
 
-def storing(chance: torch.Generator, rows: int) -> Batch:
+def storing(generator: torch.Generator, rows: int) -> Batch:
     """Symbols, one of them to be stored, early; a question, late. Wherever nothing is asked the
     answer is blank; one such place of each text counts, or all nets would say is blank."""
-    item = torch.randint(1, 4, (rows, 1), generator=chance)
-    asked = torch.randint(PLACES - 3, PLACES, (rows, 1), generator=chance)
-    counts = torch.randint(PLACES, (rows, 1), generator=chance) == torch.arange(PLACES)
-    ids, targets = _stored(chance, item, asked)
+    item = torch.randint(1, 4, (rows, 1), generator=generator)
+    asked = torch.randint(PLACES - 3, PLACES, (rows, 1), generator=generator)
+    counts = torch.randint(PLACES, (rows, 1), generator=generator) == torch.arange(PLACES)
+    ids, targets = _stored(generator, item, asked)
     return batch_of(ids, targets.where(counts | (targets != BLANK), IGNORE))
 
 
-def _stored(chance: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
-    ids = torch.randint(KINDS, (len(item), PLACES), generator=chance)
+def _stored(generator: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+    ids = torch.randint(KINDS, (len(item), PLACES), generator=generator)
     symbols = ids.gather(1, item)
     ids = ids.scatter(1, item - 1, STORE).scatter(1, asked, ASK)
     return ids, torch.full_like(ids, BLANK).scatter(1, asked, symbols)
@@ -54,7 +54,7 @@ def _stored(chance: torch.Generator, item: Tensor, asked: Tensor) -> tuple[Tenso
 
 def _store_and_show(seed: int, quick: bool) -> Data:
     """A net that stores and shows, and what becomes of its answers when gates are changed."""
-    net = reader(seed, "lstm", vocab=KINDS + 2, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
+    net = recurrent_net(seed, "lstm", vocab=KINDS + 2, outputs=KINDS + 1, hidden=HIDDEN, tags=True)
     train(net, storing, seed=seed, steps=200 if quick else 1000, rate=1e-2,
           enough=0.02 if quick else 0.001)  # fmt: skip
     places = (torch.full((400, 1), place) for place in (ITEM, END))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.lab.claims.shared.sequence_tasks import Draw, batch_of, reader, right, train
+from translucid.lab.claims.shared.sequence_tasks import Draw, batch_of, recurrent_net, right, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -41,10 +41,10 @@ def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
     own, for a net without order."""
     first, beyond = HALVES[half]
 
-    def draw(chance: torch.Generator, rows: int) -> Batch:
-        ids = _without_motif(chance, rows)
-        targets = torch.randint(2, (rows,), generator=chance)
-        starts = torch.randint(first, beyond - len(MOTIF) + 1, (rows, 1), generator=chance)
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = _without_motif(generator, rows)
+        targets = torch.randint(2, (rows,), generator=generator)
+        starts = torch.randint(first, beyond - len(MOTIF) + 1, (rows, 1), generator=generator)
         held = ids.scatter(1, starts + torch.arange(len(MOTIF)),
                            torch.tensor(MOTIF).expand(rows, -1))  # fmt: skip
         ids = torch.where(targets[:, None] == 1, held, ids)
@@ -59,8 +59,8 @@ def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
     return draw
 
 
-def _without_motif(chance: torch.Generator, rows: int) -> Tensor:
-    found = torch.randint(LETTERS, (4 * rows, TEXT), generator=chance)
+def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
+    found = torch.randint(LETTERS, (4 * rows, TEXT), generator=generator)
     hits = (found.unfold(1, len(MOTIF), 1) == torch.tensor(MOTIF)).all(dim=-1).any(dim=-1)
     return found[~hits][:rows]
 
@@ -77,7 +77,7 @@ def _found_motif(seed: int, question: str, name: str, steps: int) -> dict[str, f
     torch.manual_seed(seed)
     net: nn.Module = (
         build(MLPConfig(inputs=TEXT * LETTERS, hidden=(64,), outputs=2 * TEXT if tags else 2))
-        if apart else reader(seed, "rnn", vocab=LETTERS, outputs=2, tags=tags)
+        if apart else recurrent_net(seed, "rnn", vocab=LETTERS, outputs=2, tags=tags)
     )  # fmt: skip
     train(
         net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64, enough=0.02,

@@ -11,20 +11,20 @@ from torch import Tensor, nn
 
 from translucid.lab.engine.fit import fit
 from translucid.models.base import Network
+from translucid.tasks.base import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 Batch = tuple[Tensor, Tensor]  # ids, and what is wanted: (batch, length) or (batch,)
-NOTHING = -100  # wanted where nothing is asked
 
 
 def train(
     net: Network, draw: Callable[[torch.Generator], Batch], seed: int, *, steps: int, rate: float
 ) -> Network:
     """Adam on the cross-entropy of as many fresh batches as there are steps."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
-        x, wanted = draw(chance)
+        x, wanted = draw(generator)
         return _loss(net(x), wanted)
 
     fit(net, loss, steps=steps, learning_rate=rate)
@@ -32,13 +32,13 @@ def train(
 
 
 def _loss(logits: Tensor, wanted: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, -2), wanted.flatten(), ignore_index=NOTHING)
+    return F.cross_entropy(logits.flatten(0, -2), wanted.flatten(), ignore_index=IGNORE)
 
 
 def right(net: Network, batch: Batch, trace: NoTrace = NO_TRACE) -> float:
     """The share of what is asked that the net gets right."""
     x, wanted = batch
-    asked = wanted != NOTHING
+    asked = wanted != IGNORE
     return float((answers(net, x, trace) == wanted)[asked].float().mean())
 
 
@@ -49,10 +49,10 @@ def answers(net: Network, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
 
 
 @torch.no_grad()
-def patterns(net: Network, x: Tensor, real: Tensor | None = None) -> list[Tensor]:
+def patterns(net: Network, x: Tensor, mask: Tensor | None = None) -> list[Tensor]:
     """Who looks at whom, layer by layer: (batch, heads, queries, keys)."""
     trace = Trace("*.pattern")
-    net(x, real, trace=trace)
+    net(x, mask, trace=trace)
     return [trace[name] for name in trace.names("*.pattern")]
 
 

@@ -69,10 +69,10 @@ class Deep(nn.Module):
         return self.output(x)
 
 
-def smooth_target(samples: int, inputs: int, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+def smooth_target(samples: int, inputs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Points, and a smooth function of them with variance 1. (samples, inputs), (samples, 1)"""
-    x = torch.randn(samples, inputs, generator=chance)
-    directions = torch.randn(inputs, 3, generator=chance) / inputs**0.5
+    x = torch.randn(samples, inputs, generator=generator)
+    directions = torch.randn(inputs, 3, generator=generator) / inputs**0.5
     y = torch.sin(2 * (x @ directions)).sum(dim=1, keepdim=True)
     return x, (y - y.mean()) / y.std()
 

@@ -24,9 +24,11 @@ class Chain:
     table: Tensor
 
     @classmethod
-    def random(cls, words: int, order: int, sharpness: float, chance: torch.Generator) -> "Chain":
+    def random(
+        cls, words: int, order: int, sharpness: float, generator: torch.Generator
+    ) -> "Chain":
         """The larger the sharpness, the surer the next word."""
-        logits = sharpness * torch.randn(*[words] * (order + 1), generator=chance)
+        logits = sharpness * torch.randn(*[words] * (order + 1), generator=generator)
         return cls(logits.softmax(dim=-1))
 
     @property
@@ -43,12 +45,12 @@ class Chain:
         last = tokens.shape[1] - self.order + 1
         return self.table[tuple(tokens[:, at : at + last] for at in range(self.order))]
 
-    def draw(self, texts: int, length: int, chance: torch.Generator) -> Tensor:
+    def draw(self, texts: int, length: int, generator: torch.Generator) -> Tensor:
         """The first words are drawn evenly."""
-        tokens = torch.randint(self.words, (texts, self.order), generator=chance)
+        tokens = torch.randint(self.words, (texts, self.order), generator=generator)
         while tokens.shape[1] < length:
             p = self.next(tokens[:, -self.order :])[:, -1]
-            newest = torch.multinomial(p, 1, generator=chance)
+            newest = torch.multinomial(p, 1, generator=generator)
             tokens = torch.cat([tokens, newest], dim=1)
         return tokens
 
@@ -79,7 +81,7 @@ def small_decoder(words: int, *, seed: int, layers: int = 2, d_model: int = 32) 
     return net
 
 
-def learn(
+def train(
     net: nn.Module,
     batch: Callable[[], tuple[Tensor, Tensor]],
     steps: int,

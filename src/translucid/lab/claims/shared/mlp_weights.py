@@ -14,7 +14,7 @@ def layers_of(net: MLP) -> list[Dense]:
 
 
 @torch.no_grad()
-def write(net: MLP, weights: Sequence[Any], biases: Sequence[Any]) -> None:
+def set_weights(net: MLP, weights: Sequence[Any], biases: Sequence[Any]) -> None:
     """Put numbers into a net, layer by layer."""
     for layer, weight, bias in zip(layers_of(net), weights, biases, strict=True):
         layer.linear.weight.copy_(torch.as_tensor(weight, dtype=torch.float64))

@@ -17,13 +17,13 @@ from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack
 from translucid.parts.positions import PositionName
+from translucid.tasks.base import IGNORE
 
 LETTERS, VOCAB = 8, 16
 WIDTH = 32  # d_model
 CHANCE = 1 / LETTERS
 TRAINED, TESTED = 16, 64  # tokens
 BACK = 3
-NOT_ASKED = -100  # the label that a loss leaves out
 DENSITIES = (0.5, 0.25, 0.1, 0.05)  # share of letters in a text: near and far ones are asked for
 ROWS, RATE = 32, 1.5e-2
 STEPS = {True: 120, False: 400}  # quick, or not
@@ -34,7 +34,7 @@ Texts = tuple[Tensor, Tensor]  # what is read, and what is wanted at every place
 Task = Callable[[int, int, torch.Generator], Texts]  # rows, length, chance
 
 
-def small(
+def small_transformer(
     positions: PositionName,
     layers: int,
     *,
@@ -63,31 +63,31 @@ def stack(net: Network) -> Stack:
 # ---- what is to be learned ----
 
 
-def copy_back(rows: int, length: int, chance: torch.Generator) -> Texts:
+def copy_back(rows: int, length: int, generator: torch.Generator) -> Texts:
     """Say the letter three places back."""
-    ids = torch.randint(LETTERS, (rows, length), generator=chance)
-    wanted = torch.full_like(ids, NOT_ASKED)
+    ids = torch.randint(LETTERS, (rows, length), generator=generator)
+    wanted = torch.full_like(ids, IGNORE)
     wanted[:, BACK:] = ids[:, :-BACK]
     return ids, wanted
 
 
-def latest(rows: int, length: int, chance: torch.Generator) -> Texts:
+def latest(rows: int, length: int, generator: torch.Generator) -> Texts:
     """Say the letter read last, over the fillers; the first token is a letter."""
-    which = torch.randint(len(DENSITIES), (rows, 1), generator=chance)
-    letter = torch.rand(rows, length, generator=chance) < torch.tensor(DENSITIES)[which]
+    which = torch.randint(len(DENSITIES), (rows, 1), generator=generator)
+    letter = torch.rand(rows, length, generator=generator) < torch.tensor(DENSITIES)[which]
     letter[:, 0] = True
-    return _last_letter(letter, chance)
+    return _last_letter(letter, generator)
 
 
-def far_letter(rows: int, length: int, chance: torch.Generator) -> Texts:
+def far_letter(rows: int, length: int, generator: torch.Generator) -> Texts:
     """The same, where the only letter is the first token: place p asks for p places back."""
     letter = torch.zeros(rows, length, dtype=torch.bool)
     letter[:, 0] = True
-    return _last_letter(letter, chance)
+    return _last_letter(letter, generator)
 
 
-def _last_letter(letter: Tensor, chance: torch.Generator) -> Texts:
-    drawn = torch.randint(LETTERS, letter.shape, generator=chance)
+def _last_letter(letter: Tensor, generator: torch.Generator) -> Texts:
+    drawn = torch.randint(LETTERS, letter.shape, generator=generator)
     places = torch.arange(letter.shape[1])
     last = torch.where(letter, places, 0).cummax(dim=1).values
     return torch.where(letter, drawn, LETTERS + drawn), drawn.gather(1, last)
@@ -96,10 +96,10 @@ def _last_letter(letter: Tensor, chance: torch.Generator) -> Texts:
 # ---- learning it, and telling how well ----
 
 
-def train(net: Network, task: Task, steps: int, chance: torch.Generator) -> None:
+def train(net: Network, task: Task, steps: int, generator: torch.Generator) -> None:
     def loss() -> Tensor:
-        ids, wanted = task(ROWS, TRAINED, chance)
-        return F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=NOT_ASKED)
+        ids, wanted = task(ROWS, TRAINED, generator)
+        return F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=IGNORE)
 
     fit(net, loss, steps=steps, learning_rate=RATE, schedule="wsd", cooldown=1 / 3)
 
@@ -115,7 +115,7 @@ def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[
 def learned(seed: int, positions: PositionName, task: Task, quick: bool) -> Network:
     """A net that read texts of the trained length, and no longer ones."""
     torch.manual_seed(seed)
-    net = small(positions, layers=1 if quick else 2)
+    net = small_transformer(positions, layers=1 if quick else 2)
     train(net, task, STEPS[quick], torch.Generator().manual_seed(seed))
     return net
 

@@ -67,10 +67,10 @@ def train(
     """Train in place on rows that are drawn anew at every step. It ends before the last step once
     the loss was below `enough` for a while."""
     history = History()
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def drawn() -> Tensor:
-        batch = draw(chance, rows)
+        batch = draw(generator, rows)
         return loss(network, batch) / batch.count
 
     def look(step: Step) -> bool:
@@ -94,7 +94,7 @@ def accuracy(network: nn.Module, draw: Draw, seed: int) -> float:
         return right(network.eval()(**new.inputs), new.targets)
 
 
-def reader(
+def recurrent_net(
     seed: int,
     cell: CellName,
     *,
@@ -121,8 +121,8 @@ SYMBOLS = 8
 def recall(length: int) -> Draw:
     """Which symbol stood first? All others are noise."""
 
-    def draw(chance: torch.Generator, rows: int) -> Batch:
-        ids = torch.randint(SYMBOLS, (rows, length), generator=chance)
+    def draw(generator: torch.Generator, rows: int) -> Batch:
+        ids = torch.randint(SYMBOLS, (rows, length), generator=generator)
         return batch_of(ids, ids[:, 0])
 
     return draw

@@ -22,11 +22,11 @@ class NextWords:
 
     ids: Tensor  # (sentences, longest)
     vocab: int
-    chance: torch.Generator
+    generator: torch.Generator
 
     def loss(self, net: nn.Module) -> Tensor:
         """On a fresh batch, in nats for each word."""
-        ids = random_rows(self.ids, BATCH, self.chance)
+        ids = random_rows(self.ids, BATCH, self.generator)
         mask = ids != 0
         logits = net(ids[:, :-1], mask[:, :-1])
         wanted = ids[:, 1:]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from translucid.data.toyland import Sentence, Toyland
 from translucid.lab.claims.shared.toyland_text import numbered
-from translucid.lab.claims.tasks.training import train_on_rows, wrong
+from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -78,7 +78,7 @@ def _accuracy(
         out: Tensor = net(x[rows], x[rows] != 0) if x.dtype == torch.long else net(x[rows])
         return out
 
-    train_on_rows(net, lambda rows: wrong(called(rows), labels[rows]), train, steps, seed)
+    train_on_rows(net, lambda rows: token_loss(called(rows), labels[rows]), train, steps, seed)
     new = torch.arange(train, len(x))
     with torch.no_grad():
         return float((called(new).argmax(-1) == labels[new]).float().mean())

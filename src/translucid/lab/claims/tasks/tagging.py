@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from translucid.data.toyland import Toyland
 from translucid.lab.claims.shared.toyland_text import numbered, padded
-from translucid.lab.claims.tasks.training import NOTHING, train_on_rows, wrong
+from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
     Data,
@@ -24,6 +24,7 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import RecurrentConfig, build
 from translucid.see.pictures import Bars
+from translucid.tasks.base import IGNORE
 from translucid.tasks.metrics import span_f1
 
 TAGGERS = ("both directions", "from left to right")
@@ -37,8 +38,8 @@ def _tags(seed: int, quick: bool) -> Data:
              for each in world.sentences(split, count)]  # fmt: skip
     ids, words = numbered([each.english for each in texts])
     names = sorted({tag for each in texts for tag in each.entities})
-    tags = padded([[names.index(tag) for tag in each.entities] for each in texts], NOTHING)
-    found: dict[str, float] = {"aligned": float(((tags != NOTHING) == (ids != 0)).all())}
+    tags = padded([[names.index(tag) for tag in each.entities] for each in texts], IGNORE)
+    found: dict[str, float] = {"aligned": float(((tags != IGNORE) == (ids != 0)).all())}
     for tagger in TAGGERS:
         torch.manual_seed(seed)
         net = build(RecurrentConfig(
@@ -47,7 +48,7 @@ def _tags(seed: int, quick: bool) -> Data:
         ))  # fmt: skip
 
         def loss(rows: Tensor, net: nn.Module = net) -> Tensor:
-            return wrong(net(ids[rows], ids[rows] != 0), tags[rows])
+            return token_loss(net(ids[rows], ids[rows] != 0), tags[rows])
 
         train_on_rows(net, loss, train, steps, seed)
         with torch.no_grad():

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from translucid.lab.claims.shared.toyland_text import padded
-from translucid.lab.claims.tasks.training import NOTHING, train_on_rows, wrong
+from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, clearly, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.see.pictures import Bars
+from translucid.tasks.base import IGNORE
 
 # A made-up language: word w becomes w, but every third word has a particle too, which goes to the
 # end of the sentence, the last word's particle first. So lengths differ, and words move.
@@ -30,9 +31,9 @@ def translated(source: Sequence[int]) -> list[int]:
     return [*source, *reversed(particles)]
 
 
-def _pairs(count: int, chance: torch.Generator) -> tuple[Tensor, Tensor]:
-    lengths = torch.randint(2, LONGEST + 1, (count,), generator=chance).tolist()
-    words = torch.randint(3, 3 + WORDS, (count, LONGEST), generator=chance).tolist()
+def _pairs(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    lengths = torch.randint(2, LONGEST + 1, (count,), generator=generator).tolist()
+    words = torch.randint(3, 3 + WORDS, (count, LONGEST), generator=generator).tolist()
     sources = [row[:length] for row, length in zip(words, lengths, strict=True)]
     targets = [[*translated(source), END] for source in sources]
     return padded(sources), padded(targets)
@@ -42,8 +43,8 @@ def _translations(seed: int, quick: bool) -> Data:
     """The share of new sentences that are translated without a fault. A text is written without a
     fault if every word is the likeliest after the right ones, so one pass tells."""
     train, test, steps = (500, 100, 80) if quick else (3000, 400, 1000)
-    chance = torch.Generator().manual_seed(seed)
-    source, target = _pairs(train + test, chance)
+    generator = torch.Generator().manual_seed(seed)
+    source, target = _pairs(train + test, generator)
     vocab = 3 + WORDS + WORDS // 3
     found: dict[str, float] = {}
     for system in SYSTEMS:
@@ -57,12 +58,12 @@ def _translations(seed: int, quick: bool) -> Data:
         def loss(
             rows: Tensor, called: Callable[[Tensor], Tensor] = called, wanted: Tensor = wanted
         ) -> Tensor:
-            return wrong(called(rows), wanted[rows])
+            return token_loss(called(rows), wanted[rows])
 
         train_on_rows(net, loss, train, steps, seed)
         new = torch.arange(train, train + test)
         with torch.no_grad():
-            right = (called(new).argmax(-1) == wanted[new]) | (wanted[new] == NOTHING)
+            right = (called(new).argmax(-1) == wanted[new]) | (wanted[new] == IGNORE)
         whole = right.all(-1)
         if system == SYSTEMS[0]:  # what does not fit into as many words as were given is lost
             whole &= (target[new] > END).sum(-1) <= (source[new] != 0).sum(-1)
@@ -76,17 +77,17 @@ def _system(
 ) -> tuple[nn.Module, list[Tensor], Tensor]:
     """A net, what it is called with, and what it should answer."""
     sizes: dict[str, Any] = {"vocab": vocab, "d_model": 48, "heads": 4, "layers": 2, "dropout": 0.0}
-    asked = torch.where(target == 0, NOTHING, target)
+    asked = torch.where(target == 0, IGNORE, target)
     before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], dim=1)
     if system == SYSTEMS[0]:
-        places = asked[:, : source.shape[1]].masked_fill(source == 0, NOTHING)
+        places = asked[:, : source.shape[1]].masked_fill(source == 0, IGNORE)
         net = build(TransformerConfig(shape="encoder", head="tag", outputs=vocab, **sizes))
         return net, [source, source != 0], places
     if system == SYSTEMS[1]:
         net = build(TransformerConfig(shape="encoder-decoder", head="language", **sizes))
         return net, [source, before, source != 0], asked
     joined = torch.cat([source, before], dim=1)
-    silent = torch.full_like(source, NOTHING)
+    silent = torch.full_like(source, IGNORE)
     net = build(TransformerConfig(shape="decoder", head="language", **sizes))
     return net, [joined, joined != 0], torch.cat([silent, asked], dim=1)
 
