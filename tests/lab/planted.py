@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Rule, clearly, column, decide, mean_of
+from translucid.lab import Experiment, Rule, clearly, column, decide, mean_of
 from translucid.see.pictures import Axis, Lines
 
 
