@@ -105,7 +105,7 @@ def test_the_rule_of_linear_layers(data: list[dict[str, Any]], expected: str) ->
 
 def test_two_affine_layers_are_one() -> None:
     net = MLP(MLPConfig(inputs=2, hidden=(3,), outputs=2, activation="identity")).double()
-    mlp_weights.write(
+    mlp_weights.set_weights(
         net, [[[1, 2], [0, -1], [3, 1]], [[2, 0, 1], [1, -1, 0]]], [[1, 0, -1], [0.5, 2]]
     )
     weight, bias = linear_layers.collapsed(net)

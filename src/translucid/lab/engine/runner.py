@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from translucid._version import __version__
@@ -280,7 +281,7 @@ def _measured(jobs: Sequence[Job], processes: int) -> Measured:
 def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
     # Started afresh, not forked: a fork copies locks that other threads hold.
     pool = ProcessPoolExecutor(
-        min(processes, len(jobs)), get_context("spawn"), initializer=_ignore_ctrl_c
+        min(processes, len(jobs)), get_context("spawn"), initializer=_begin_process
     )
     pending: dict[Future[dict[str, Any]], Job] = {}
     try:
@@ -315,6 +316,14 @@ def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -
     return measure(Job(made, seed, quick, path))
 
 
-def _ignore_ctrl_c() -> None:
-    """It reaches every process of a terminal; the first one ends the others."""
+def _begin_process() -> None:
+    """Ctrl-C reaches every process of a terminal; the first one ends the others. And if that one is
+    killed, they end by themselves: nobody waits for their numbers any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
