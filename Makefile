@@ -7,9 +7,11 @@ BIN    := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
+# Formats and lints the studio's page; package.json has its version.
+BIOME  := node_modules/.bin/biome
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint clean
+.PHONY: help test demo lint page clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,14 +22,23 @@ test: lint  ## install what is needed, then lint, check types and run the tests
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
-lint: $(READY)  ## ruff (rules and format) and mypy
+lint: $(READY) page  ## ruff (rules and format) and mypy; biome for the studio's page
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+page:
+	@if ! command -v npm > /dev/null; then echo "The studio's JavaScript is not checked: there is no npm."; \
+	elif ! $(MAKE) --silent $(BIOME); then echo "The studio's JavaScript is not checked: npm could not install biome."; \
+	else $(BIOME) ci --error-on-warnings; fi
+
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIOME): package.json
+	npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "error: Translucid needs Python 3.11 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'

@@ -176,7 +176,7 @@ def serve() -> None:
 
     from translucid.cli import main as command_line
 
-    for name in ("translucid.training.model", "torch._dynamo"):  # or each process imports them
+    for name in ("translucid.model", "torch._dynamo"):  # or each process imports them
         import_module(name)
     gc.freeze()  # what all of them share need not be looked through, and so copied, by each
     pid = 0
@@ -285,7 +285,7 @@ def again(words: Sequence[str], run: Path) -> list[str]:
 
 def check_after_kill(run: Path, life: Life) -> None:
     """Nothing is lost beyond the last completed save, and a model that was there still is."""
-    from translucid.training import bundle
+    from translucid import bundle
     from translucid.training.checkpoint import Checkpoints
 
     said: list[str] = []
@@ -324,7 +324,7 @@ def same_bits(one: Path, other: Path) -> int:
     """How many bits of tensors were compared; all that the runs computed must be equal."""
     from safetensors.torch import load_file
 
-    from translucid.training.folders import digests
+    from translucid.atomic import digests
 
     for name in ("metrics.jsonl", "test.json"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
@@ -383,8 +383,8 @@ def some_damage(folder: Path, rng: random.Random) -> Damage:
 
 def noticed(run: Path, damage: Damage) -> bool:
     """Whether the run goes back to the checkpoint before and says why; or the model is refused."""
+    from translucid import bundle
     from translucid.errors import InputError
-    from translucid.training import bundle
     from translucid.training.checkpoint import Checkpoints
 
     if damage.file.is_relative_to(run / "best"):

@@ -24,13 +24,13 @@ from tests.test_cli_bad_input import (
     write,
 )
 
+from translucid.atomic import write_manifest
 from translucid.cli import main
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
+from translucid.model import Model, load
 from translucid.trace import Trace
-from translucid.training.folders import write_manifest
-from translucid.training.model import Model, load
 
 WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
 

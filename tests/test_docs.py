@@ -17,9 +17,11 @@ from types import UnionType
 from typing import Literal, Union, get_args, get_origin
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from translucid.catalogue import CATALOGUE, formula
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
+from translucid.registry import choices
 from translucid.training.recipe import SECTIONS
 
 ROOT = Path(__file__).parent.parent
@@ -102,13 +104,16 @@ def key_tables(page: str) -> str:
         for key, field in config.model_fields.items():
             if key != "kind" or page == "training":
                 default = "must be given" if field.is_required() else f"`{field.default!r}`"
-                words = (f"`{key}`", allowed(field.annotation), default, str(field.description))
+                words = (f"`{key}`", allowed(field), default, str(field.description))
                 lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
-def allowed(annotation: object) -> str:
-    """A type in words: the choices of a Literal, or the name of the type."""
+def allowed(field: FieldInfo) -> str:
+    """A type in words: the choices of a Literal or a registry, or the name of the type."""
+    if names := choices(field.metadata):
+        return ", ".join(f"`{name!r}`" for name in names)
+    annotation = field.annotation
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
     words = []
     for part in parts:

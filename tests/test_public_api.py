@@ -8,8 +8,11 @@ import pytest
 import translucid
 
 PUBLIC = [
+    "Batch",
     "Model",
     "NO_TRACE",
+    "Score",
+    "Task",
     "Trace",
     "TranslucidError",
     "__version__",
@@ -18,6 +21,8 @@ PUBLIC = [
     "from_trace",
     "load",
     "models",
+    "position",
+    "task",
     "train",
     "worked",
 ]
@@ -38,9 +43,8 @@ def test_each_name_can_be_used_and_seen(name: str) -> None:
 
 
 def test_each_name_is_what_its_module_holds() -> None:
-    from translucid import errors, models, trace
+    from translucid import errors, model, models, trace
     from translucid.glass import worked
-    from translucid.training import model
 
     assert translucid.NO_TRACE is trace.NO_TRACE
     assert translucid.Trace is trace.Trace

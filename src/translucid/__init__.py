@@ -13,14 +13,20 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import catalogue, models
     from translucid.errors import TranslucidError
     from translucid.glass import worked
+    from translucid.model import Model, load, train
     from translucid.models import build
+    from translucid.parts.positions import position
     from translucid.see.edits import from_trace
+    from translucid.tasks.base import Batch, Score, Task
+    from translucid.tasks.registry import task
     from translucid.trace import NO_TRACE, Trace
-    from translucid.training.model import Model, load, train
 
 __all__ = [
+    "Batch",
     "Model",
     "NO_TRACE",
+    "Score",
+    "Task",
     "Trace",
     "TranslucidError",
     "__version__",
@@ -29,22 +35,29 @@ __all__ = [
     "from_trace",
     "load",
     "models",
+    "position",
+    "task",
     "train",
     "worked",
 ]
 
 # Where each name lives: in a module, or it is the module.
 _HOMES = {
-    "Model": ("translucid.training.model", "Model"),
+    "Batch": ("translucid.tasks.base", "Batch"),
+    "Model": ("translucid.model", "Model"),
     "NO_TRACE": ("translucid.trace", "NO_TRACE"),
+    "Score": ("translucid.tasks.base", "Score"),
+    "Task": ("translucid.tasks.base", "Task"),
     "Trace": ("translucid.trace", "Trace"),
     "TranslucidError": ("translucid.errors", "TranslucidError"),
     "build": ("translucid.models", "build"),
     "catalogue": ("translucid.catalogue", None),
     "from_trace": ("translucid.see.edits", "from_trace"),
-    "load": ("translucid.training.model", "load"),
+    "load": ("translucid.model", "load"),
     "models": ("translucid.models", None),
-    "train": ("translucid.training.model", "train"),
+    "position": ("translucid.parts.positions", "position"),
+    "task": ("translucid.tasks.registry", "task"),
+    "train": ("translucid.model", "train"),
     "worked": ("translucid.glass.worked", None),
 }
 

@@ -21,7 +21,7 @@ from tests.test_cli_bad_input import (
 from tests.test_cli_decoding import on_terminal
 
 from translucid.cli import main
-from translucid.training.model import Model, load
+from translucid.model import Model, load
 
 TRANSLATED = "the dog sleeps"
 

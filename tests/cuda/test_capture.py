@@ -84,7 +84,7 @@ def test_a_graph_draws_anew_in_every_step_and_the_same_for_the_same_step() -> No
     losses = []
     for step, batch in ((0, one), (1, one), (2, other), (0, one), (1, one), (2, other)):
         captured.prepare([batch])
-        seed_step(0, step)
+        seed_step(0, step, torch.device("cuda", 0))
         losses.append(float(captured.add(batch, 1.0, last=True)))
     assert losses[:3] == losses[3:]
     assert len(set(losses)) == 3

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from translucid.cli.demo_recipes import DemoTask, recipe_values
+from translucid.model import Model
 from translucid.training import recipe
-from translucid.training.model import Model
 from translucid.training.recipe import Recipe
 from translucid.training.run import train_recipe
 

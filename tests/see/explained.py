@@ -8,9 +8,9 @@ import torch
 import translucid as tl
 from translucid.data.tokenizers import Tokenizer
 from translucid.models import MLPConfig, Network, RecurrentConfig, TransformerConfig
-from translucid.see.examples import Example, make_example
 from translucid.tasks.base import Task
 from translucid.tasks.classify import Classify
+from translucid.tasks.example import Example
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress
 from translucid.tasks.tag import Tag
@@ -78,7 +78,7 @@ def _made(config: Any, task: Task[Any, Any], text: str, target: str | None = Non
     with torch.no_grad():  # at its start a network is too even to tell much
         for weight in network.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
-    return network, task, make_example(task, text, target)
+    return network, task, task.example(text, target)
 
 
 ALL: Mapping[str, Explained] = {

@@ -140,27 +140,26 @@ def test_a_translator_writes_as_without_the_part() -> None:
     """The search of the copy takes its shortcuts, that of the edited network must not."""
     network, task, items = made("translate")
     assert isinstance(task, Translate)
-    sources = [item.source for item in items]
-    whole, changed = task.predict(network, sources), 0
-    assert task.predict(edited(network, {}), sources) == whole
+    whole, changed = task.predict(network, items), 0
+    assert task.predict(edited(network, {}), items) == whole
     for switch in choose(switches(network), ["heads"]):
         assert switch.head is not None
         copy = without_head(network, switch.key, switch.head)
-        written = task.predict(edited(network, switch.edit), sources)
-        assert written == task.predict(copy, sources)
+        written = task.predict(edited(network, switch.edit), items)
+        assert written == task.predict(copy, items)
         changed += written != whole
     assert changed > 3
 
     network, task, items = made("lstm")
     assert isinstance(task, Translate)
-    whole = task.predict(network, sources)
+    whole = task.predict(network, items)
     (switch,) = [s for s in switches(network) if s.key.endswith("decoder.recurrent.layers.0"
                  ".lstm.input_gate=1")]  # fmt: skip
     copy = deepcopy(network)
     recurrent: Any = copy.get_submodule("decoder.recurrent")
     recurrent.weights(0, "forward")[2].data[:8] = 1000.0  # the input gate comes first
-    written = task.predict(edited(network, switch.edit), sources)
-    assert written == task.predict(copy, sources)
+    written = task.predict(edited(network, switch.edit), items)
+    assert written == task.predict(copy, items)
     assert written != whole
 
 

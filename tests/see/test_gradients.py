@@ -18,8 +18,8 @@ from tests.see.explained import (
 from torch import Tensor
 
 from translucid.errors import InputError, UnknownPointError
-from translucid.see.examples import make_example
-from translucid.see.gradients import gradients, loss_of_each, still
+from translucid.models.modes import evaluating
+from translucid.see.gradients import gradients
 from translucid.see.pictures import as_json
 from translucid.tasks.base import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
@@ -49,7 +49,7 @@ def norm(value: Any) -> float:
 def test_weights_have_the_gradients_of_the_plain_network(explained: Explained) -> None:
     network = explained[0]
     found = gradients(*explained)
-    with still(network, learning=True):
+    with evaluating(network):
         loss = plain_loss(explained)
         names, weights = zip(*network.named_parameters(), strict=True)
         wanted = torch.autograd.grad(loss, weights, allow_unused=True)
@@ -65,7 +65,7 @@ def test_the_loss_is_that_of_training_for_each_target(explained: Explained) -> N
     network, task, example = explained
     batch = example.batch
     batch.inputs.update(example.inputs_for(network))  # the numbers of a regressor, in its precision
-    with still(network), torch.no_grad():
+    with evaluating(network), torch.no_grad():
         summed = float(task.loss(network, batch))
     assert gradients(*explained).loss == pytest.approx(summed / batch.count, rel=1e-6)
 
@@ -116,7 +116,7 @@ def test_points_have_the_slope_of_the_loss_of_edited_traces(
             return value
 
         trace = Trace([], edit={name: edit})
-        with still(explained[0]), torch.no_grad():
+        with evaluating(explained[0]), torch.no_grad():
             loss = plain_loss(explained, trace).item()
         trace.check()
         return loss
@@ -132,7 +132,7 @@ def test_every_point_has_a_finite_gradient_of_its_shape() -> None:
     for explained in ALL.values():
         network, _, example = explained
         values, found = Trace(), gradients(*explained)
-        with still(network), torch.no_grad():
+        with evaluating(network), torch.no_grad():
             network(**example.inputs_for(network), trace=values)
         wanted = [name for name in values if values[name].is_floating_point()]
         assert found.names() == wanted
@@ -155,7 +155,7 @@ def test_looking_at_few_points_gives_the_same_weights(explained: Explained) -> N
 def test_of_is_the_loss_of_one_target(kind: str, of: int) -> None:
     network = ALL[kind][0]
     found = gradients(*ALL[kind], of=of)
-    with still(network, learning=True):
+    with evaluating(network):
         loss = plain_loss(ALL[kind], of=of)
         wanted = torch.autograd.grad(loss, list(network.parameters()), allow_unused=True)
     assert found.loss == pytest.approx(loss.item(), rel=1e-12)
@@ -330,7 +330,7 @@ def test_without_a_target_it_says_how_to_give_one() -> None:
         gradients(*regressor(target="1"))
     network, task, _ = writer()
     with pytest.raises(InputError, match=r"give a text of one word at least"):
-        gradients(network, task, make_example(task, ""))
+        gradients(network, task, task.example(""))
 
 
 def test_what_has_no_gradient_or_no_words_says_so() -> None:
@@ -354,8 +354,8 @@ def test_pictures_can_be_written_as_json(explained: Explained) -> None:
 
 def test_each_loss_stands_at_its_target() -> None:
     network, task, example = ALL["tagger"]
-    with still(network), torch.no_grad():
+    with evaluating(network), torch.no_grad():
         outputs = network(**example.inputs_for(network))
-    losses = loss_of_each(task, outputs, example.batch.targets)
+    losses = task.outputs.losses(outputs, example.batch.targets)
     for place, tag in enumerate(example.batch.targets[0]):
         assert losses[place] == pytest.approx(-outputs[0, place].log_softmax(-1)[tag].item())

@@ -11,7 +11,7 @@ from translucid.errors import InputError, TraceBudgetError, UnknownPointError
 from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines
 from translucid.see.reading import read
-from translucid.see.words import readable
+from translucid.tasks.words import readable
 
 ENGLISH, GERMAN = "the dog sees a cat .", "der hund sieht eine katze ."
 CROSS = "decoder.layers.1.cross_attention.pattern"

@@ -17,8 +17,7 @@ from tests.see.explained import (
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.see.examples import make_example
-from translucid.see.gradients import still
+from translucid.models.modes import evaluating
 from translucid.see.pictures import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
 from translucid.trace import Trace
@@ -52,7 +51,7 @@ def answered(explained: Explained, found: Saliency, edit: dict[str, Tensor]) -> 
 def embedded(explained: Explained, names: list[str]) -> dict[str, Tensor]:
     network, _, example = explained
     trace = Trace(names)
-    with still(network), torch.no_grad():
+    with evaluating(network), torch.no_grad():
         network(**example.inputs_for(network), trace=trace)
     return {name: trace[name] for name in names}
 
@@ -62,7 +61,7 @@ def test_gradient_times_input_is_torch_by_hand(kind: str) -> None:
     explained, entrances = ALL[kind], ENTRANCES[kind]
     found = saliency(*explained)
     given = embedded(explained, list(entrances))
-    with still(explained[0]):
+    with evaluating(explained[0]):
         given = {name: value.requires_grad_() for name, value in given.items()}
         value = answered(explained, found, given)
         slopes = torch.autograd.grad(value, list(given.values()))
@@ -85,7 +84,7 @@ def test_gradient_times_input_is_the_slope_of_stretching_a_word(kind: str) -> No
         for name, first in entrances.items():
             if 0 <= token - first < edit[name].shape[1]:
                 edit[name][:, token - first] *= by
-        with still(explained[0]), torch.no_grad():
+        with evaluating(explained[0]), torch.no_grad():
             return answered(explained, found, edit).item()
 
     for token, value in enumerate(found.values):
@@ -107,7 +106,7 @@ def test_integrated_gradients_add_up(explained: Explained, unit: str) -> None:
         kind = next(kind for kind, each in ALL.items() if each is explained)
         zeros = {name: torch.zeros_like(value)
                  for name, value in embedded(explained, list(ENTRANCES[kind])).items()}  # fmt: skip
-        with still(network), torch.no_grad():
+        with evaluating(network), torch.no_grad():
             assert found.nothing == pytest.approx(answered(explained, found, zeros).item())
 
 
@@ -164,7 +163,7 @@ def test_votes_are_what_they_say() -> None:
 
 def test_what_is_explained_by_default_and_by_choice() -> None:
     network, _, example = explained = ALL["classifier"]
-    with still(network), torch.no_grad():
+    with evaluating(network), torch.no_grad():
         logits = network(**example.inputs_for(network))[0]
     likeliest = ("bad", "good", "so so")[int(logits.argmax())]
     assert saliency(*explained).answer.name == likeliest
@@ -259,7 +258,7 @@ def test_bad_questions_are_answered(
 
 def test_a_word_that_is_there_twice_needs_its_place() -> None:
     network, task, _ = ALL["writer"]
-    example = make_example(task, "a dog sees a cat")
+    example = task.example("a dog sees a cat")
     with pytest.raises(InputError, match=r"of = 'a': it is there 2 times; give its place: 0, 3"):
         saliency(network, task, example, of="a")
 
@@ -289,7 +288,7 @@ def test_captum_agrees(kind: str) -> None:
 
     inputs = tuple(value.requires_grad_() for value in given.values())
     options = {"inputs": inputs, "target": plain.answer.choice}
-    with still(network):
+    with evaluating(network):
         theirs = {
             "gradient": attr.InputXGradient(forward).attribute(**options),
             "integrated": attr.IntegratedGradients(forward).attribute(

@@ -19,6 +19,7 @@ from playwright.sync_api import sync_playwright
 from tests.studio.browser import PATIENCE, chromium
 from tests.studio.serving import serving
 
+from translucid.model import load
 from translucid.studio.runs import followed_runs, open_folders
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -44,7 +45,7 @@ SCREENS = [
 
 def draw(runs: Path, out: Path, names: list[str]) -> None:
     folders = [runs / name for name in RUNS]
-    models = dict(zip(RUNS, open_folders(folders, "cpu").values(), strict=True))
+    models = dict(zip(RUNS, open_folders(folders, load).values(), strict=True))
     with (
         serving(models, followed=followed_runs(folders, RUNS)) as studio,
         sync_playwright() as playwright,

@@ -13,7 +13,9 @@ from typing import Any
 import uvicorn
 from tests.see.small import LABELS, TAGS, pair
 
+from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
+from translucid.model import Model
 from translucid.studio.app import make_app
 from translucid.studio.desk import Desk
 from translucid.studio.following import Followed
@@ -21,8 +23,6 @@ from translucid.studio.frames import unpacked
 from translucid.studio.guard import Guard
 from translucid.studio.runs import Library
 from translucid.studio.server import OPTIONS
-from translucid.training.bundle import Bundle
-from translucid.training.model import Model
 
 TOKEN = "a-token-of-the-tests"
 # One of each family, by the name that the page shows; and a sentence for it.

@@ -13,9 +13,9 @@ from translucid.catalogue import describe
 from translucid.errors import TraceBudgetError
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
-from translucid.see.words import readable
 from translucid.studio import desk, questions, runs
 from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
+from translucid.tasks.words import readable
 
 GERMAN = "der hund sieht eine katze ."
 SMALL = 1_000  # bytes: less than any trace of these takes
@@ -305,8 +305,13 @@ def test_the_likeliest_of_a_step(studio: Served, family: str) -> None:
     at = next(n for n in ("head.logits", "head.class_logits") if n in trace)
     logits = trace[at][0].double()
     rows = logits if logits.dim() == 2 else logits[None]
-    for n, row in enumerate(rows):
-        said = studio.get(f"/api/runs/{run['run']}/step?n={n}&k=3").json
+    found = studio.get(f"/api/runs/{run['run']}/steps?k=3").json
+    assert found["at"] == at
+    assert [each["n"] for each in found["steps"]] == list(range(len(rows)))
+    for row, said in zip(rows, found["steps"], strict=True):
+        n = said["n"]
+        path = f"/api/runs/{run['run']}/steps?k=3&positions={n}:{n + 1}"
+        assert studio.get(path).json["steps"] == [said]
         true = row.softmax(-1).sort(descending=True)
         count = min(3, len(row))
         assert said["ids"] == true.indices[:count].tolist()
@@ -424,7 +429,7 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
         path = f"/api/runs/{run['run']}/tensors?as=f32&" + "&".join(f"at={n}" for n in names)
         for header, got in served.get(path).frames:
             assert np.array_equal(got, alone(trace[header["at"]]), equal_nan=True)
-        assert served.get(f"/api/runs/{run['run']}/step").status == 200
+        assert served.get(f"/api/runs/{run['run']}/steps").status == 200
         assert served.get(f"/api/diff?a={run['run']}&b={run['run']}").status == 200
 
 

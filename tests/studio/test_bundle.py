@@ -21,12 +21,21 @@ from translucid.studio.bundle import (
 JS = STATIC / "js"
 ENTRIES = ("main.js", "widget.js", "recorded.js")
 ALONE = {"open.js"}  # a page of its own
+WIDTH = 120  # of a line, as biome.jsonc has it
 
 
 def written(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         (folder / f"{name}.js").write_text(text, "utf-8")
     return folder
+
+
+def test_no_line_is_wider_than_the_formatter_allows() -> None:
+    """It breaks code, but no comments and no texts."""
+    for path in [*STATIC.rglob("*"), *Path(__file__).parent.glob("*.js")]:
+        if path.suffix in {".js", ".css", ".html", ".svg"}:
+            lines = path.read_text("utf-8").splitlines()
+            assert [line for line in lines if len(line) > WIDTH] == [], path.name
 
 
 def test_every_module_is_in() -> None:

@@ -226,7 +226,7 @@ def test_only_runs_are_kept_by_the_browser(studio: Served) -> None:
     assert studio.get("/static/js/main.js").header("cache-control") == ["no-cache"]
     for path in (
         "",
-        "/step",
+        "/steps",
         "/heads",
         "/tensors?at=head.logits",
         "/cell?at=head.logits&index=0,0",
@@ -380,9 +380,15 @@ WRONG_NUMBERS = {
     "cell?at=head.logits&index=0,*": "leave * and : out",
     "cell?at=head.logits&index=0:1,0": "leave * and : out",
     "cell?at=head.logits&index=0,100000": "index",
-    "step?n=99": "positions 0 to 6",
-    "step?n=NaN": "n: a whole number",
-    "step?k=0": "k: a whole number from 1",
+    "steps?positions=99:100": "positions: there are 0 to 6, not 99:100",
+    "steps?positions=6:8": "positions: there are 0 to 6, not 6:8",
+    "steps?positions=3": "positions: a whole number from 4",
+    "steps?positions=NaN:4": "positions: a whole number",
+    "steps?k=0": "k: a whole number from 1",
+    "steps?tokens=5.x": "tokens: a whole number",
+    "steps?tokens=5&positions=1:3": "positions: there are 0 to 1, not 1:3",
+    "steps?tokens=5" + ".5" * 2048: "tokens: 2,049 of them; 2,048 can come before",
+    "steps?k=200&tokens=5" + ".5" * 99: "k: 200 of 101 positions; 16,384 are sent at once",
     "decode?beams=33": "beams: a whole number from 1 to 32",
     "decode?force=word": "force: a whole number",
     "decode?beams=2&best=3": "best",
@@ -398,7 +404,7 @@ def test_wrong_numbers_are_told(studio: Served, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/tensors?at=head.logits", "/heads", "/cell?at=x&index=0",
-                                  "/step", "/decode"])  # fmt: skip
+                                  "/steps", "/decode"])  # fmt: skip
 @pytest.mark.parametrize("run", ["0123456789abcdef", "%00", "..", "%ff", "x" * 5000])
 def test_runs_that_never_were(studio: Served, run: str, path: str) -> None:
     answer = studio.get(f"/api/runs/{run}{path}")

@@ -12,8 +12,8 @@ from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fix
 from tests.studio.serving import Served, model, serving
 from tests.studio.shown import behind, check_foot, foot, same
 
+from translucid.model import Model
 from translucid.see.reading import Reading
-from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow
 

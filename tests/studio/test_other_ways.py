@@ -7,12 +7,13 @@ import pytest
 import torch
 from tests.see.small import LABELS, TAGS, pair
 
+from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
+from translucid.model import Model
 from translucid.studio import answers
 from translucid.studio.runs import Library, Run
-from translucid.training.bundle import Bundle
-from translucid.training.model import Model
+from translucid.trace import Trace
 
 pytestmark = pytest.mark.slow
 
@@ -44,13 +45,49 @@ def test_the_step_after_a_beginning_is_what_the_search_saw(task: str, kind: str)
         while up["parent"] is not None:
             tokens.insert(0, up["token"])
             up = nodes[up["parent"]]
-        found = answers.step_after(read, tokens, 200)
+        n = len(tokens)
+        told = answers.steps_along(read, tokens, range(n, n + 1), 200)
+        (found,) = told["steps"]
         at = found["ids"].index(node["token"])
         assert found["probabilities"][at] == pytest.approx(math.exp(node["gain"]), rel=1e-3)
         assert found["words"][at] == node["label"]
         assert found["logits"][at] - found["log_sum"] == pytest.approx(node["gain"], abs=1e-4)
-        assert sum(found["looks"]["weights"]) == pytest.approx(1, abs=1e-4)
-        assert len(found["looks"]["words"]) == len(found["looks"]["weights"])
+        assert sum(found["weights"]) == pytest.approx(1, abs=1e-4)
+        assert len(told["looks"]["words"]) == len(found["weights"])
+        assert told["looks"]["side"] == ("src" if task == "translate" else "tgt")
+
+
+@pytest.mark.parametrize("family", ["transformer", "lstm"])
+@pytest.mark.parametrize("task", ["translate", "language"])
+def test_all_steps_of_a_text_are_those_of_each_beginning(task: str, family: str) -> None:
+    """One pass along the tokens, and the network asked behind each beginning of them."""
+    _, read = run(task, family=family)
+    network, tokens = read.opened.model.network, [7, 5, 6, 8]
+    side = "target" if task == "translate" else "ids"
+    kinds = answers.kinds_of_attention(read)
+    patterns = kinds.get("cross") or kinds.get("decoder", [])
+    whole = answers.steps_along(read, tokens, None, 5)
+    assert [each["n"] for each in whole["steps"]] == [0, 1, 2, 3, 4]
+    for n, each in enumerate(whole["steps"]):
+        inputs = read.example.inputs_for(network)
+        begun = inputs[side][:, :1] if task == "translate" else inputs[side]
+        inputs[side] = torch.cat([begun, begun.new_tensor([tokens[:n]], dtype=begun.dtype)], 1)
+        trace = Trace([*patterns])
+        with torch.no_grad():
+            logits = network(**inputs, trace=trace)[0, -1]
+        best = logits.softmax(-1).topk(5)
+        assert each["ids"] == best.indices.tolist()
+        assert each["probabilities"] == pytest.approx(best.values.tolist(), rel=1e-4)
+        assert each["logits"] == pytest.approx(logits[best.indices].tolist(), abs=1e-4)
+        assert each["log_sum"] == pytest.approx(float(logits.logsumexp(-1)), abs=1e-4)
+        alone = answers.steps_along(read, tokens[:n], range(n, n + 1), 5)
+        assert each["words"] == alone["steps"][0]["words"]
+        assert ("weights" in each) == ("looks" in alone)
+        if "looks" in alone:
+            rows = [trace[name][0, ..., -1, :] for name in patterns]
+            means = [row.mean(0) if row.dim() == 2 else row for row in rows]
+            assert each["weights"] == pytest.approx(torch.stack(means).mean(0).tolist(), abs=1e-5)
+            assert whole["looks"]["words"][: len(each["weights"])] == alone["looks"]["words"]
 
 
 def test_a_forced_beginning_begins_every_text() -> None:
@@ -67,7 +104,7 @@ def test_a_forced_beginning_begins_every_text() -> None:
 def test_nothing_comes_after_a_label() -> None:
     _, read = run("classify")
     with pytest.raises(InputError, match="writes nothing"):
-        answers.step_after(read, [], 3)
+        answers.steps_along(read, [], None, 3)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -14,10 +14,10 @@ import pytest
 from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
+from translucid.bundle import Bundle
 from translucid.data.tokenizers import Tokenizer
+from translucid.model import Model
 from translucid.models import TransformerConfig, build
-from translucid.training.bundle import Bundle
-from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow
 

@@ -17,6 +17,7 @@ from tests.studio.shown import same
 from tests.studio.trained import TEXTS, address_of, trained
 from tests.training.test_runs import small
 
+from translucid.model import load
 from translucid.studio.runs import followed_runs, open_folders
 from translucid.training.run import train_recipe
 from translucid.training.sitting import Recording
@@ -45,7 +46,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     run = tmp_path_factory.mktemp("runs") / "run"
     recipe = small("translate", "transformer", steps=12)
     train_recipe(recipe, run, quiet=True, recording=Recording("The dog sleeps."))
-    models = {**trained(), **open_folders([run], "cpu")}
+    models = {**trained(), **open_folders([run], load)}
     followed = {
         chr(ord("a") + list(models).index("run")): each
         for each in followed_runs([run], models).values()

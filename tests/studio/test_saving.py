@@ -52,7 +52,7 @@ def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
     asked = [
         ["GET", "/api/models", ""],
         ["POST", "/api/runs", json.dumps({"m": "a", "text": TEXT})],
-        ["GET", f"/api/runs/{run.key}/step?n=1&k=3", ""],
+        ["GET", f"/api/runs/{run.key}/steps?positions=1:2&k=3", ""],
         ["GET", "/api/model/none", ""],  # a mistake is no answer
     ]
     body = json.dumps({"address": "#/flow", "asked": asked}).encode()
@@ -92,7 +92,7 @@ def test_the_budget_is_kept(library: Library) -> None:
     desk, budget = Desk(library), 20_000
     run = library.run("a", TEXT)
     questions = [session.Question("GET", "/api/models"), session.Question("GET", "/api/catalogue"),
-                 session.Question("GET", f"/api/runs/{run.key}/step?n=0&k=3")]  # fmt: skip
+                 session.Question("GET", f"/api/runs/{run.key}/steps?k=3")]  # fmt: skip
     found = session.recording(library, desk._recorded, questions, budget)
     assert [each[1] for each in found["answers"]] == [questions[0].path, questions[2].path]
     assert sum(len(each[-1]) for each in found["answers"]) <= budget
@@ -221,7 +221,7 @@ def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: 
     assert told.startswith(f"translate-transformer · {EVIL} · #/{view}?")
     ground = picture.root.find(f"{SVG}rect")
     assert ground is not None
-    assert ground.get("fill") == "#F6F8F7"  # for paper
+    assert ground.get("fill") == "#f6f8f7"  # for paper
 
     page.inner.locator(".tools .saver > button").click()
     with page.inner.expect_download() as download:

@@ -20,6 +20,7 @@ from tests.studio.test_access import RULES, violations
 from tests.training.test_processes import SMALL
 from tests.training.test_runs import small
 
+from translucid.model import load
 from translucid.studio.following import Followed
 from translucid.studio.runs import followed_runs, open_folders
 from translucid.training.recorder import lines
@@ -154,7 +155,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
 
     # and afterwards
     folders = [run]
-    opened = open_folders(folders, "cpu")
+    opened = open_folders(folders, load)
     with serving(opened, followed=followed_runs(folders, opened)) as served:
         drawn = page.see(f"{served.address}#/train?step=1")
         assert drawn.startswith("train ")
@@ -204,7 +205,7 @@ def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path
 def test_a_run_without_a_record_shows_its_metrics(page: Page, tmp_path: Path) -> None:  # noqa: F811
     run = tmp_path / "plain"
     train_recipe(small("regress", "mlp", steps=9), run, quiet=True)
-    opened = open_folders([run], "cpu")
+    opened = open_folders([run], load)
     with serving(opened, followed=followed_runs([run], opened)) as served:
         assert page.see(f"{served.address}#/train").startswith("train ")
         assert word(page, STATUS) == "Finished after step 9 of 9"

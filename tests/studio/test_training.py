@@ -18,6 +18,7 @@ from tests.studio.sockets import listening, shake
 from tests.studio.test_guard import FORGED, TOKEN, filled, guard
 from tests.training.test_runs import small
 
+from translucid.model import load
 from translucid.studio import live
 from translucid.studio.app import make_app
 from translucid.studio.following import (
@@ -306,7 +307,7 @@ def test_folders_without_a_run_follow_nothing(run: Path, tmp_path: Path) -> None
     assert set(followed_runs([run / "best", run, tmp_path], "xyz")) == {"b"}
     (run / "best").rename(tmp_path / "best")
     (run / "last").rename(tmp_path / "last")
-    assert open_folders([run, tmp_path / "best"], "cpu")["run"] is None
+    assert open_folders([run, tmp_path / "best"], load)["run"] is None
     assert live.BETWEEN == 0.25
 
 

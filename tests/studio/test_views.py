@@ -22,9 +22,9 @@ from tests.studio.shown import (
 )
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
 
+from translucid.model import Model
 from translucid.see.reading import Reading
 from translucid.see.switches import switches, together
-from translucid.training.model import Model
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,11 @@ from tests.studio.sockets import listening
 from tests.training.test_runs import small
 
 from translucid.errors import ConfigError, InputError
+from translucid.model import Model, load
 from translucid.studio.desk import Desk
 from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.runs import Library
-from translucid.training.model import Model, load
 from translucid.training.run import train_recipe
 from translucid.training.sitting import Recording
 
@@ -67,7 +67,7 @@ def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
         for path in (
             "/api/models", "/api/model/a", "/api/catalogue", "/api/model/z", "/api/model/a%20b",
             f"/api/runs/{run}/tensors?at=head.logits&as=f32&index=1",
-            f"/api/runs/{run}/step?n=1&k=3",
+            f"/api/runs/{run}/steps?k=3", f"/api/runs/{run}/steps?tokens=5.6&k=3",
             f"/api/runs/{run}/tensors?at=none", f"/api/runs/{run}/cell?at=head.logits&index=0,0",
             f"/api/runs/{run}/tensors?at=head.logits&at=decoder.embedding.lookup&pool=4",
             f"/api/runs/{run}/decode?beams=2", f"/api/runs/{run}/decode?beams=99",

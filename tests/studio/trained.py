@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tests.studio.serving import Served
 
 import translucid as tl
-from translucid.training.model import Model
+from translucid.model import Model
 
 FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
 FEW += ["training.learning_rate=0.01", "training.warmup=10"]

@@ -10,7 +10,6 @@ from translucid.models import Network, build
 from translucid.training import checks, recipe
 from translucid.training.examples import Examples, load_examples
 from translucid.training.findings import Finding
-from translucid.training.items import training_items
 from translucid.training.prepare import Prepared, prepare
 
 SMALL = {"d_model": 16, "layers": 1}
@@ -43,7 +42,7 @@ def world(task: str, joint: bool = True) -> tuple[Examples, Prepared, list[Any]]
     chosen = told(task, joint=joint)
     examples = load_examples(chosen, lambda line: None)
     prepared = prepare(chosen, examples)
-    items = training_items(prepared.task, examples.train, chosen.data, lambda line: None)
+    items = prepared.task.training_items(examples.train, chosen.data, lambda line: None)
     return examples, prepared, items
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from translucid.tasks.registry import TASKS
 from translucid.training import annotate, recipe, shelf
-from translucid.training.recipe import FITTING, MODELS, SECTIONS, parse
+from translucid.training.recipe import MODELS, SECTIONS, parse
 
 SHIPPED = shelf.entries()
-PAIRS = [(task, kind) for task, kinds in FITTING.items() for kind in kinds]
+PAIRS = [(task, kind) for task in TASKS.names() for kind in TASKS[task].models]
 
 
 @pytest.mark.parametrize(("task", "kind"), PAIRS)

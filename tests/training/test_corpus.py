@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.training.test_resume import after
 
+from translucid.atomic import digests
 from translucid.data.toyland import Toyland
 from translucid.errors import ConfigError, Interrupted
 from translucid.training import recipe
-from translucid.training.folders import digests
 from translucid.training.run import resume_run, train_recipe
 
 

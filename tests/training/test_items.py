@@ -12,7 +12,6 @@ from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag, TagItem
 from translucid.tasks.translate import Translate
-from translucid.training.items import held_out_items, training_items
 from translucid.training.recipe import DataConfig
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])
@@ -21,7 +20,7 @@ LONG, SHORT = "abcdefghij" * 3, "abc"
 
 def items_of(task, records, **data):
     said: list[str] = []
-    return training_items(task, records, DataConfig(**data), said.append), said
+    return task.training_items(records, DataConfig(**data), said.append), said
 
 
 def test_long_examples_are_left_out_and_counted() -> None:
@@ -32,7 +31,7 @@ def test_long_examples_are_left_out_and_counted() -> None:
     assert said == [
         "2 of 3 training examples have over 10 tokens: left out (data.max_length, data.long)"
     ]
-    assert len(held_out_items(task, records, DataConfig(max_length=10))) == 3
+    assert len(task.held_out_items(records, 10)) == 3
 
 
 def test_what_is_cut_off_still_ends_as_it_should() -> None:

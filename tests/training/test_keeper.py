@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 from tests.training.test_runs import small
 
+from translucid import bundle
 from translucid.tasks.base import Score
 from translucid.tasks.classify import Classify
-from translucid.training import bundle, keeper
+from translucid.training import keeper
 from translucid.training.run import train_recipe
 
 

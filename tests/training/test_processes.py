@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from translucid.training import folders
+from translucid import atomic
 from translucid.training.checkpoint import Checkpoints
 from translucid.training.recorder import lines
 
@@ -91,7 +91,7 @@ def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path)
     run(*words(tmp_path / "plain", *several), processes=2)
     out, _ = run(*words(tmp_path / "two", *several, "--studio"), processes=2)
     assert out.count("studio: http://") == 1
-    assert folders.digests(tmp_path / "plain/last") == folders.digests(tmp_path / "two/last")
+    assert atomic.digests(tmp_path / "plain/last") == atomic.digests(tmp_path / "two/last")
     run(*words(tmp_path / "one", *several, "--studio"))
     records = [lines(tmp_path / name / "studio/steps.jsonl") for name in ("one", "two")]
     assert [each["step"] for each in records[0]] == [1, 2, 3, 4, 5, 6, 6]
@@ -134,7 +134,7 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
     run(*words(out, *PLAIN, "training.steps=3", "--parallel=fsdp"), processes=2)
     place = out / "state" / f"step-{3:08}"
     assert len(list(place.glob("shard-*.safetensors"))) == 2
-    assert folders.fault(place) is None
+    assert atomic.fault(place) is None
     assert not list(out.rglob("*.metadata")), "a pickle"
     for count in (0, 1, 3):
         twin = tmp_path / f"by {count}"
@@ -172,7 +172,7 @@ def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     assert (out / "metrics.jsonl").read_bytes() == (
         tmp_path / "straight/metrics.jsonl"
     ).read_bytes()
-    assert folders.digests(out / "best") == folders.digests(tmp_path / "straight" / "best")
+    assert atomic.digests(out / "best") == atomic.digests(tmp_path / "straight" / "best")
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from tests.training.test_resume import RUNS, after, same_runs
 from tests.training.test_runs import small
 
 from translucid.errors import InputError, Interrupted, TrainingError
+from translucid.model import Model, load
 from translucid.see.gradients import layers_of
 from translucid.training import recorder, trainer
-from translucid.training.model import Model, load
 from translucid.training.probe import probe, table_of
 from translucid.training.recorder import about, goes_on, lines
 from translucid.training.run import resume_run, train_recipe
@@ -226,7 +226,7 @@ def test_few_steps_and_few_probes_of_a_long_run(tmp_path: Path) -> None:
 def test_a_table_is_read_as_it_was_written() -> None:
     chosen = small("tag", "rnn")
     setting = set_up(chosen, lambda _: None)
-    from translucid.training.bundle import Bundle
+    from translucid.bundle import Bundle
 
     held = Bundle(setting.network.eval(), "tag", setting.tokenizers, setting.labels)
     told = json.loads(json.dumps(probe(held, TEXT)))

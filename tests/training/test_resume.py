@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import load_file
 from tests.training.test_runs import small
 
+from translucid import atomic
 from translucid.errors import InputError, Interrupted, TrainingError
-from translucid.training import folders, recipe
+from translucid.training import recipe
 from translucid.training.checkpoint import Checkpoints
 from translucid.training.items import Stream
 from translucid.training.recipe import Recipe
@@ -37,9 +38,9 @@ def same_runs(one: Path, other: Path) -> None:
     """Everything that a run computed is bit-equal; only the clock differs."""
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
     for run in (one, other):
-        assert folders.fault(run / "best") is None
+        assert atomic.fault(run / "best") is None
     for name in ("best", "last", "checkpoints"):
-        assert folders.digests(one / name) == folders.digests(other / name), name
+        assert atomic.digests(one / name) == atomic.digests(other / name), name
     steps = [Checkpoints(run).steps() for run in (one, other)]
     assert steps[0][0] == steps[1][0]
     place = Path("state", f"step-{steps[0][0]:08}")
@@ -121,11 +122,11 @@ def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
 
 def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
-    before = folders.digests(tmp_path / "run" / "best")
+    before = atomic.digests(tmp_path / "run" / "best")
     metrics = (tmp_path / "run/metrics.jsonl").read_bytes()
     (tmp_path / "run/test.json").unlink()  # as if it had been killed before its last line
     resume_run(tmp_path / "run", quiet=True)
-    assert folders.digests(tmp_path / "run" / "best") == before
+    assert atomic.digests(tmp_path / "run" / "best") == before
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
 
@@ -240,21 +241,21 @@ def test_after_falling_back_the_run_is_still_the_same(stopped: Path) -> None:
     for run in (stopped, twin):
         resume_run(run, quiet=True)
     assert (stopped / "metrics.jsonl").read_bytes() == (twin / "metrics.jsonl").read_bytes()
-    assert folders.digests(stopped / "best") == folders.digests(twin / "best")
+    assert atomic.digests(stopped / "best") == atomic.digests(twin / "best")
 
 
 def test_a_save_that_fails_says_so_and_keeps_the_last(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at the second save: the run ends, the older checkpoints stay."""
-    write_manifest = folders.write_manifest
+    write_manifest = atomic.write_manifest
 
     def full(folder: Path) -> None:
         if "00000007" in folder.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write_manifest(folder)
 
-    monkeypatch.setattr(folders, "write_manifest", full)
+    monkeypatch.setattr(atomic, "write_manifest", full)
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
@@ -274,16 +275,16 @@ def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
 def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path: Path) -> None:
     """The two renames of a save, cut at each of their three moments."""
     folder = tmp_path / "best"
-    folders.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
+    atomic.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
     old, aside = tmp_path / ".best.old", tmp_path / ".best.writing"
     shutil.copytree(folder, aside)
     if moment != "before":
         folder.rename(old)
     if moment == "after":
         aside.rename(folder)
-    folders.recover(folder)
-    assert folders.fault(folder) is None
-    folders.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
+    atomic.recover(folder)
+    assert atomic.fault(folder) is None
+    atomic.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
     assert (folder / "x").read_text() == "new"
     assert {p.name for p in tmp_path.iterdir()} == {"best"}
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from translucid import bundle
 from translucid.errors import ConfigError, InputError
-from translucid.training import bundle, recipe
-from translucid.training.model import Label, Model, load
+from translucid.model import Label, Model, load
+from translucid.training import recipe
 from translucid.training.run import train_recipe
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -160,7 +161,10 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     ("values", "message"),
     [
         ({}, r"task.kind: must be given"),
-        ({"task": {"kind": "translat"}}, r"task.kind = 'translat': input should be 'regress', "),
+        (
+            {"task": {"kind": "translat"}},
+            r"task.kind = 'translat': no such task; did you mean translate\?",
+        ),
         ({"task": {"kind": "tag"}, "modle": {}}, r"modle: no such key; did you mean model\?"),
         ({"task": {"kind": "tag"}, "model": {"hedas": 2}}, r"model.hedas: no such key; .* heads\?"),
         (

@@ -9,8 +9,10 @@ Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated, NoReturn
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -36,8 +38,11 @@ from translucid.cli import (
     use,
     work,
 )
+from translucid.cli.code import with_code
 from translucid.cli.files import CommandWithFiles
 from translucid.errors import TranslucidError
+from translucid.extensions import ChangedCode
+from translucid.extensions import explain as explain_error
 
 app = typer.Typer(
     help="Sequence models you can see through.",
@@ -76,22 +81,22 @@ app.add_typer(lab.app, name="lab")
 app.add_typer(data.app, name="data")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(recipe.app, name="recipe")
-app.command()(recipe.new)
-app.command(cls=CommandWithFiles)(check.check)
-app.command(cls=CommandWithFiles)(train.train)
-app.command()(train.resume)
+app.command()(with_code(recipe.new))
+app.command(cls=CommandWithFiles)(with_code(check.check))
+app.command(cls=CommandWithFiles)(with_code(train.train))
+app.command()(with_code(train.resume))
 app.command()(reproduce.reproduce)
-app.command(cls=CommandWithFiles)(train.evaluate)
-app.command(cls=CommandWithFiles)(ablate.ablate)
-app.command()(info.info)
-app.command()(translate.translate)
-app.command()(score.score)
-app.command()(use.classify)
-app.command()(use.tag)
-app.command()(generate.generate)
-app.command()(use.predict)
-app.command()(explain.explain)
-app.command()(explore.explore)
+app.command(cls=CommandWithFiles)(with_code(train.evaluate))
+app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
+app.command()(with_code(info.info))
+app.command()(with_code(translate.translate))
+app.command()(with_code(score.score))
+app.command()(with_code(use.classify))
+app.command()(with_code(use.tag))
+app.command()(with_code(generate.generate))
+app.command()(with_code(use.predict))
+app.command()(with_code(explain.explain))
+app.command()(with_code(explore.explore))
 app.command("doctor")(doctor.command)
 
 
@@ -100,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     debug, arguments = _take_debug(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
-            get_command(app)(args=arguments, prog_name="translucid")
+            with _plain_warnings():
+                get_command(app)(args=arguments, prog_name="translucid")
         finally:
             sys.stdout.flush()  # a reader that has left is met here, not after our last line
     except BrokenPipeError:
@@ -112,10 +118,32 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             _report(str(error), debug)
         sys.exit(2)
     except Exception as error:
+        theirs = explain_error(error)
+        if theirs is not None:  # a mistake in a file of the user's
+            _report(theirs, debug)
+            sys.exit(2)
         hint = "run again with --debug for the traceback"
         _report(f"unexpected {type(error).__name__}: {error} ({hint})", debug)
         sys.exit(1)
     sys.exit(0)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Our own warnings are a line for people, without the place in the code."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, ChangedCode):
+            print(f"warning: {message}", file=sys.stderr)
+        else:
+            before(message, category, *place)
+
+    warnings.showwarning = show  # type: ignore[assignment]  # whose last arguments are optional
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _take_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:

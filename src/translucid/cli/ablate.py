@@ -58,10 +58,10 @@ def ablate(
 
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """
+    from translucid.model import load
     from translucid.see.ablation import ablate as study
     from translucid.see.pictures import ENDINGS
     from translucid.see.switches import choose, switches
-    from translucid.training.model import load
 
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
@@ -75,7 +75,7 @@ def ablate(
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
     items = held.items(*data, limit=limit, keep_empty=keep_empty, say=partial(typer.echo, err=True))
-    with_metric = held.task.name != "translate" if metric is None else metric
+    with_metric = not held.task.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with _meter(len(chosen), len(items)) as move:
 
@@ -138,7 +138,7 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """The heads in the file that was named; the other parts, if there are both, beside it."""
     if figure is None or not result.rows:
         return
-    from translucid.training.folders import saving
+    from translucid.atomic import saving
 
     paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
     for picture, path in zip(result.pictures(), paths, strict=False):

@@ -8,13 +8,26 @@ from typing import Annotated
 import typer
 
 from translucid.cli.findings import show, wrong
-from translucid.cli.given import TASKS, DataFolder, Given, MadeUp, TestFiles, TrainFiles, ValidFiles
+from translucid.cli.given import (
+    DataFolder,
+    Given,
+    MadeUp,
+    TestFiles,
+    TrainFiles,
+    ValidFiles,
+    tasks,
+)
 from translucid.errors import InputError
+from translucid.tasks.registry import TASKS
 
 
 def check(
     task: Annotated[
-        str, typer.Argument(help=f"{', '.join(TASKS)}; or a recipe, for its files and columns.")
+        str,
+        typer.Argument(
+            help=f"{', '.join(TASKS.names())}; or a recipe, for its files and columns.",
+            autocompletion=tasks,
+        ),
     ],
     overrides: Annotated[
         list[str] | None,
@@ -37,10 +50,10 @@ def check(
     from translucid.training.examples import load_examples
     from translucid.training.facts import facts_of, unseen_words
 
-    if Path(task).is_file() and not task.endswith(".toml"):
+    if Path(task).is_file() and not task.endswith((".toml", ".py")):
         raise InputError(
             f"{task} is a file of data; say what it is for, such as "
-            f"`translucid check classify --train {task}` ({', '.join(TASKS)})"
+            f"`translucid check classify --train {task}` ({', '.join(TASKS.names())})"
         )
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     given = Given(task, overrides or (), files, toyland, data_folder)

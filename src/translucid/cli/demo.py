@@ -36,8 +36,8 @@ def demo(
     import json
 
     from translucid.cli import demo_tasks
+    from translucid.model import load
     from translucid.training import recipe
-    from translucid.training.model import load
     from translucid.training.run import resume_run, train_recipe
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")

@@ -16,7 +16,7 @@ from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.spans import Span
-    from translucid.training.model import Model
+    from translucid.model import Model
     from translucid.training.recipe import Recipe
 
 

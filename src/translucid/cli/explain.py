@@ -14,9 +14,9 @@ from translucid.cli.writing_options import Folder
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
+    from translucid.model import Model
     from translucid.see.reading import Reading
     from translucid.see.walk.data import Walk
-    from translucid.training.model import Model
 
 NARROWEST, WIDEST = 60, 100  # columns
 LONG = 120  # letters of a text that is not said again
@@ -48,9 +48,9 @@ def explain(
 
     Example: translucid explain runs/demo "The dog sees a cat."
     """
+    from translucid.model import load
     from translucid.see.walk.data import as_json as walk_as_json
     from translucid.see.walk.walk import walk
-    from translucid.training.model import load
 
     if not text.strip():
         raise InputError("the text is empty; give a sentence in quotes")
@@ -90,9 +90,7 @@ def _columns() -> int:
 
 
 def _read(held: "Model", text: str, target: str | None) -> "Reading":
-    if held.task.name == "regress":
-        held.read_row(text, "the text")
-    held.check_text(text, "the text")
+    held.task.check_line(text, "the text", held.network)
     try:
         return held.trace(text, target)
     except TraceBudgetError as error:

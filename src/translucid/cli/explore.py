@@ -15,6 +15,7 @@ from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.studio.desk import Desk
+    from translucid.studio.model import Load
 
 
 def explore(
@@ -66,11 +67,18 @@ def explore(
     page.run_opening(lambda: _desk(models, device), serving.HEAD_START if browser else 0.0)
 
 
+def _loads(device: str) -> "Load":
+    """How the studio opens a folder."""
+    from translucid.model import load
+
+    return lambda folder: load(folder, device)
+
+
 def _desk(models: list[Path], device: str) -> "Desk":
     from translucid.studio.desk import Desk
     from translucid.studio.runs import Library, followed_runs, open_folders
 
-    opened = open_folders(models, device)
+    opened = open_folders(models, _loads(device))
     return Desk(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
 
 
@@ -78,7 +86,7 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
     from translucid.studio.desk import Desk
     from translucid.studio.runs import Library, open_folders
 
-    library = Library(open_folders(models, device))
+    library = Library(open_folders(models, _loads(device)))
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     given = "" if text is None else "?" + urlencode({"text": text})

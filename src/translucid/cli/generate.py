@@ -10,7 +10,7 @@ from translucid.cli import writing_options as o
 from translucid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from translucid.training.model import Model
+    from translucid.model import Model
 
 
 def generate(

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from translucid import extensions
+from translucid.errors import InputError
+from translucid.tasks.registry import TASKS
+
 if TYPE_CHECKING:  # a command's top stays light
     from translucid.training.recipe import Recipe
 
@@ -19,7 +23,24 @@ ValidFiles = Annotated[list[str] | None, typer.Option("--valid", help="Held out.
 TestFiles = Annotated[list[str] | None, typer.Option("--test", help="For the end.")]
 MadeUp = Annotated[int | None, typer.Option(help="Use this many made-up sentences.")]
 DataFolder = Annotated[str | None, typer.Option("--data", help="Folder of the recipe's files.")]
-TASKS = ("regress", "language", "classify", "tag", "translate")
+
+
+def tasks(incomplete: str = "") -> list[str]:
+    """Names of tasks that begin so, for completion."""
+    return [name for name in TASKS.names() if name.startswith(incomplete)]
+
+
+def task_named(what: str) -> str | None:
+    """The task of this name, or the one that a Python file registers; None: it is no task."""
+    if not what.endswith(".py"):
+        return what if TASKS.knows(what) else None
+    found = TASKS.from_file(extensions.load(what))
+    if len(found) != 1:
+        raise InputError(
+            f"{what}: registers {len(found)} tasks{': ' if found else ''}{', '.join(found)}; a "
+            "file that is trained registers one, with @tl.task; others are named with --code"
+        )
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -33,8 +54,13 @@ class Given:
     folder: str | None
 
     @property
+    def task(self) -> str | None:
+        """The task, if that is what was named and not a recipe."""
+        return task_named(self.what)
+
+    @property
     def by_task(self) -> bool:
-        return self.what in TASKS
+        return self.task is not None
 
     def recipe(self) -> "Recipe":
         from translucid.training import recipe as recipes
@@ -45,8 +71,8 @@ class Given:
             data["toyland"] = self.toyland
         if self.folder is not None:
             data["folder"] = self.folder
-        if self.by_task:
-            return recipes.parse({"task": {"kind": self.what}, "data": data}, self.overrides)
+        if self.task is not None:
+            return recipes.parse({"task": {"kind": self.task}, "data": data}, self.overrides)
         return recipes.read(shelf.find(self.what), self.overrides, data=data)
 
     def words(self) -> str:

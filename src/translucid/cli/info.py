@@ -15,7 +15,7 @@ def info(
 
     Example: translucid info runs/toy
     """
-    from translucid.training import bundle
+    from translucid import bundle
 
     held = bundle.load(model)
     facts = {

@@ -141,7 +141,7 @@ class _Part(_Screen):
             self.lines, self.failed = self._kept["lines"], self._kept["failed"]
 
     def __enter__(self) -> "_Part":
-        from translucid.training.folders import saving
+        from translucid.atomic import saving
 
         if not self.note.exists():
             self._write_note(0)
@@ -151,7 +151,7 @@ class _Part(_Screen):
         return self
 
     def __exit__(self, kind: Any, *error: Any) -> None:
-        from translucid.training.folders import saving
+        from translucid.atomic import saving
 
         assert self._stream is not None
         self._stream.close()
@@ -176,7 +176,7 @@ class _Part(_Screen):
         typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
 
     def write(self, records: "Sequence[Text]", answers: Sequence[Answered]) -> None:
-        from translucid.training.folders import saving
+        from translucid.atomic import saving
 
         assert self._stream is not None
         with saving(self.part):
@@ -196,7 +196,7 @@ class _Part(_Screen):
             self._digest.update(record.text.encode() + b"\n")
 
     def _write_note(self, size: int) -> None:
-        from translucid.training.folders import write_text
+        from translucid.atomic import write_text
 
         kept = {
             "told": self.told,

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from translucid.cli.code import with_code
+from translucid.cli.given import task_named, tasks
+from translucid.tasks.registry import TASKS
+
 app = typer.Typer(
     help="List, show and check recipes.",
     epilog="Example: translucid recipe list",
@@ -40,6 +44,7 @@ def list_recipes(
 
 
 @app.command()
+@with_code
 def show(recipe: Given, overrides: Overrides = None) -> None:
     """Print a recipe with every key explained; a short file becomes a complete one.
 
@@ -53,6 +58,7 @@ def show(recipe: Given, overrides: Overrides = None) -> None:
 
 
 @app.command()
+@with_code
 def check(recipe: Given, overrides: Overrides = None) -> None:
     """Report all mistakes in a recipe at once, or say what it would train.
 
@@ -78,6 +84,7 @@ def check(recipe: Given, overrides: Overrides = None) -> None:
 
 
 @app.command()
+@with_code
 def schema() -> None:
     """Print a JSON schema of recipes, for editors that complete and check TOML.
 
@@ -89,7 +96,7 @@ def schema() -> None:
 
 
 def new(
-    task: Annotated[str, typer.Argument(help="regress, language, classify, tag or translate")],
+    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS.names())}", autocompletion=tasks)],
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Write this file; else print.")] = None,
 ) -> None:
@@ -101,7 +108,7 @@ def new(
     from translucid.training import recipe as recipes
     from translucid.training.annotate import dump
 
-    text = dump(recipes.parse({"task": {"kind": task}}, overrides or ()))
+    text = dump(recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ()))
     if out is None:
         typer.echo(text, nl=False)
         return

@@ -12,7 +12,7 @@ from translucid.errors import InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
-    from translucid.training.model import Model
+    from translucid.model import Model
 
 CHUNK = 256
 
@@ -36,7 +36,7 @@ def score(
     """
     held, *others = o.load_models(model, beside, device)
     held.search()  # a model that does not write says so before files are read
-    if (target is None) == (held.task.name == "translate"):
+    if (target is None) == (held.task.shape == "encoder-decoder"):
         needed = "source and target files" if target is None else "one file of texts"
         raise InputError(f"a model for task {held.task.name} needs {needed}")
     for lines in _chunks(source, target):

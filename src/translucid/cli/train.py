@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.given import TASKS, DataFolder, Given, MadeUp, TestFiles, TrainFiles, ValidFiles
+from translucid.cli.given import (
+    DataFolder,
+    Given,
+    MadeUp,
+    TestFiles,
+    TrainFiles,
+    ValidFiles,
+    tasks,
+)
 from translucid.errors import InputError
+from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.training.sitting import Recording
@@ -31,7 +41,12 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="With --studio; 0: any
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(help=f"A recipe file, a shipped recipe, or a task: {', '.join(TASKS)}")
+        str,
+        typer.Argument(
+            help=f"A recipe file, a shipped recipe, or a task: {', '.join(TASKS.names())}; or a "
+            "Python file with a task of your own.",
+            autocompletion=tasks,
+        ),
     ],
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
@@ -135,9 +150,16 @@ def speaks() -> bool:
 def _say_done(folder: Path, task: str) -> None:
     if not speaks():
         return
-    verb = {"language": "generate", "regress": "predict"}.get(task, task)
+    source = TASKS.source(task)
+    code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {verb} {folder}")
+    typer.echo(f"next: translucid {TASKS[task].command} {folder}{code}")
+
+
+def _short(path: Path) -> str:
+    """As it can be typed from here."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _free_folder(parent: Path, name: str) -> Path:
@@ -218,7 +240,7 @@ def evaluate(
 
     Example: translucid evaluate runs/toy --data test.en test.de
     """
-    from translucid.training.model import load
+    from translucid.model import load
 
     score = load(model).evaluate(
         *data,

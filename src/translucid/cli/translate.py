@@ -14,9 +14,8 @@ from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
-    from translucid.tasks.translate import Translate
+    from translucid.model import Model
     from translucid.tasks.written import Candidate, Decoded
-    from translucid.training.model import Model
 
 
 def translate(
@@ -119,24 +118,19 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 def _digest(folder: Path) -> str:
     """Which model it is, wherever it lies."""
-    from translucid.training.bundle import place
-    from translucid.training.folders import MANIFEST, digest_of
+    from translucid.atomic import MANIFEST, digest_of
+    from translucid.bundle import place
 
     return digest_of(place(folder) / MANIFEST)
 
 
-def _translator(held: "Model") -> "Translate":
-    from translucid.tasks.translate import Translate
-
-    assert isinstance(held.task, Translate)
-    return held.task
-
-
 def _too_long(held: "Model", text: str, most: int) -> str:
-    tokens = len(_translator(held).source.encode(text)) + 1
+    from translucid.tasks.base import check_length
+
+    tokens = max(held.task.sizes(held.task.read_line(text, "", held.network)))
     longest = held.longest
     try:
-        held.check_text(text, "")
+        check_length(tokens, longest, "")
     except InputError as error:
         return str(error).removeprefix(": ")
     if tokens > most and (longest is None or most < longest):

@@ -72,7 +72,7 @@ class _Drawing:
         pruned = [n for n in self.below[parent.number] if n.fate == "pruned"]
         if pruned:
             listed = ", ".join(f"{self._words([n])} {n.score:.2f}" for n in pruned)
-            yield self._line(guide, f"× {after}: {listed}", f" {_bar(pruned[0].why)}")
+            yield self._line(guide, f"× {after}: {listed}", f" {_bar(pruned[0])}")
         for node in self.below[parent.number]:
             if node.fate == "forbidden":
                 told = f"⊘ {after}: {self._words([node])} {node.score:.2f}"
@@ -108,12 +108,16 @@ class _Drawing:
         return f"{style}{line}{PLAIN}" if self.colour and style else line
 
 
-def _bar(why: str) -> str:
-    """-3.21 is below -2.90, the last of 3 places (1 text has ended) -> < -2.90, last of 3"""
-    bar, _, places = why.partition(" is below ")[2].partition(",")
-    if not bar:
-        return f"({why})"
-    return f"< {bar}, {places.partition('(')[0].replace('the ', '').replace(' places', '').strip()}"
+def _bar(node: "Node") -> str:
+    """What the prefix would have had to reach: < -2.90, last of 3"""
+    from translucid.decoding.tree import digits_apart
+
+    by = node.pruned
+    if by is None or node.score >= by.bar:
+        return f"({node.why})"
+    last = f"last of {by.places}" if by.places > 1 else "only place"
+    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    return f"< {by.bar:.{digits_apart(node.score, by.bar)}f}, {last}{group}"
 
 
 def _cut(line: str, width: int) -> str:

@@ -8,7 +8,7 @@ import typer
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from translucid.training.model import Model
+    from translucid.model import Model
 
 SAMPLE = 16  # texts that int8 is compared on
 
@@ -88,7 +88,7 @@ def check_device(device: str) -> str:
 
 def load_models(folder: Path, beside: list[Path] | None, device: str) -> "list[Model]":
     """The model and those that decide with it."""
-    from translucid.training.model import load
+    from translucid.model import load
 
     check_device(device)
     return [load(each, device) for each in (folder, *(beside or ()))]

@@ -1,47 +1,148 @@
-"""What users bring, one record at a time; `line` is where it stands in its file, from 1 on."""
+"""What users bring, one record at a time; `line` is where it stands in its file, from 1 on.
 
-from dataclasses import dataclass
+A record says what of it is text, what is a label and what makes it the same example as another.
+Whoever counts, compares or tokenizes records asks for that and needs no list of their kinds, so
+that a record of a task of one's own works as these do: derive it from `Record`.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+class Record:
+    """One example as it stands in a file. A class of one's own is a frozen dataclass."""
+
+    __slots__ = ()
+    sides: ClassVar[tuple[str, ...]] = ("text",)  # what its texts are called
+    # Running text: short lines repeat by nature, and empty ones are kept on purpose.
+    running: ClassVar[bool] = False
+
+    line: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that a tokenizer reads of it, one for each side."""
+        return ()
+
+    def texts_of(self, side: str) -> tuple[str, ...]:
+        """The text of one side; all of them if no side is called so."""
+        if side not in self.sides:
+            return self.texts
+        return (self.texts[self.sides.index(side)],)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes or tags that stand in it."""
+        return ()
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The numbers that a model reads of it."""
+        return ()
+
+    @property
+    def question(self) -> str | None:
+        """The part that is asked, where its answer is a text of its own."""
+        return None
+
+    @property
+    def asked(self) -> str:
+        """As people would type it to ask for an answer."""
+        return self.texts[0]
+
+    @property
+    def inputs_key(self) -> Hashable:
+        """Equal for two records if a model reads the same."""
+        return self.values or self.texts
+
+    @property
+    def whole_key(self) -> Hashable:
+        """Equal for two records if all but their lines is the same."""
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "line")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Record):
     """A piece of text: a line, a paragraph or a whole file."""
+
+    running: ClassVar[bool] = True
 
     text: str
     line: int
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Record):
     """A text and its class."""
 
     text: str
     label: str
     line: int
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Record):
     """The words of a sentence and one tag for each."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     line: int
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (" ".join(self.words),)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.tags
+
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Record):
     """A sentence and its translation."""
+
+    sides: ClassVar[tuple[str, ...]] = ("source", "target")
 
     source: str
     target: str
     line: int
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.source, self.target)
+
+    @property
+    def question(self) -> str | None:
+        return self.source
+
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Record):
     """One point for regression."""
+
+    sides: ClassVar[tuple[str, ...]] = ()
 
     inputs: tuple[float, ...]
     targets: tuple[float, ...]
     line: int
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return self.inputs
+
+    @property
+    def asked(self) -> str:
+        return " ".join(f"{value:.6g}" for value in self.inputs)

@@ -23,6 +23,7 @@ from translucid.models.lean_step import lean_step
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts import plain_kernels
 from translucid.parts.cache import DecoderState
+from translucid.parts.positions import shipped
 
 LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
@@ -272,6 +273,7 @@ class CapturedSearch:
             isinstance(model, Model)
             and model.device.type == "cuda"
             and isinstance(model.decoder, TransformerDecoder)
+            and shipped(model.decoder.positions)  # others may ask the GPU, and make it wait
             and not extra
             and not how.no_repeat
             and how.repetition == 1

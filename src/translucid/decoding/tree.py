@@ -22,6 +22,16 @@ SHOWN = 3  # proposals of a beam, at least
 Winners = dict[tuple[int, int], int]  # the place that a parent's token got
 
 
+@dataclass(frozen=True)
+class Pruned:
+    """What a prefix was too weak for."""
+
+    bar: float  # the score of the last place
+    places: int  # for which prefixes compete
+    ended: int  # places that texts hold which have ended
+    cost: float  # of its score, because earlier groups took the token
+
+
 @dataclass
 class Node:
     """A prefix: its parent's and one token more."""
@@ -38,6 +48,7 @@ class Node:
     place: int | None = None  # of a text that was found: 1 is the best
     chosen: bool = False  # on the way to the best text
     group: int = 0
+    pruned: Pruned | None = None
 
 
 @dataclass
@@ -118,11 +129,8 @@ class Tree:
                     node.score = float(before.scores[here, beam] + own[token])
                     node.why = self._forbidden_by(token, own, before.tokens[here, beam])
                 else:
-                    node.fate, node.why = "pruned", _below(score, bar, len(beams) - ended, ended)
-                    if float(cost[token]):
-                        node.why += (
-                            f"; {float(cost[token]):.2f} of it because earlier groups took it"
-                        )
+                    node.pruned = Pruned(bar, len(beams) - ended, ended, float(cost[token]))
+                    node.fate, node.why = "pruned", _below(score, node.pruned)
 
     def _proposals(
         self,
@@ -216,10 +224,16 @@ class Tree:
         }
 
 
-def _below(score: float, bar: float, places: int, ended: int) -> str:
-    last = f"the last of {places} places" if places > 1 else "the only place"
-    texts = "" if not ended else f" ({ended} text{'s have' if ended > 1 else ' has'} ended)"
-    if score >= bar:
-        return f"{score:.2f} ties with {last}{texts}"
-    digits = next((d for d in (2, 3, 4, 6, 9) if f"{score:.{d}f}" != f"{bar:.{d}f}"), 12)
-    return f"{score:.{digits}f} is below {bar:.{digits}f}, {last}{texts}"
+def _below(score: float, by: Pruned) -> str:
+    last = f"the last of {by.places} places" if by.places > 1 else "the only place"
+    texts = f" ({by.ended} text{'s have' if by.ended > 1 else ' has'} ended)" if by.ended else ""
+    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    if score >= by.bar:
+        return f"{score:.2f} ties with {last}{texts}{group}"
+    digits = digits_apart(score, by.bar)
+    return f"{score:.{digits}f} is below {by.bar:.{digits}f}, {last}{texts}{group}"
+
+
+def digits_apart(one: float, other: float) -> int:
+    """After the point, for two numbers to look different."""
+    return next((d for d in (2, 3, 4, 6, 9) if f"{one:.{d}f}" != f"{other:.{d}f}"), 12)

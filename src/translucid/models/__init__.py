@@ -3,6 +3,7 @@
 from translucid.models.base import Network as Network
 from translucid.models.build import ModelConfig as ModelConfig
 from translucid.models.build import build as build
+from translucid.models.build import config_from as config_from
 from translucid.models.mlp import MLPConfig as MLPConfig
 from translucid.models.perceptron import PerceptronConfig as PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig as RecurrentConfig

@@ -183,6 +183,14 @@ class Network(nn.Module):
     def parameters_count(self) -> int:
         return sum(p.numel() for p in self.parameters())
 
+    @property
+    def output_point(self) -> str:
+        """Where the trace holds what the network says in the end."""
+        raise InputError(
+            f"nobody knows where a trace holds the outputs of {type(self).__name__}; give the "
+            "class a property output_point: the name of the last point that it writes"
+        )
+
 
 class EncoderModel(Network):
     """Reads a text and labels it, or each of its tokens."""
@@ -213,6 +221,10 @@ class EncoderModel(Network):
         encoded = self.encoder(read, real, trace.at("encoder"), letters=letters)
         logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
         return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
+
+    @property
+    def output_point(self) -> str:
+        return f"head.{self.head.output_point}" if self.votes is None else "votes.sum"
 
 
 class Writer(Network):
@@ -248,6 +260,10 @@ class Writer(Network):
             )
         outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
+
+    @property
+    def output_point(self) -> str:
+        return f"head.{self.head.output_point}"
 
 
 class DecoderModel(Writer):

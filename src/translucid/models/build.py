@@ -1,5 +1,8 @@
 """From a configuration to a model."""
 
+from collections.abc import Mapping
+from typing import Any, get_args
+
 from translucid.errors import ConfigError
 from translucid.models.base import (
     Decoder,
@@ -16,6 +19,14 @@ from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, Recur
 from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
+
+
+def config_from(values: Mapping[str, Any]) -> ModelConfig:
+    """A configuration from its plain values, `kind` among them, as a model folder holds them."""
+    options = {name: value for name, value in values.items() if name != "kind"}
+    kinds = {config.model_fields["kind"].default: config for config in get_args(ModelConfig)}
+    config: ModelConfig = kinds[values["kind"]](**options)
+    return config
 
 
 def build(config: ModelConfig) -> Network:

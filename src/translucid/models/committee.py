@@ -80,6 +80,10 @@ class Committee(Network):
         ]
         return _said(mean_log_probs(each), trace)
 
+    @property
+    def output_point(self) -> str:
+        return f"committee.{self.each()[0].head.output_point}"
+
 
 class WritingCommittee(Committee, Writer):
     """Members that go on with a text."""

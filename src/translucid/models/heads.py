@@ -19,6 +19,8 @@ Pooling = Literal["mean", "last", "first", "attention"]
 class Tagger(nn.Module):
     """Logits W x + b for each token."""
 
+    output_point = "logits"
+
     def __init__(self, d_input: int, outputs: int) -> None:
         super().__init__()
         self.linear = nn.Linear(d_input, outputs)
@@ -40,6 +42,8 @@ class Classifier(nn.Module):
     its final state, which in both directions has read the whole text. attention: a trained query
     picks.
     """
+
+    output_point = "class_logits"
 
     def __init__(self, d_input: int, outputs: int, pooling: Pooling = "mean") -> None:
         super().__init__()

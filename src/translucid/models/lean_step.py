@@ -26,7 +26,7 @@ from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 from translucid.parts.packed import of_rows
-from translucid.parts.positions import Alibi, Rotary
+from translucid.parts.positions import Alibi, Rotary, shipped
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
 D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
@@ -85,6 +85,7 @@ class LeanStep:
         return (
             isinstance(model.head, LanguageHead)
             and isinstance(first.self_attention_residual.norm, LayerNorm | RMSNorm)
+            and shipped(decoder.positions)
             and not isinstance(decoder.positions, Alibi)
             and decoder.window is None
             and (not on_gpu or first.self_attention.d_head in D_HEADS)

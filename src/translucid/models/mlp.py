@@ -54,3 +54,7 @@ class MLP(Network):
         for i, layer in enumerate(self.layers):
             x = layer(x, trace.at(f"layers.{i}.dense"))
         return self.output(x, trace.at("output.dense"))
+
+    @property
+    def output_point(self) -> str:
+        return "output.dense.activation"

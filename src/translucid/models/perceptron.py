@@ -42,6 +42,10 @@ class Perceptron(Network):
         total = scope("sum", x @ self.weight + self.bias)  # (batch,)
         return scope("output", (total > 0).to(x.dtype))
 
+    @property
+    def output_point(self) -> str:
+        return "perceptron.output"
+
     def learn(self, x: Tensor, y: Tensor, rate: float = 1.0) -> int:
         """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the mistakes
         made."""

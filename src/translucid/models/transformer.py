@@ -21,7 +21,7 @@ from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import GatedName, make_feedforward
 from translucid.parts.letters import make_letters
 from translucid.parts.norms import NormName, make_norm
-from translucid.parts.positions import PositionName, make_positions
+from translucid.parts.positions import POSITIONS, PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
 from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
@@ -50,7 +50,7 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def longest(self) -> int | None:
-        return self.max_length if self.positions == "learned" else None
+        return self.max_length if POSITIONS[self.positions].limited else None
 
     @model_validator(mode="after")
     def _sizes_divide(self) -> "TransformerConfig":

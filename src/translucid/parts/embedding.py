@@ -28,6 +28,8 @@ class Embedding(nn.Module):
 class LanguageHead(nn.Module):
     """Logits over the vocabulary, W x + b; tied, W is the embedding table."""
 
+    output_point = "logits"
+
     def __init__(
         self, d_model: int, vocab: int, *, bias: bool = False, tied: Embedding | None = None
     ) -> None:

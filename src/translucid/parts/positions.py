@@ -1,4 +1,5 @@
-"""Where a token stands: five ways to tell an attention layer, which by itself cannot know.
+"""Where a token stands: five ways to tell an attention layer, which by itself cannot know. A sixth
+of your own registers itself with `@position("name")`.
 
 A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
 (sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores
@@ -7,19 +8,54 @@ from the padded index.
 """
 
 import math
-from typing import Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from translucid.errors import ConfigError, InputError
+from translucid.registry import Registry, place_of
 from translucid.trace import NO_TRACE, NoTrace
 
-PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+
+def _check(found: "type[NoPositions]") -> None:
+    if not issubclass(found, NoPositions):
+        raise ConfigError(
+            f"{place_of(found)} must derive from translucid.parts.positions.NoPositions"
+        )
+
+
+POSITIONS: "Registry[type[NoPositions]]" = Registry(
+    "position",
+    dict.fromkeys(("sinusoidal", "learned", "rotary", "alibi", "none"), __name__),
+    _check,
+)
+PositionName = Annotated[str, POSITIONS]
+Scheme = TypeVar("Scheme", bound="type[NoPositions]")
+
+
+def position(name: str) -> Callable[[Scheme], Scheme]:
+    """Register a scheme, so that `positions = name` in a model's config means it."""
+
+    def register(found: Scheme) -> Scheme:
+        POSITIONS.add(name, found)
+        return found
+
+    return register
 
 
 class NoPositions(nn.Module):
     """No position at all; also the shape of every scheme."""
+
+    limited: ClassVar[bool] = False  # it knows max_length positions and no more
+
+    @classmethod
+    def make(
+        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+    ) -> Self:
+        """The scheme for a model of these sizes."""
+        return cls()
 
     def check(self, farthest: int) -> None:
         """Raise if this position cannot be told."""
@@ -37,17 +73,27 @@ class NoPositions(nn.Module):
         return None
 
 
+POSITIONS.add("none", NoPositions)
+
+
 def frequencies(d: int, base: float = 10000.0, device: torch.device | None = None) -> Tensor:
     """1 / base^(2i/d) for each pair i of dimensions; computed in float64."""
     pairs = torch.arange(0, d, 2, dtype=torch.float64, device=device)
     return base ** -(pairs / d)  # (d / 2,)
 
 
+@position("sinusoidal")
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); fixed, never trained.
 
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
+
+    @classmethod
+    def make(
+        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+    ) -> Self:
+        return cls(d_model, base)
 
     def __init__(self, d_model: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -93,8 +139,17 @@ class Sinusoidal(NoPositions):
         return self._tables[place][positions]
 
 
+@position("learned")
 class Learned(NoPositions):
     """One trained vector per position, up to `max_length` of them."""
+
+    limited = True
+
+    @classmethod
+    def make(
+        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+    ) -> Self:
+        return cls(d_model, max_length)
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
@@ -118,6 +173,7 @@ class Learned(NoPositions):
         return trace("output", x + encoding)
 
 
+@position("rotary")
 class Rotary(NoPositions):
     """Turn each pair (2i, 2i+1) of a query and key by p / base^(2i/d): scores see p - q alone.
 
@@ -125,6 +181,12 @@ class Rotary(NoPositions):
     read at n * scaling. Su et al. 2021, https://arxiv.org/abs/2104.09864; Chen et al. 2023,
     https://arxiv.org/abs/2306.15595
     """
+
+    @classmethod
+    def make(
+        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+    ) -> Self:
+        return cls(d_model // heads, base, scaling)
 
     def __init__(self, d_head: int, base: float = 10000.0, scaling: float = 1.0) -> None:
         super().__init__()
@@ -152,6 +214,7 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
+@position("alibi")
 class Alibi(NoPositions):
     """Subtract slope * distance from each score; head h has slope 2^(-8h/heads), h from 1.
 
@@ -160,6 +223,12 @@ class Alibi(NoPositions):
     """
 
     slopes: Tensor
+
+    @classmethod
+    def make(
+        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+    ) -> Self:
+        return cls(heads)
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -181,17 +250,14 @@ def make_positions(
     scaling: float = 1.0,
 ) -> NoPositions:
     """The scheme of this name."""
-    match name:
-        case "sinusoidal":
-            return Sinusoidal(d_model, base)
-        case "learned":
-            return Learned(d_model, max_length)
-        case "rotary":
-            return Rotary(d_model // heads, base, scaling)
-        case "alibi":
-            return Alibi(heads)
-        case "none":
-            return NoPositions()
+    return POSITIONS[name].make(
+        d_model=d_model, heads=heads, max_length=max_length, base=base, scaling=scaling
+    )
+
+
+def shipped(scheme: NoPositions) -> bool:
+    """Whether a scheme is one of this file; nobody knows what one of the user's own computes."""
+    return type(scheme).__module__ == __name__
 
 
 def period(pair: int, d_model: int, base: float = 10000.0) -> float:

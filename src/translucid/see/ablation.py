@@ -14,8 +14,6 @@ from translucid.parts.cache import DecoderState
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
 from translucid.see.switches import Switch
 from translucid.tasks.base import Task, summed_loss
-from translucid.tasks.language import Language
-from translucid.tasks.regress import Regress
 from translucid.trace import NO_TRACE, Edit, NoTrace, Trace
 
 MARKED = 3  # effects that are pointed out; of few, one third
@@ -246,8 +244,7 @@ def measure(
     """Loss and metric of a network that runs with an edit."""
     model = edited(network, edit)
     loss = reached = None
-    # Of these two, evaluating is computing the loss.
-    if metric or isinstance(task, Language | Regress):
+    if metric or task.loss_by_evaluating:
         numbers = task.evaluate(model, items).numbers
         loss, reached = numbers.get("loss"), numbers[task.metric]
     if loss is None:

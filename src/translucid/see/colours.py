@@ -7,7 +7,7 @@ over clear to amber. The lightness of each arm is monotone, so grey prints read 
 from functools import cache
 from typing import Any
 
-from translucid.see.pictures import Scale
+from translucid.see.picture_data import Scale
 
 INK, PALE, EDGE = "#11201d", "#5f6f6a", "#d5deda"
 GREEN, VIOLET, AMBER = "#016f5f", "#5e2cba", "#964702"

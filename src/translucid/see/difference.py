@@ -12,7 +12,7 @@ from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Grid, Heat
-from translucid.see.reading import Reading
+from translucid.see.text_trace import TextTrace
 from translucid.trace import Trace
 
 ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
@@ -157,7 +157,7 @@ class Difference:
         both = [
             trace.words.along(name, axis)
             for trace in (self.a, self.b)
-            if isinstance(trace, Reading)
+            if isinstance(trace, TextTrace)
         ]
         if not both or any(len(words) != size for words in both):
             return tuple(map(str, range(size)))

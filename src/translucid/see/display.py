@@ -11,7 +11,7 @@ from translucid.models.base import Network, SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.see.html import escape, frame, table
 from translucid.see.mathml import mathml
-from translucid.see.reading import Reading
+from translucid.see.text_trace import TextTrace
 
 WORDS = 48  # of a text that are shown
 PICTURE = 24  # tokens on a side of the picture: its labels are most of the HTML
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\.\d+(?=\.)")  # of a layer
 _PART = re.compile(r"\w+(?:\.\*)*")
 
 
-def reading_html(reading: Reading) -> str:
+def reading_html(reading: TextTrace) -> str:
     """The words, a first picture, and every point by its part. No data: the size is bounded."""
     points = _points({name: reading[name] for name in reading})
     size = sum(point.bytes for point in points)
@@ -65,7 +65,7 @@ def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = (
 # ---- words and picture ----
 
 
-def _words(reading: Reading) -> list[str]:
+def _words(reading: TextTrace) -> list[str]:
     words = reading.words
     sides = {"read": words.source, "written": words.target, "given": words.features}
     if not words.source:
@@ -79,7 +79,7 @@ def _chips(words: Sequence[str]) -> str:
     return shown + (f' <span class="pale">and {more:,} more</span>' if more > 0 else "")
 
 
-def _picture(reading: Reading) -> list[str]:
+def _picture(reading: TextTrace) -> list[str]:
     """Where the model looks, or a gate: of the first layer that was kept."""
     for wanted in PICTURED:
         names = [name for name in reading.names(wanted) if reading[name].dim() > 2]

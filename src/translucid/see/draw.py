@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from translucid.see import colours
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.see.picture_data import Axis, Bars, Grid, Heat, Lines, Picture
 
 CELL, LETTER = 0.34, 0.085  # inches: a cell of a table, a letter of a label
 TITLE = 1.1 * LETTER  # inches: a letter of a title

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.errors import TraceError, UnknownPointError
-from translucid.see.words import ALONG_TEXT
+from translucid.tasks.words import ALONG_TEXT
 from translucid.trace import Edit, Trace
 
 Places = Mapping[int, int]

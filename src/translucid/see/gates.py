@@ -7,7 +7,7 @@ from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Grid, Heat
-from translucid.see.words import Words
+from translucid.tasks.words import Words
 from translucid.trace import Trace
 
 # What a layer shows of each word, top to bottom; sums before a gate are left out.

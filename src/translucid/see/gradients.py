@@ -5,28 +5,24 @@ trace changes it, and all that follows is computed anew.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.models.base import Network
-from translucid.parts.activations import as_log_probs
 from translucid.parts.recurrent import Recurrent
-from translucid.see.examples import Example
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
-from translucid.see.words import ALONG_TEXT, Words
-from translucid.tasks.base import IGNORE, Task
-from translucid.tasks.classify import Classify
-from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
+from translucid.see.still import still
+from translucid.tasks.base import Task
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Outputs
+from translucid.tasks.words import ALONG_TEXT, Words
 from translucid.trace import DEFAULT_BUDGET, Trace
 
 STATES = ("rnn.hidden", "lstm.hidden", "lstm.cell", "gru.hidden")
@@ -205,79 +201,29 @@ def gradients(
     of: the place of one target, such as 3 or -1; by default all. keep: the points to keep; all
     weights are there in any case.
     """
-    targets = _targets(task, example)
-    place = None if of is None else _place_of(of, task, targets)
-    found = Gradients(network, example, _at(example.words, place), keep, budget_bytes)
-    with still(network, learning=True):
-        outputs = network(**example.inputs_for(network), trace=found)
-        _check_count(task, outputs, targets)
-        losses = loss_of_each(task, outputs, targets.to(outputs.device))
-        counted = losses.sum() / _counted(task, targets).sum() if place is None else losses[place]
-        found.differentiate(counted)
+    means, targets = task.outputs, example.batch.targets
+    counts = _counts(means, targets)
+    place = None if of is None else _place_of(of, counts)
+    twin = still(network, learning=True)
+    found = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
+    with torch.enable_grad():
+        outputs = twin(**example.inputs_for(twin), trace=found)
+        losses = means.losses(outputs, targets.to(outputs.device))
+        found.differentiate(losses.sum() / counts.sum() if place is None else losses[place])
     found.check()
     return found
 
 
-def loss_of_each(task: Task[Any, Any], outputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss of every target by itself, 0 where there is none. (targets,)"""
-    if isinstance(task, Regress):
-        return 0.5 * (outputs - targets).square().flatten()
-    said = as_log_probs(outputs.flatten(0, -2))  # (targets, classes)
-    return F.nll_loss(said, targets.flatten(), ignore_index=IGNORE, reduction="none")
+def _counts(means: Outputs, targets: Tensor) -> Tensor:
+    """Which targets count; refused if none does."""
+    counts = means.counts(targets)
+    if not bool(counts.any()):
+        raise InputError(f"there is nothing to compare the model's answer with; {means.lacking}")
+    return counts
 
 
-@contextmanager
-def still(network: Network, *, learning: bool = False) -> Iterator[None]:
-    """A network as it answers, with gradients and without dropout; it is left as it was found.
-    learning: its weights get gradients too, frozen or not."""
-    modes = {module: module.training for module in network.modules()}
-    open_before = {p: p.requires_grad for p in network.parameters() if p.is_floating_point()}
-    network.eval()
-    try:
-        for weight in open_before:
-            weight.requires_grad_(learning)
-        # cuDNN's recurrent kernels have no way back outside of training.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        for weight, was_open in open_before.items():
-            weight.requires_grad_(was_open)
-        for module, mode in modes.items():
-            module.training = mode
-
-
-def _targets(task: Task[Any, Any], example: Example) -> Tensor:
-    """What the model should have said; refused if that is nothing."""
-    targets = example.batch.targets
-    if bool(_counted(task, targets).any()):
-        return targets
-    match task:
-        case Classify():
-            how = f"give its label as target: {', '.join(task.labels)}"
-        case Tag():
-            how = f"give the tag of each word as target, such as {task.tags[0]!r} for one word"
-        case Regress():
-            how = "give the numbers that should come out as target"
-        case _:
-            how = "give a text of one word at least"
-    raise InputError(f"there is nothing to compare the model's answer with; {how}")
-
-
-def _check_count(task: Task[Any, Any], outputs: Tensor, targets: Tensor) -> None:
-    given, made = targets.shape[-1], outputs.shape[-1]
-    if isinstance(task, Regress) and given != made:
-        raise InputError(
-            f"the model gives {made} number{'s' * (made > 1)}, but the target has {given}; "
-            "give as many"
-        )
-
-
-def _counted(task: Task[Any, Any], targets: Tensor) -> Tensor:
-    return torch.ones_like(targets) if isinstance(task, Regress) else targets != IGNORE
-
-
-def _place_of(of: int, task: Task[Any, Any], targets: Tensor) -> int:
-    counted = _counted(task, targets).flatten().nonzero()[:, 0].tolist()
+def _place_of(of: int, counts: Tensor) -> int:
+    counted = counts.flatten().nonzero()[:, 0].tolist()
     if of < 0 and -of <= len(counted):
         return int(counted[of])
     if of not in counted:

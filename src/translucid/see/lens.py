@@ -15,17 +15,15 @@ from translucid.models.committee import Committee, mean_log_probs
 from translucid.models.heads import Classifier, Tagger
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
-from translucid.see.likely import check_count, labels, said, wanted
+from translucid.see.likely import check_count, check_likely
 from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Heat
-from translucid.see.reading import Reading
-from translucid.tasks.classify import Classify
-from translucid.tasks.tag import Tag
+from translucid.see.text_trace import TextTrace
 
 Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
 
 
-def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
+def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
     """What the model would say after the embedding and after each layer, and how likely.
 
     A cell holds the k likeliest words or tags and the probability of the first; a frame says that
@@ -33,10 +31,11 @@ def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None)
     """
     check_count(k)
     speakers = _speakers(reading.network)
-    if isinstance(reading.task, Classify):
+    check_likely(reading)
+    if not reading.outputs.at_positions:
         return _of_classes(reading, speakers)
     notes = ["the darker, the likelier; framed where it is right"]
-    first, last = window(len(labels(reading)), tokens, notes)
+    first, last = window(len(reading.labels), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):
         each = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
@@ -45,17 +44,18 @@ def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None)
         ids = best.indices.tolist()
         values.append(numbers(best.values[:, 0]))
         texts.append(
-            tuple(" / ".join(said(reading, at, found)) for at, found in enumerate(ids, start=first))
+            tuple(
+                " / ".join(reading.names_at(at, found)) for at, found in enumerate(ids, start=first)
+            )
         )
-        right = wanted(reading)[first:last]
+        right = reading.wanted[first:last]
         frames += [(row, at) for at, found in enumerate(ids) if found[0] == right[at]]
-    what = "tag" if isinstance(reading.task, Tag) else "next word"
-    read = "word" if isinstance(reading.task, Tag) else "word read → word that follows"
+    caption = reading.outputs.caption
     return Heat(
-        f"Which {what} the model would say after each layer, and how likely",
+        f"Which {caption.one} the model would say after each layer, and how likely",
         np.stack(values),
         Axis("after", _depths(len(values))),
-        Axis(read, labels(reading)[first:last]),
+        Axis(caption.axis, reading.labels[first:last]),
         scale="unit",
         frames=tuple(frames),
         texts=tuple(texts),
@@ -63,7 +63,7 @@ def lens(reading: Reading, k: int = 1, *, tokens: tuple[int, int] | None = None)
     )
 
 
-def _of_classes(reading: Reading, speakers: list[tuple[str, Speaker]]) -> Heat:
+def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat:
     target = int(reading.example.batch.targets[0])
     ids = reading.example.batch.inputs["ids"]
     said_at = []
@@ -97,7 +97,7 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
     return [("", network)]
 
 
-def _streams(reading: Reading, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
+def _streams(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
     """The residual stream at every depth, of each speaker. (batch, length, d_model)"""
     each = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
     return [list(depth) for depth in zip(*each, strict=True)]

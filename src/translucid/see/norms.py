@@ -14,13 +14,13 @@ from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
 from translucid.see.of_points import numbers, window
 from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
-from translucid.see.reading import Reading
+from translucid.see.text_trace import TextTrace
 
 Pair = tuple[Numbers, Numbers]  # before and after, (words,)
 
 
 def before_and_after(
-    reading: Reading, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
+    reading: TextTrace, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
 ) -> Lines | Grid:
     """Mean and spread (standard deviation) of each word's vector, as it goes into a norm and as it
     comes out: lines for one norm, tables for several.
@@ -74,7 +74,7 @@ def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: li
     return Grid(title, tuple(heats), 2, "; ".join(notes))
 
 
-def _norms(reading: Reading, pattern: str | None) -> list[str]:
+def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
     """The norms that a pattern meets, in the order of the network."""
     network = reading.network
     named = reading.names(f"*{_side(network)}.*" if pattern is None else pattern)
@@ -103,7 +103,7 @@ def _normalises(network: Network, name: str) -> bool:
     return isinstance(network.get_submodule(name), LayerNorm | RMSNorm | BatchNorm)
 
 
-def _statistics(reading: Reading, name: str, first: int, last: int) -> tuple[Pair, Pair]:
+def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[Pair, Pair]:
     """(mean before, mean after), (spread before, spread after)"""
     ways = [reading[_input(reading.network, name)], reading[f"{name}.output"]]
     shown = [_wide(value[0, first:last]) for value in ways]

@@ -1,40 +1,21 @@
-"""What a picture shows, as data: the numbers, what stands along their axes, what was left out.
-
-Everything that draws, on paper, in a terminal or on the page, draws from these.
-"""
+"""Pictures that can be looked at and saved: the data of `picture_data`, and how it is drawn."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from translucid.errors import InputError
-
-Numbers = NDArray[np.float64]
+from translucid.see import picture_data as data
+from translucid.see.picture_data import Axis as Axis
+from translucid.see.picture_data import Numbers as Numbers
+from translucid.see.picture_data import Scale as Scale
+from translucid.see.picture_data import as_json as as_json
 
 ENDINGS = (".svg", ".png", ".pdf")
 
-# How a number becomes a colour: from 0 to 1; from 0 to the largest; from -largest to largest.
-Scale = Literal["unit", "positive", "signed"]
 
-
-@dataclass(frozen=True)
-class Axis:
-    """What stands along one side of a picture."""
-
-    name: str
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Picture:
+class Picture(data.Picture):
     """Something to look at, to save, or to take the numbers from."""
-
-    title: str
 
     def svg(self) -> str:
         return self._written("svg").decode("utf-8")
@@ -68,64 +49,20 @@ class Picture:
         return f"{type(self).__name__}({self.title!r})"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Heat(Picture):
+class Heat(Picture, data.Heat):
     """A table of numbers as colours."""
 
-    values: Numbers  # (rows, columns); nan where there is nothing to show
-    rows: Axis
-    columns: Axis
-    scale: Scale = "signed"
-    most: float | None = None  # what gets the last colour; by default the largest size
-    frames: tuple[tuple[int, int], ...] = ()  # cells to mark, such as a known alignment
-    texts: tuple[tuple[str, ...], ...] = ()  # what to write into the cells; none: nothing
-    note: str = ""  # what was left out, and how to see it
-    address: str = ""  # the name in the trace
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grid(Picture):
+class Grid(Picture, data.Grid):
     """Several tables side by side, read like text."""
 
     heats: tuple[Heat, ...]
-    columns: int
-    note: str = ""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Lines(Picture):
+class Lines(Picture, data.Lines):
     """Numbers over words, steps or layers."""
 
-    x: Axis
-    y: str
-    series: Mapping[str, Numbers]
-    logarithmic: bool = False
-    note: str = ""
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Bars(Picture):
+class Bars(Picture, data.Bars):
     """One number for each label."""
-
-    x: str
-    labels: tuple[str, ...]
-    values: Numbers
-    note: str = ""
-    marked: tuple[int, ...] = field(default=())  # places of bars to point out
-
-
-def as_json(picture: Picture) -> dict[str, Any]:
-    """The data of a picture for a file or a page; what is not a number becomes null."""
-    return {"kind": type(picture).__name__.lower(), **_plain(asdict(picture))}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

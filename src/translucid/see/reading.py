@@ -1,6 +1,7 @@
 """What a model thought while it read one text: a trace that knows its words and draws itself.
 
-The pictures stand in files of their own, which know a reading; so they are imported when asked for.
+The top of this room: the pictures are functions over a `TextTrace` in files below, imported when
+asked for, since drawing takes a while to load.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,55 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from translucid.errors import InputError
 from translucid.models.base import Network
-from translucid.see.examples import Example, make_example
-from translucid.see.of_points import Chosen, Head
 from translucid.see.pictures import Grid, Heat, Picture
-from translucid.see.words import Words
+from translucid.see.text_trace import TextTrace
 from translucid.tasks.base import Task
 from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 
 if TYPE_CHECKING:
     from translucid.see.difference import Difference
-    from translucid.see.walk.data import Walk
+    from translucid.see.walk.walk import Walk
 
 
-class Reading(Trace):
+class Reading(TextTrace):
     """Every intermediate of one text, by name. Made by `model.trace(text)`."""
-
-    def __init__(
-        self, network: Network, task: Task[Any, Any], example: Example, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.network, self.task, self.example = network, task, example
-
-    @property
-    def words(self) -> Words:
-        """What stands along the axes."""
-        return self.example.words
-
-    def figure(
-        self,
-        pattern: str,
-        *,
-        head: Head = None,
-        tokens: tuple[int, int] | None = None,
-        gold: Sequence[tuple[int, int]] = (),
-    ) -> Picture:
-        """A picture of one point, or of several that look alike, such as `*.lstm.*_gate`.
-
-        head: one of the attention heads, or "mean"; by default all. tokens: the first to show, and
-        the one after the last. gold: known (source, target) pairs of words, to frame in
-        cross-attention.
-        """
-        names = self.names(pattern)
-        if not names:
-            self[pattern]  # says what is wrong
-            raise InputError(f"the trace has no point that matches {pattern!r}")
-        pairs = [(target, source) for source, target in gold]
-        chosen = Chosen(self.words, head, tokens, pairs)
-        return chosen.picture({name: self[name] for name in names})
 
     def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
         """Gates and states of recurrent layers by words, of all units together or of one."""
@@ -112,7 +77,7 @@ def read(
     budget_bytes: int | None = DEFAULT_BUDGET,
 ) -> Reading:
     """Let a network read a text, and keep what it computes."""
-    example = make_example(task, text, target)
+    example = task.example(text, target)
     reading = Reading(network, task, example, keep=keep, edit=edit, budget_bytes=budget_bytes)
     with torch.no_grad():
         network(**example.inputs_for(network), trace=reading)

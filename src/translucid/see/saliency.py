@@ -19,18 +19,12 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
-from translucid.see.examples import Example
-from translucid.see.gradients import still
 from translucid.see.of_points import numbers
 from translucid.see.pictures import Axis, Bars, Heat, Numbers
-from translucid.see.words import INNER, readable
-from translucid.tasks.base import IGNORE, Task
-from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
-from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
-from translucid.tasks.written import END
+from translucid.see.still import still
+from translucid.tasks.base import Task
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Answer
 from translucid.trace import Trace
 
 Method = Literal["gradient", "integrated"]
@@ -42,15 +36,6 @@ ENTRANCES = (("letters.sum", "embedding.scaled", "embedding.lookup"), ("votes.wo
 STEPS = 256  # a trained Transformer changes its mind at once on the way; 64 may miss a third of it
 AT_ONCE = 2048  # tokens that are computed together
 SAID = {"gradient": "gradient × input", "integrated": "integrated gradient"}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One number that a model gives: where, which, and what people call it."""
-
-    place: int | None  # None where there is one answer for the whole text
-    choice: int
-    name: str
 
 
 @dataclass(frozen=True)
@@ -105,9 +90,9 @@ def saliency(
     the word that stands there in the text. unit: the logit by default, since the probability of
     what is certain hardly changes, whatever is read.
     """
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
-        answer = asked.answer(of)
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
+        answer = task.outputs.answer(example, asked.outputs, of)
         values, ends = asked.attribute([answer])
     kept = [not asked.unread(column, answer) for column in range(len(asked.tokens))]
     return Saliency(
@@ -126,9 +111,9 @@ def saliency_map(
     unit: Unit = "logit",
 ) -> Heat:
     """The same for every answer: words to be written, tags, or classes, over all tokens read."""
-    with still(network):
-        asked = _Asked(network, task, example, method, steps, unit)
-        answers = asked.answers()
+    with torch.enable_grad():
+        asked = _Asked(still(network), task, example, method, steps, unit)
+        answers = task.outputs.answers(example, asked.outputs)
         values, ends = asked.attribute(answers)
     for row, answer in enumerate(answers):
         values[row, [asked.unread(column, answer) for column in range(len(asked.tokens))]] = np.nan
@@ -166,13 +151,12 @@ class _Asked:
             raise InputError(f"steps = {steps}: give 2 or more")
         if unit not in get_args(Unit):
             raise InputError(f"unit = {unit!r}: give logit or log_probability")
-        if isinstance(task, Regress) and unit != "logit":
+        if not task.outputs.probabilities and unit != "logit":
             raise InputError(f"unit = {unit!r}: numbers have no probability; leave it out")
-        self.network, self.task, self.words = network, task, example.words
+        self.network, self.words = network, example.words
         self.method, self.steps, self.log = method, steps, unit == "log_probability"
-        self.unit = "output" if isinstance(task, Regress) else unit.replace("_", " ")
+        self.unit = unit.replace("_", " ") if task.outputs.probabilities else "output"
         self.inputs = example.inputs_for(network)
-        self.targets = example.batch.targets[0]
         first = Trace([f"*{name}" for names in ENTRANCES for name in names])
         with torch.no_grad():
             self.outputs = network(**self.inputs, trace=first)[0]  # (classes,) or (length, classes)
@@ -185,53 +169,6 @@ class _Asked:
         source, target = self.words.source, self.words.target
         written = tuple(f"{word} (written)" for word in target) if source else target
         self.tokens = self.words.features or (*source, *written)
-
-    # ---- what can be asked ----
-
-    def answer(self, of: int | str | None) -> Answer:
-        match self.task:
-            case Classify() | Regress():
-                names = self.words.outputs or tuple(
-                    f"output {number}" for number in range(1, len(self.outputs) + 1)
-                )
-                likeliest = 0 if isinstance(self.task, Regress) else int(self.outputs.argmax())
-                choice = likeliest if of is None else _found(of, names, "the answers are")
-                return Answer(None, choice, names[choice])
-            case Tag():
-                words = self.words.source
-                return self.at(self.tagged()[-1] if of is None else _found(of, words, "there are"))
-            case _:
-                words = self.words.follows
-                before_end = max(len(words) - 1 - (words[-1] == END), 0)
-                return self.at(before_end if of is None else _found(of, words, "to write are"))
-
-    def answers(self) -> list[Answer]:
-        """All, in the order of the text."""
-        if self.outputs.dim() == 1:
-            return [self.answer(choice) for choice in range(len(self.outputs))]
-        tags = isinstance(self.task, Tag)
-        return [self.at(place) for place in (self.tagged() if tags else range(len(self.outputs)))]
-
-    def tagged(self) -> list[int]:
-        """Where words begin."""
-        told = (self.targets != IGNORE).nonzero()[:, 0].tolist()
-        words = self.words.source
-        return told or [place for place, word in enumerate(words) if not word.startswith(INNER)]
-
-    def at(self, place: int) -> Answer:
-        """What stands at a place of the text, or is likeliest to."""
-        choice, word = int(self.targets[place]), ""
-        if isinstance(self.task, Tag) or choice == IGNORE:
-            choice = int(self.outputs[place].argmax())
-        match self.task:
-            case Tag():
-                word = f"{self.words.outputs[choice]} at {self.words.source[place]}"
-            case Language() | Translate():
-                word = self.words.follows[place]
-                if int(self.targets[place]) == IGNORE:
-                    assert isinstance(self.task, Language)
-                    word = readable(self.task.tokenizer, [choice])[0]
-        return Answer(place, choice, word)
 
     def unread(self, column: int, answer: Answer) -> bool:
         """Does this token come only after the answer?"""
@@ -345,21 +282,3 @@ def _entrances(names: Sequence[str]) -> list[str]:
 
 def _column(part: Numbers, value: Tensor) -> Tensor:
     return value.new_tensor(part).view(-1, *[1] * (value.dim() - 1))
-
-
-def _found(of: int | str, names: Sequence[str], said: str) -> int:
-    """The place of what was asked for, by name or number."""
-    listed = f"{said} {', '.join(names)}"
-    if isinstance(of, str):
-        places = [place for place, name in enumerate(names) if name == of]
-        if len(places) == 1:
-            return places[0]
-        if places:
-            raise InputError(
-                f"of = {of!r}: it is there {len(places)} times; give its place: "
-                f"{', '.join(map(str, places))}"
-            )
-        raise InputError(f"of = {of!r}: {listed}")
-    if not -len(names) <= of < len(names):
-        raise InputError(f"of = {of}: {listed}; give 0 to {len(names) - 1}")
-    return of % len(names)

@@ -22,7 +22,7 @@ from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinu
 from translucid.see.likely import check_count
 from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Bars, Heat
-from translucid.see.words import readable
+from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
 LONGEST = 512  # positions that a picture can hold
@@ -190,5 +190,9 @@ def _numbered(places: Tensor) -> tuple[str, ...]:
 
 
 def _unplaced(positions: NoPositions) -> InputError:
-    assert type(positions) is NoPositions, "a scheme that has no picture yet"
+    if type(positions) is not NoPositions:
+        return InputError(
+            f"there is no picture of positions {type(positions).__name__}, a scheme of your own; "
+            "its trace points show what it computes"
+        )
     return InputError("this model is told no positions (positions = none): there is nothing to see")

@@ -12,17 +12,13 @@ from translucid.errors import InputError
 from translucid.see.difference import Difference, difference
 from translucid.see.of_points import pooled
 from translucid.see.pictures import Grid
-from translucid.see.words import readable
 from translucid.studio.frames import packed, raw_bytes
 from translucid.studio.runs import Run
-from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
-from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
+from translucid.tasks.words import readable
 from translucid.trace import Trace
 
 LONGEST = 2048  # tokens of a beginning
+MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
@@ -179,62 +175,72 @@ def _line(name: str, how: str, value: float) -> dict[str, Any]:
     return {"name": name, "how": how, "value": value if math.isfinite(value) else None}
 
 
-def step(run: Run, n: int, k: int) -> dict[str, Any]:
-    """The likeliest words, or tags, at a position."""
-    at = run.logits_at()
+def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
+    """The likeliest tokens, tags or labels at every position, or at some."""
+    at = run.output_point
     logits = _rows(run[at])
-    if not 0 <= n < logits.shape[0]:
-        raise InputError(f"n: there are positions 0 to {logits.shape[0] - 1}, not {n}")
-    before = _read_by(run)
-    return {"n": n, "at": at, **_likeliest(run, logits[n], before[n] if before else None, k)}
+    before: list[int | None] = [*run.example.target_ids] or [None] * len(logits)
+    some = _chosen(positions, len(logits), k)
+    return {
+        "at": at, "steps": [{"n": n, **_likeliest(run, logits[n], before[n], k)} for n in some],
+    }  # fmt: skip
 
 
-def step_after(run: Run, tokens: list[int], k: int) -> dict[str, Any]:
-    """The likeliest words behind any beginning, given by its tokens, and what is looked at."""
-    model = run.opened.model
-    task, network = model.task, model.network
-    if not isinstance(task, Translate | Language):
-        raise InputError(f"a model for task {task.name} writes nothing: nothing can come after")
-    tokenizer = model.writes_with
+def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) -> dict[str, Any]:
+    """The likeliest tokens along any text, given by its tokens, and what is looked at: step n comes
+    after the first n of them. One pass reads them all."""
+    network, example, tokenizer = run.opened.model.network, run.example, run.outputs.tokenizer
+    if tokenizer is None or example.target is None:
+        name = run.opened.model.task.name
+        raise InputError(f"a model for task {name} writes nothing: nothing can come after")
     if len(tokens) > LONGEST:
-        raise InputError(f"after: {len(tokens):,} tokens; {LONGEST:,} can come before")
+        raise InputError(f"tokens: {len(tokens):,} of them; {LONGEST:,} can come before")
+    some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # says so where there is no such token
-    inputs = run.example.inputs_for(network)
-    side = "target" if isinstance(task, Translate) else "ids"
-    begun = inputs[side][:, :1] if isinstance(task, Translate) else inputs[side]
+    inputs, side = example.inputs_for(network), example.target.name
+    # To a source something is written from its start on; a text by itself is gone on with.
+    begun = inputs[side][:, :1] if example.source else inputs[side]
     inputs[side] = torch.cat([begun, begun.new_tensor([tokens])], 1) if tokens else begun
-    at, kinds = run.logits_at(), kinds_of_attention(run)
+    at, kinds = run.output_point, kinds_of_attention(run)
     patterns = kinds.get("cross") or kinds.get("decoder", [])
     trace = Trace([at, *patterns], edit=run.edit)
     with torch.no_grad():
         network(**inputs, trace=trace)
-    found = {"n": len(tokens), "at": at}
-    found |= _likeliest(run, trace[at][0, -1], int(inputs[side][0, -1]), k)
+    first = begun.shape[1] - 1  # the row that says the first of the tokens
+    read = inputs[side][0].tolist()
+    found: dict[str, Any] = {"at": at, "steps": []}
+    for n in some:
+        row = first + n
+        found["steps"].append({"n": n, **_likeliest(run, trace[at][0, row], read[row], k)})
     if patterns:
-        rows = [trace[name][0, ..., -1, :].float() for name in patterns]  # of the newest word
-        weights = torch.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows]).mean(0)
-        words = readable(tokenizer, inputs[side][0].tolist())
+        layers = [trace[name][0].float() for name in patterns]  # ([heads,] queries, keys)
+        mean = torch.stack([p.mean(0) if p.dim() == 3 else p for p in layers]).mean(0)
         across = "cross" in kinds
         found["looks"] = {
-            "at": patterns, "weights": weights.tolist(), "side": "src" if across else "tgt",
-            "words": list(run.example.words.source if across else words),
+            "at": patterns, "side": "src" if across else "tgt",
+            "words": list(example.words.source if across else readable(tokenizer, read)),
         }  # fmt: skip
+        for each in found["steps"]:
+            row = first + each["n"]
+            each["weights"] = mean[row, : None if across else row + 1].tolist()
     return found
+
+
+def _chosen(positions: range | None, count: int, k: int) -> range:
+    some = range(count) if positions is None else positions
+    if not 0 <= some.start < some.stop <= count:
+        raise InputError(f"positions: there are 0 to {count - 1}, not {some.start}:{some.stop}")
+    if len(some) * k > MOST_LIKELY:
+        raise InputError(
+            f"k: {k:,} of {len(some):,} positions; {MOST_LIKELY:,} are sent at once: ask for fewer "
+            f"positions, as positions={some.start}:{some.start + 1}"
+        )
+    return some
 
 
 def _rows(logits: Tensor) -> Tensor:
     """(positions, classes) of the one text of a batch; one position where there is one answer."""
     return logits[0] if logits.dim() > 2 else logits[:1]
-
-
-def _read_by(run: Run) -> list[int]:
-    """The tokens that a decoder has read, one before each that it should write."""
-    task = run.opened.model.task
-    if not isinstance(task, Translate | Language):
-        return []
-    side = "target" if isinstance(task, Translate) else "ids"
-    tokens: list[int] = run.example.batch.inputs[side][0].tolist()
-    return tokens
 
 
 def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str, Any]:
@@ -243,44 +249,30 @@ def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str
     best = shares.topk(min(max(k, 1), shares.shape[-1]))
     ids = best.indices.tolist()
     return {
-        "words": [_said(run, i, before) for i in ids], "ids": ids,
+        "words": [run.outputs.name(i, before) for i in ids], "ids": ids,
         "probabilities": best.values.tolist(), "logits": [float(logits[i]) for i in ids],
         "log_sum": float(logits.logsumexp(-1)), "rest": float(1 - best.values.sum()),
         "others": shares.shape[-1] - len(ids),
     }  # fmt: skip
 
 
-def _said(run: Run, number: int, before: int | None) -> str:
-    """What one output stands for: a word behind the one before, a tag, a label."""
-    match run.opened.model.task:
-        case Tag() as task:
-            return task.tags[number]
-        case Classify() as task:
-            return task.labels[number]
-        case Translate() | Language():
-            tokenizer = run.opened.model.writes_with
-            return readable(tokenizer, [tokenizer.bos_id if before is None else before, number])[1]
-        case _:
-            return str(number)
-
-
 def decode(run: Run, beams: int, best: int, force: dict[int, str | int]) -> dict[str, Any]:
     """The tree of a search, and what it found."""
-    model = run.opened.model
-    if not isinstance(model.task, Translate | Language):
+    model, outputs = run.opened.model, run.outputs
+    if outputs.tokenizer is None:
         raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
     if not 1 <= beams <= 32 or not 1 <= best <= beams:
         raise InputError(f"beams: 1 to 32, and best at most as many; not {beams} and {best}")
-    options: dict[str, Any] = {"longest": 40} if isinstance(model.task, Language) else {}
+    options: dict[str, Any] = {} if run.example.source else {"longest": 40}
     (found,) = model.decode(
         [run.text], beams=beams, best=best, tree=True, force=force or None, **options
     )
-    told = found.as_dict(model.writes_with)
+    told = found.as_dict(outputs.tokenizer)
     nodes = told["tree"]["nodes"]
-    start = _read_by(run)[0 if isinstance(model.task, Translate) else -1]
+    start = run.example.target_ids[0 if run.example.source else -1]
     for node in nodes[1:]:
         before = nodes[node["parent"]]["token"] if node["parent"] else start
-        node["label"] = _said(run, node["token"], before)
+        node["label"] = outputs.name(node["token"], before)
     return told
 
 
@@ -291,7 +283,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
         "says": [_says(a), _says(b)],
     }  # fmt: skip
     if _same_outputs(a, b):
-        found |= _apart(a, a[a.logits_at()], b[b.logits_at()])
+        found |= _apart(a, a.said, b.said)
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         found |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
@@ -302,10 +294,10 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
 def effect(run: Run, off: list[str]) -> dict[str, Any]:
     """What switching parts off does to the answers; nothing else is kept."""
     said = run.logits_without(off)
-    before, after = (_rows(each).argmax(-1) for each in (run[run.logits_at()], said))
+    before, after = (_rows(each).argmax(-1) for each in (run.said, said))
     return {
         "off": off, "loss": [run.loss(), run.loss(said)], "changed": int((before != after).sum()),
-        **_apart(run, run[run.logits_at()], said),
+        **_apart(run, run.said, said),
     }  # fmt: skip
 
 
@@ -314,7 +306,7 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
     one, two = _rows(one).float(), _rows(two).float()
     if one.shape != two.shape:
         return {}
-    if isinstance(run.opened.model.task, Regress):
+    if not run.outputs.probabilities:
         return {"gap": float((one - two).abs().mean())}
     apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
     return {"variation": apart.tolist()}
@@ -322,12 +314,12 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
 
 def _says(run: Run) -> list[dict[str, Any]]:
     """The likeliest answer at each position, and its share."""
-    if isinstance(run.opened.model.task, Regress):
+    if not run.outputs.probabilities:
         return [{"word": f"{value:.4g}", "share": None} for value in run.answer()]
-    best = _rows(run[run.logits_at()]).float().softmax(-1).max(-1)
-    before: list[int | None] = [*_read_by(run)] or [None] * len(best.values)
+    best = _rows(run.said).float().softmax(-1).max(-1)
+    before: list[int | None] = [*run.example.target_ids] or [None] * len(best.values)
     return [
-        {"word": _said(run, number, last), "share": share}
+        {"word": run.outputs.name(number, last), "share": share}
         for share, number, last in zip(
             best.values.tolist(), best.indices.tolist(), before, strict=True
         )
@@ -336,19 +328,11 @@ def _says(run: Run) -> list[dict[str, Any]]:
 
 def _same_outputs(a: Run, b: Run) -> bool:
     """Whether output i stands for the same in both."""
-    ours, theirs = a.opened.model.task, b.opened.model.task
     if a.opened.key == b.opened.key:
         return True
-    match ours, theirs:
-        case (Tag(), Tag()):
-            return list(ours.tags) == list(theirs.tags)
-        case (Classify(), Classify()):
-            return list(ours.labels) == list(theirs.labels)
-        case (Translate(), Translate()) | (Language(), Language()):
-            mine, other = (run.opened.model.writes_with for run in (a, b))
-            return mine.fingerprint == other.fingerprint
-        case _:
-            return False
+    ours, theirs = a.opened.model.task, b.opened.model.task
+    meaning = ours.outputs.meaning
+    return ours.name == theirs.name and meaning is not None and meaning == theirs.outputs.meaning
 
 
 def _ripple(apart: Difference) -> dict[str, Any]:

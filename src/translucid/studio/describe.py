@@ -14,12 +14,13 @@ from translucid.studio.runs import Opened
 
 def describe_model(opened: Opened) -> dict[str, Any]:
     model = opened.model
-    config = model.network.config
+    config, outputs = model.network.config, model.task.outputs
     found: dict[str, Any] = {
         "m": opened.key, "name": opened.name, "task": model.task.name,
         "fingerprint": opened.fingerprint, "parameters": model.network.parameters_count,
         "family": _family(config), "config": config.model_dump(mode="json"),
-        "examples": _examples(opened),
+        "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
+        "examples": list(model.task.samples),
         "switches": [
             {
                 "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
@@ -33,8 +34,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     }  # fmt: skip
     if isinstance(config, SequenceConfig):
         found["shape"] = config.shape
-    labels = getattr(model.task, "labels", None) or getattr(model.task, "tags", None)
-    return found | ({"labels": list(labels)} if labels else {})
+    return found | ({"labels": list(outputs.labels)} if outputs.labels else {})
 
 
 def describe_run(m: str, run: Followed) -> dict[str, Any]:
@@ -49,17 +49,6 @@ def _family(config: object) -> str:
     if isinstance(config, TransformerConfig):
         return "transformer"
     return config.cell if isinstance(config, RecurrentConfig) else "mlp"
-
-
-def _examples(opened: Opened) -> list[str]:
-    """Sentences to begin with, where the page was given none."""
-    return {
-        "translate": ["The old dog does not like the cat.", "She has not seen the small bird."],
-        "classify": ["The meal was not good.", "The very friendly waiter smiles."],
-        "tag": ["Anna works for Lumina in Rome."],
-        "language": ["The dogs that the cat sees"],
-        "regress": ["0.5"],
-    }[opened.model.task.name]
 
 
 @cache

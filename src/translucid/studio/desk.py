@@ -122,18 +122,16 @@ class Desk:
             raise InputError("index: one number has a place along every axis; leave * and : out")
         return told(answers.cell(self._run(asked), _named(given, "at"), places), forever=True)
 
-    def step(self, asked: Asked) -> Reply:
-        given = asked.given
-        n, k = (
-            _whole(given.text("n", "0"), "n", 0, 10**6),
-            _whole(given.text("k", "10"), "k", 1, 200),
+    def steps(self, asked: Asked) -> Reply:
+        given, run = asked.given, self._run(asked)
+        k = _whole(given.text("k", "10"), "k", 1, 200)
+        positions = (
+            _span(given.text("positions", ""), "positions") if "positions" in given else None
         )
-        if "after" in given:  # any beginning, by its tokens
-            found = answers.step_after(
-                self._run(asked), _tokens(given.text("after", ""), "after"), k
-            )
-            return told(found, forever=True)
-        return told(answers.step(self._run(asked), n, k), forever=True)
+        if "tokens" not in given:
+            return told(answers.steps(run, positions, k), forever=True)
+        tokens = _tokens(given.text("tokens", ""), "tokens")
+        return told(answers.steps_along(run, tokens, positions, k), forever=True)
 
     def decode(self, asked: Asked) -> Reply:
         given = asked.given
@@ -266,9 +264,14 @@ def _index(text: str) -> tuple[Place, ...]:
 def _place(text: str) -> Place:
     if text == "*":
         return None
-    first, some, last = text.partition(":")
-    begin = _whole(first, "index", 0, 10**6)
-    return range(begin, _whole(last, "index", begin + 1, 10**6)) if some else begin
+    return _span(text, "index") if ":" in text else _whole(text, "index", 0, 10**6)
+
+
+def _span(text: str, name: str) -> range:
+    """10:30, those from 10 to 29."""
+    first, _, last = text.partition(":")
+    begin = _whole(first, name, 0, 10**6)
+    return range(begin, _whole(last, name, begin + 1, 10**6))
 
 
 def _pool(text: str | None) -> int | tuple[int, int] | None:

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 
 from translucid.errors import InputError, TranslucidError
 from translucid.studio.frames import packed
-from translucid.tasks.base import Task
-from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
-from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
+from translucid.tasks.registry import TASKS
 from translucid.training import recipe
 from translucid.training.probe import table_of
 from translucid.training.recorder import FOLDER, PROBES, STEPS, about, goes_on
@@ -35,10 +30,6 @@ COLUMNS = 400  # of the table of norms: more would be thinner than 3 px
 AT_ONCE = 40  # points in one message while it goes on
 CELLS = 120  # norms in one message
 KEPT = 200  # evaluations and probes that are listed, the newest
-TASKS: dict[str, type[Task[Any, Any]]] = {
-    "translate": Translate, "language": Language, "classify": Classify, "tag": Tag,
-    "regress": Regress,
-}  # fmt: skip
 
 Numbers = NDArray[np.float32]
 Point = tuple[float, float, float, float, float]  # step, loss, its least, its most, learning rate
@@ -119,11 +110,11 @@ class Followed:
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
-        told, kind, steps = about(self.folder), "", 0
+        told, kind, steps, task = about(self.folder), "", 0, None
         with suppress(TranslucidError, OSError):
             chosen = recipe.read(self.folder / "recipe.toml")
             kind, steps = chosen.task.kind, chosen.training.steps
-        task = TASKS.get(kind)
+            task = TASKS[kind]
         layers = told.get("layers")
         return {
             "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),

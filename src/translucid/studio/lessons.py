@@ -27,10 +27,8 @@ from typing import Any
 from torch import Tensor
 
 from translucid.errors import InputError, nearest
-from translucid.studio.answers import step
+from translucid.studio.answers import steps
 from translucid.studio.runs import Run, clipped
-from translucid.tasks.language import Language
-from translucid.tasks.translate import Translate
 
 FOLDER = Path(__file__).parent / "lessons"
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
@@ -174,7 +172,7 @@ class Teller:
         kind, _, rest = need.partition(" ")
         match kind:
             case "writes":
-                return isinstance(self.run.opened.model.task, Translate | Language)
+                return self.run.outputs.tokenizer is not None
             case "switch":
                 return rest in self.run.opened.switches
             case "config":
@@ -272,11 +270,13 @@ class Teller:
                 name, axis = rest.split(" ")
                 return {"text": f"{self._point(name).shape[int(axis)]:,}"}
             case "said" | "share":
-                said = step(self.run, self._index(rest), 1)
+                n = self._index(rest)
+                likely = steps(self.run, range(n, n + 1), 1)
+                (said,) = likely["steps"]
                 if kind == "said":
                     return {"word": said["words"][0], "means": ""}
-                index = [said["n"], said["ids"][0]]
-                return {"value": said["probabilities"][0], "at": f"softmax {said['at']}",
+                index = [n, said["ids"][0]]
+                return {"value": said["probabilities"][0], "at": f"softmax {likely['at']}",
                         "index": index, "digits": 3}  # fmt: skip
         if found := NAMED.fullmatch(asked):
             value, at, places = self._number(found[1], found[2])

@@ -18,23 +18,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe
 from translucid.errors import InputError, TraceBudgetError, nearest
-from translucid.see.examples import Example, make_example
-from translucid.see.likely import logits_point
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.following import Followed, is_run
-from translucid.tasks.base import IGNORE, cross_entropy
-from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
-from translucid.tasks.regress import Regress
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
+from translucid.studio.model import Load, StudioModel
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
-from translucid.training.bundle import CONFIG, place
-from translucid.training.model import Model
 
 LONGEST_TEXT = 20_000  # characters
 LONGEST = 2048  # tokens; attention has the square of them in memory, several times
@@ -61,7 +55,7 @@ class Opened:
 
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
-    model: Model
+    model: StudioModel
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -115,9 +109,9 @@ class Run:
         began = time.perf_counter()
         self.opened, self.key, self.text, self.off = opened, key, text, off
         self.edit = opened.edit(off)
-        self._short_enough("text", make_example(opened.model.task, text, None))
+        self._short_enough("text", opened.model.task.example(text))
         self.target = opened.model.target_for(text, target)
-        self.example: Example = make_example(opened.model.task, text, self.target)
+        self.example: Example = opened.model.task.example(text, self.target)
         self._short_enough("target", self.example)
         try:
             self.kept = self._read("*", BUDGET)
@@ -178,7 +172,7 @@ class Run:
 
     def logits_without(self, off: Sequence[str]) -> Tensor:
         """What the model would say to the same text with other parts switched off."""
-        at = self.logits_at()
+        at = self.output_point
         return self._read([at], None, self.opened.edit(off))[at]
 
     def _read(
@@ -194,11 +188,10 @@ class Run:
         return reading
 
     def _short_enough(self, name: str, example: Example) -> None:
-        if isinstance(self.opened.model.task, Regress):
-            return
-        tokens = max(value.shape[1] for value in example.batch.inputs.values() if value.dim() > 1)
-        if tokens > LONGEST:
-            raise InputError(f"{name}: {tokens:,} tokens; the studio takes {LONGEST:,} at once")
+        if example.tokens > LONGEST:
+            raise InputError(
+                f"{name}: {example.tokens:,} tokens; the studio takes {LONGEST:,} at once"
+            )
 
     # ---- for the page ----
 
@@ -226,34 +219,32 @@ class Run:
             ],
         }  # fmt: skip
 
-    def logits_at(self) -> str:
-        return logits_point(self.opened.model.network, self.opened.model.task)
+    @property
+    def outputs(self) -> Outputs:
+        """What the model's last values mean."""
+        return self.opened.model.task.outputs
+
+    @property
+    def output_point(self) -> str:
+        return self.opened.model.network.output_point
+
+    @property
+    def said(self) -> Tensor:
+        """The model's last values. (1, outputs) or (1, length, outputs)"""
+        return self[self.output_point]
 
     def answer(self) -> Any:
         """What the model says: a text, a label, tags, numbers."""
-        task, said = self.opened.model.task, self[self.logits_at()][0]
-        match task:
-            case Classify():
-                shares = said.softmax(-1).tolist()
-                return dict(zip(task.labels, shares, strict=True))
-            case Tag():
-                return [task.tags[number] for number in said.argmax(-1).tolist()]
-            case Regress():
-                return said.tolist()
-            case Translate() | Language() as task:
-                tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
-                return tokenizer.pieces(said.argmax(-1).tolist())
-            case _:
-                return None
+        return self.outputs.plain(self.said[0])
 
     def loss(self, said: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
-        task, targets = self.opened.model.task, self.example.batch.targets
-        count = int((targets != IGNORE).sum())
-        if isinstance(task, Regress) or count == 0:
+        targets = self.example.batch.targets
+        count = int(self.outputs.counts(targets).sum())
+        if not self.outputs.probabilities or count == 0:
             return None
-        said = self[self.logits_at()] if said is None else said
-        return float(cross_entropy(said, targets.to(said.device))) / count
+        said = self.said if said is None else said
+        return float(self.outputs.summed_loss(said, targets.to(said.device))) / count
 
 
 Question = tuple[str, str, str | None, tuple[str, ...]]
@@ -262,7 +253,7 @@ Question = tuple[str, str, str | None, tuple[str, ...]]
 class Library:
     """The opened models, and the runs of late. One thread at a time."""
 
-    def __init__(self, models: Mapping[str, Model | None], start: str = "") -> None:
+    def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
         letters = "abcdefghijklmnopqrstuvwxyz"
@@ -298,9 +289,7 @@ class Library:
         told = [self.start, opened.fingerprint, *question]
         key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
         if key not in self.runs:
-            opened.model.check_text(text, "text")
-            if isinstance(opened.model.task, Regress):
-                opened.model.read_row(text, "text")
+            opened.model.task.check_line(text, "text", opened.model.network)
             self.runs[key] = Run(opened, key, *question[1:])
             self._make_room()
         self.asked[key] = question
@@ -325,18 +314,16 @@ class Library:
             self.runs.popitem(last=False)
 
 
-def open_folders(folders: Sequence[Path], device: str) -> dict[str, Model | None]:
+def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
     """The models of run folders, by name; the same name twice gets a number. None for a run that
     has not saved a model yet."""
-    from translucid.training.model import load
-
-    found: dict[str, Model | None] = {}
+    found: dict[str, StudioModel | None] = {}
     for folder in folders:
         name, number = folder.resolve().name, 2
         while name in found:
             name, number = f"{folder.resolve().name} ({number})", number + 1
         young = is_run(folder) and not (place(folder) / CONFIG).is_file()
-        found[name] = None if young else load(folder, device)
+        found[name] = None if young else load(folder)
     return found
 
 

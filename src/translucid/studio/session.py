@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from translucid.catalogue import describe
 from translucid.errors import InputError
+from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.bundle import bundle
 from translucid.studio.frames import Cut, frame
 from translucid.studio.runs import Library, Run
@@ -18,6 +19,7 @@ BUDGET = 32_000_000  # characters of recorded answers in a file
 QUESTIONS = 5_000  # of a page
 CELLS = 4_000  # attention weights that are worked out one by one
 SWITCHES = 200  # switched off one by one
+LIKELIEST = 60  # tokens of a position, as What-if asks for
 JSON = "application/json"
 
 
@@ -130,6 +132,8 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
     yield from told.values()
     known = {m: answer(question) for m, question in told.items()}
     first = next(iter(known.values()))
+    if text is None and not first["examples"]:
+        raise InputError(f"{first['name']} has no sentence to begin with; give a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
     for m in known:
@@ -154,10 +158,9 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
         for pool in (48, 96, 40):  # Attention, Compare
             yield _of(run, "heads", kind=kind, pool=pool)
     rows = max(len(run["tokens"][side]) for side in ("source", "target"))
-    for n in range(rows):
-        for k in (10, 8, 60):  # Flow, its inspector, What-if
-            yield _of(run, "step", n=n, k=k)
-    if model["task"] in ("translate", "language"):
+    if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
+        yield _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows))
+    if model["generates"]:
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
     for switch in model["switches"][:SWITCHES]:
@@ -172,7 +175,8 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
                 )
             )
             apart = (answer(pair) or {}).get("variation") or [0]
-            yield _of(other, "step", n=apart.index(max(apart)), k=60)
+            worst = apart.index(max(apart))
+            yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
     yield from _cells(run)
 
 
@@ -180,13 +184,20 @@ def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
     for beams in (4, 1, 2, 3, 6, 8):
         yield (question := _of(run, "decode", beams=beams))
         nodes = ((answer(question) or {}).get("tree") or {}).get("nodes") or []
-        for node in nodes[1:]:
-            if node["chosen"] or beams == 4:
-                before, at = [], nodes[node["parent"]]
-                while at["parent"] is not None:
-                    before.append(str(at["token"]))
-                    at = nodes[at["parent"]]
-                yield _of(run, "step", after=".".join(reversed(before)), k=6)
+        winner = [node["token"] for node in nodes[1:] if node["chosen"]][:-1]
+        yield _of(run, "steps", tokens=_dotted(winner), k=6)
+        for node in nodes[1:] if beams == 4 else []:
+            before: list[int] = []
+            at = nodes[node["parent"]]
+            while at["parent"] is not None:
+                before.insert(0, at["token"])
+                at = nodes[at["parent"]]
+            if before != winner[: (n := len(before))]:  # beside the winner
+                yield _of(run, "steps", tokens=_dotted(before), positions=f"{n}:{n + 1}", k=6)
+
+
+def _dotted(tokens: list[int]) -> str:
+    return ".".join(map(str, tokens))
 
 
 def _cells(run: Any) -> Iterator[Question]:

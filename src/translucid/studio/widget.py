@@ -16,9 +16,9 @@ from translucid.errors import InputError
 from translucid.studio.bundle import bundle
 from translucid.studio.desk import Desk
 from translucid.studio.following import Followed, is_run
+from translucid.studio.model import StudioModel
 from translucid.studio.questions import told
 from translucid.studio.runs import Library
-from translucid.training.model import Model
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px
@@ -54,7 +54,13 @@ class StudioWidget(anywidget.AnyWidget):
 
 
 def widget(
-    model: Model, text: str | None, *, view: str, height: int, beside: Sequence[Model], **keys: str
+    model: StudioModel,
+    text: str | None,
+    *,
+    view: str,
+    height: int,
+    beside: Sequence[StudioModel],
+    **keys: str,
 ) -> StudioWidget:
     """`keys`: further parts of the page's address, such as at, head, pin, theme."""
     if view not in VIEWS:
@@ -69,7 +75,7 @@ def widget(
     return StudioWidget(_desk(model, beside), address=f"#/{view}?{urlencode(given)}", height=height)
 
 
-def _desk(model: Model, beside: Sequence[Model]) -> Desk:
+def _desk(model: StudioModel, beside: Sequence[StudioModel]) -> Desk:
     """The widgets of one model share its runs."""
     models = [model, *beside]
     key = tuple(id(each) for each in models)
@@ -82,7 +88,7 @@ def _desk(model: Model, beside: Sequence[Model]) -> Desk:
     return desk
 
 
-def followed_run(model: Model) -> Followed | None:
+def followed_run(model: StudioModel) -> Followed | None:
     """The training of a model that was read from the folder of its run."""
     folder = model.folder
     return Followed(folder, folder.name) if folder is not None and is_run(folder) else None

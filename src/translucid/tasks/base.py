@@ -6,43 +6,37 @@ the targets of a whole step: accumulation and several processes then train as on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
+from translucid.data.loading import Loading, check_labels
+from translucid.data.records import Record as AnyRecord
+from translucid.data.store import Store
+from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
+from translucid.fast.attention_kernels import without_plans
+from translucid.models.modes import evaluating
+from translucid.tasks.batch import IGNORE as IGNORE
+from translucid.tasks.batch import Batch as Batch
+from translucid.tasks.batch import cross_entropy as cross_entropy
+from translucid.tasks.example import Example
+from translucid.tasks.findings import Finding
+from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.outputs import Outputs
+from translucid.tasks.registry import TaskName as TaskName
+from translucid.tasks.vocabulary import learn, tokenizers_in
 
-TaskName = Literal["regress", "language", "classify", "tag", "translate"]
-
-IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
-
-Record = TypeVar("Record")
+Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What the model is called with, and what it should have said."""
-
-    inputs: dict[str, Tensor]
-    targets: Tensor
-    count: int  # targets that count
-    lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
-    idle: bool = False  # its loss does not count: only there to keep step with other processes
-
-    def to(self, device: torch.device) -> "Batch":
-        """On a device. A GPU copies from pinned memory while the CPU goes on."""
-        aside = device.type == "cuda"
-        inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
-        return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,226 @@ class Score:
 
 
 class Task(ABC, Generic[Record, Item]):
-    """One task, with the vocabulary and labels it was given."""
+    """One task, with the vocabulary and labels it was given.
 
-    name: ClassVar[TaskName]
+    The class knows what there is to know before that: how its files are read, which networks fit,
+    which tokenizers it needs. `make` gives the object.
+    """
+
+    name: ClassVar[str]
     metric: ClassVar[str]  # the number in Score that chooses the best model
     higher_is_better: ClassVar[bool]
+    models: ClassVar[tuple[str, ...]] = ("transformer", "recurrent")  # the first is the default
+    shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
+    head: ClassVar[str]  # what is made of its outputs: language, classify or tag
+    n_outputs: ClassVar[int | None] = None  # of the head, where labels do not decide
+    max_files: ClassVar[int] = 1  # that its data may be spread over
+    storable: ClassVar[bool] = False  # it can learn from a token store on disk
+    label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
+    command: ClassVar[str] = "predict"  # by which a trained model is asked
+    # Settings that suit the task whatever the data, for users who set none.
+    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
+
+    # ---- before there is a vocabulary ----
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Record]:
+        """The records of a file, or of several that belong together."""
+        raise ConfigError(f"task {cls.name} reads no files")
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Record]:
+        """Made-up records."""
+        raise ConfigError(
+            f"data.toyland: there are no made-up examples for task {cls.name}; "
+            "give files with data.train"
+        )
+
+    @classmethod
+    def check_held_out(cls, train: Sequence[Record], held_out: Sequence[Record], file: str) -> None:
+        """Refuse held-out records that cannot be of the same kind as the training data."""
+
+    @classmethod
+    def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:
+        """Mistakes that only records of this task can have; train is there, others may be."""
+        return []
+
+    @classmethod
+    def labels_in(cls, records: Iterable[Record]) -> tuple[str, ...]:
+        """All labels of the training data, sorted; O first, as taggers have it."""
+        if cls.label_noun is None:
+            return ()
+        found = {label for record in records for label in record.labels}
+        if len(found) < 2:
+            noun = cls.label_noun
+            raise InputError(
+                f"data.train: every {noun} is {next(iter(found))!r}: nothing to tell apart; "
+                f"give examples of at least two {noun}s"
+            )
+        return tuple(sorted(found, key=lambda label: (label != "O", label)))
+
+    @classmethod
+    def check_labels(cls, records: Iterable[Record], labels: Sequence[str], file: str) -> None:
+        """Refuse held-out labels that training never saw."""
+        if cls.label_noun is not None:
+            seen = ((record.line, label) for record in records for label in record.labels)
+            check_labels(seen, labels, file, cls.label_noun)
+
+    @classmethod
+    def learn_tokenizers(
+        cls, records: Iterable[Record], options: TokenizerConfig
+    ) -> dict[str, Tokenizer]:
+        """By name, all that are needed, or those made before; here one for all texts."""
+        if options.folder is not None:
+            return tokenizers_in(Path(options.folder))
+        return {"tokenizer": learn((text for r in records for text in r.texts), options)}
+
+    @classmethod
+    def smallest_sizes(cls) -> dict[str, Any]:
+        """The model's keys that task and data decide, as small as any data could have them."""
+        outputs = cls.n_outputs if cls.label_noun is None else 2
+        return cls._sizes(8, outputs)
+
+    @classmethod
+    def network_sizes(cls, resources: Resources, train: Sequence[Record]) -> dict[str, Any]:
+        """The same as this data has them."""
+        return cls._sizes(len(resources.tokenizer), len(resources.labels) or cls.n_outputs)
+
+    @classmethod
+    def _sizes(cls, vocab: int, outputs: int | None) -> dict[str, Any]:
+        sizes = {"shape": cls.shape, "head": cls.head, "vocab": vocab}
+        return sizes if outputs is None else sizes | {"outputs": outputs}
+
+    @classmethod
+    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
+        """What of the section decoding goes with a trained model."""
+        return {}
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        """The task with its vocabulary; here the class is called with its tokenizers."""
+        return cls(*resources.tokenizers.values())
+
+    # ---- from records to items ----
+
+    def training_items(
+        self, records: Sequence[Record], data: DataConfig, say: Callable[[str], None]
+    ) -> list[Item]:
+        """Items no longer than the recipe allows; what was done to longer ones is said."""
+        items: list[Item] = []
+        long = 0
+        for record in records:
+            item = self.encode(record)
+            if max(self.sizes(item)) <= data.max_length:
+                items.append(item)
+                continue
+            long += 1
+            if data.long == "truncate":
+                items.append(self.shorten(item, data.max_length))
+            elif data.long == "split":
+                items += self.split(item, data.max_length)
+        if long:
+            done = {"skip": "left out", "truncate": "cut off there", "split": "cut into parts"}
+            say(
+                f"{long:,} of {len(records):,} training examples have over {data.max_length} "
+                f"tokens: {done[data.long]} (data.max_length, data.long)"
+            )
+        if not items:
+            raise InputError(
+                f"all {long:,} training examples have over data.max_length = {data.max_length} "
+                'tokens, so none is left; raise it, or set data.long = "truncate"'
+            )
+        return items
+
+    def held_out_items(self, records: Sequence[Record], row: int) -> list[Item]:
+        """Every example whole, however long: a score counts all of them. row: tokens that running
+        text is cut into."""
+        return [self.encode(record) for record in records]
+
+    def rows_of(self, store: Store, length: int) -> "LazyItems[Item]":
+        """Items from a token store, read when they are asked for."""
+        raise ConfigError(f"data.store: not for task {self.name}")
+
+    def for_evaluation(self, context: int) -> Self:
+        """The task that scores with so many tokens of context before what is scored, where text
+        runs on."""
+        return self
+
+    def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items as `evaluate` lets a model read them."""
+        return items
+
+    def place_of(self, item: Item, file: str) -> str:
+        """Where an item stands, for messages."""
+        return f"{file}:{item.line}"  # type: ignore[attr-defined]  # every item has a line
+
+    def first_text(self, records: Sequence[Record], items: Sequence[Item]) -> str:
+        """The first example as a model is asked for it; empty where there is none."""
+        return records[0].asked if records else ""
+
+    # ---- what checks compare with ----
+
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        """The tokenizer of each side of a record."""
+        tokenizer = getattr(self, "tokenizer", None)
+        return {} if tokenizer is None else {"text": tokenizer}
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """What the outputs of the network stand for, where they are labels."""
+        return ()
+
+    def expected_targets(self, records: Sequence[Record]) -> tuple[Tensor, str] | None:
+        """The targets of a batch of these records, made in another way than by `encode` and
+        `collate`, and in words where each belongs; None: there is no other way."""
+        return None
+
+    # ---- one line of text from people, and the answer ----
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> Item:
+        """An item without target from what people type; `where` begins the message of a mistake."""
+        raise ConfigError(
+            f"task {self.name} cannot be asked: it has no read_line(line, where, network), "
+            "which must return an item without target"
+        )
+
+    def check_line(self, line: str, where: str, network: nn.Module) -> None:
+        """Refuse a line that cannot be read, or is longer than the model can read."""
+        item = self.read_line(line, where, network)
+        longest = getattr(getattr(network, "config", None), "longest", None)
+        check_length(max(self.sizes(item)), longest, where)
+
+    def predict(self, model: nn.Module, items: Sequence[Item]) -> list[Any]:
+        """The answer to each item."""
+        raise ConfigError(
+            f"task {self.name} gives no answers: it has no predict(model, items), "
+            "which must return a list with one answer for each item"
+        )
+
+    def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[Any]:
+        """The answer to each line."""
+        items = [self.read_line(line, f"text {n}", model) for n, line in enumerate(lines, start=1)]
+        return self.predict(model, items)
+
+    def answer_text(self, answer: Any) -> str:
+        """An answer as one line of text."""
+        return f"{answer:.6g}" if isinstance(answer, float) else str(answer)
+
+    def answer_json(self, line: str, answer: Any) -> dict[str, Any]:
+        """An answer with what was asked, for JSON."""
+        return {"text": line, "answer": answer}
+
+    def own_target(self, model: nn.Module, text: str) -> str | None:
+        """What a text is read together with where nothing was given: a translator's own answer."""
+        return None
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> Any:
+        """The answer to a text that is asked again and again while a model learns, for JSON."""
+        return self.predict_lines(model, [text])[0]
+
+    # ---- training ----
 
     @abstractmethod
     def encode(self, record: Record) -> Item:
@@ -98,6 +307,26 @@ class Task(ABC, Generic[Record, Item]):
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
 
+    # ---- what people see ----
+
+    samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
+    loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """One text as the network reads it, with what it should say to it, if that is known."""
+        raise InputError(
+            f"a model for task {self.name} reads no text; give {type(self).__name__} a method "
+            "example(text, target) that returns an Example"
+        )
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the network's last values mean."""
+        raise InputError(
+            f"nobody knows what the outputs of a model for task {self.name} mean; give "
+            f"{type(self).__name__} a property outputs, such as OneLabel(labels) or Values()"
+        )
+
 
 class LazyItems(Sequence[Item]):
     """Items that are made when they are asked for; their sizes are known before."""
@@ -111,31 +340,6 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
         return items.sizes
     sizes = np.array([task.sizes(item) for item in items], dtype=np.int64)
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
-
-
-def cross_entropy(
-    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
-) -> Tensor:
-    """-Σ log p(target), over the targets that are not IGNORE.
-
-    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
-    word that no model may write, such as padding, gets none.
-    """
-    logits = logits.flatten(0, -2).float()  # (targets, classes)
-    targets = targets.flatten()
-    if smoothing == 0:
-        return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
-    # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which
-    # would make a GPU wait for the CPU.
-    counts = targets != IGNORE
-    log_z = logits.logsumexp(dim=-1)
-    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
-    allowed = logits.sum(dim=-1)
-    for column in never:
-        allowed = allowed - logits[:, column]
-    hard = log_z - said
-    soft = log_z - allowed / (logits.shape[-1] - len(never))
-    return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()
 
 
 def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
@@ -172,16 +376,14 @@ def in_batches(
     if not items:
         return []
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
-    for places in plan_batches(sizes, budget, shuffle=False).batches:
-        batch = task.collate([items[i] for i in places]).to(device)
-        for place, result in zip(places, act(batch), strict=True):
-            results[place] = result
-    model.train(was_training)
+    with evaluating(model), without_plans(device):
+        for places in plan_batches(sizes, budget, shuffle=False).batches:
+            batch = task.collate([items[i] for i in places]).to(device)
+            for place, result in zip(places, act(batch), strict=True):
+                results[place] = result
     return results
 
 
@@ -189,7 +391,7 @@ def summed_loss(model: nn.Module, items: Sequence[Item], task: Task[Any, Item]) 
     """-Σ log p(target) over all items, without smoothing: what perplexity is made of."""
 
     def act(batch: Batch) -> list[float]:
-        total = float(cross_entropy(model(**batch.inputs), batch.targets))
+        total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
         return [total] + [0.0] * (len(batch.lines) - 1)  # put on the first item of the batch
 
     return float(sum(in_batches(model, items, task, act)))

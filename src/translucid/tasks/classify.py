@@ -1,17 +1,31 @@
 """Classification: one label for a text."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from translucid.data import readers
 from translucid.data.batching import pad
+from translucid.data.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers import Tokenizer
+from translucid.data.toyland import Toyland
+from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
+from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.choices import OneLabel
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.findings import Finding
+from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.registry import task
+from translucid.tasks.words import Words, of_text, readable
+
+ONE_LABEL = 0.8  # a label with this share makes accuracy say little
+FEW_EXAMPLES = 5  # of a label: too few to learn it
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +35,70 @@ class ClassifyItem:
     line: int
 
 
+@dataclass(frozen=True)
+class Label:
+    """A class and how sure the model is of it."""
+
+    label: str
+    probability: float
+
+
+@task
 class Classify(Task[Labelled, ClassifyItem]):
     """Accuracy, macro F1, and the labels that are taken for one another."""
 
-    name: ClassVar[TaskName] = "classify"
+    name = "classify"
     metric = "accuracy"
     higher_is_better = True
+    shape, head = "encoder", "classify"
+    label_noun = "label"
+    command = "classify"
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
+        return readers.read_labelled(
+            files[0], text=data.text_column, label=data.label_column, loading=loading
+        )
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Labelled]:
+        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+            yield Labelled(made.source, made.sentiment, line)
+
+    @classmethod
+    def check_data(cls, parts: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
+        return [label_balance(parts["train"], parts.get("valid", ()))]
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        return cls(resources.tokenizer, resources.labels, smoothing=resources.smoothing)
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.labels
+
+    def expected_targets(self, records: Sequence[Labelled]) -> tuple[Tensor, str]:
+        numbers = [self.labels.index(record.label) for record in records]
+        return torch.tensor(numbers), "its text"
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> ClassifyItem:
+        return ClassifyItem(self.encode_text(line), IGNORE, 0)
+
+    def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Label]:
+        """The likeliest label of each text."""
+        rows = self.probabilities(model, [item.ids for item in items])
+        best = [max(zip(row, self.labels, strict=True)) for row in rows]
+        return [Label(label, probability) for probability, label in best]
+
+    def answer_text(self, answer: Label) -> str:
+        return f"{answer.label}\t{answer.probability:.3f}"
+
+    def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
+        return {"text": line, "label": answer.label, "probability": answer.probability}
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
+        (row,) = self.probabilities(model, [self.encode_text(text)])
+        return dict(zip(self.labels, row, strict=True))
 
     def __init__(
         self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0
@@ -82,3 +154,48 @@ class Classify(Task[Labelled, ClassifyItem]):
         worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
         notes = tuple(f"{n} x {right} taken for {said}" for (right, said), n in worst)
         return Score(numbers, notes)
+
+    # ---- what people see ----
+
+    samples = ("The meal was not good.", "The very friendly waiter smiles.")
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: the label."""
+        if target is not None and target not in self.labels:
+            raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
+        label = IGNORE if target is None else self.labels.index(target)
+        batch = self.collate([ClassifyItem(self.encode_text(text), label, 0)])
+        start, end = readable(self.tokenizer, [self.tokenizer.bos_id, self.tokenizer.eos_id])
+        source = (start, *of_text(self.tokenizer, text), end)
+        words = Words(source, outputs=tuple(self.labels))
+        return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
+
+    @property
+    def outputs(self) -> OneLabel:
+        return OneLabel(self.labels)
+
+
+def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Finding:
+    """How often each label occurs."""
+    counts = Counter(record.label for record in train)
+    shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
+    words = f"{len(counts):,} labels: {shown}" + (", ..." if len(counts) > 10 else "")
+    label, most = counts.most_common(1)[0]
+    share = most / len(train)
+    rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
+    absent = sorted(set(counts) - {record.label for record in valid}) if valid else []
+    if len(counts) == 1:
+        words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
+    elif share > ONE_LABEL:
+        words += (
+            f"; always saying {label} is right in {share:.0%}: look at macro_f1, not at accuracy"
+        )
+    if rare:
+        words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
+    if absent:
+        words += f"; not in the validation data: {_some(absent)}"
+    return Finding("labels", share <= ONE_LABEL and not rare and not absent, words)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

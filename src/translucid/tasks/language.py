@@ -1,18 +1,24 @@
 """Language modelling: say the next word at every position."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, overload
+from typing import Any, Self, overload
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from translucid.data import readers
 from translucid.data.batching import pad
+from translucid.data.loading import Loading
 from translucid.data.packing import pack
 from translucid.data.records import Text
 from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
-from translucid.errors import ConfigError
+from translucid.data.toyland import Toyland
+from translucid.decoding.generate import find
+from translucid.decoding.search import Search
+from translucid.errors import ConfigError, InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import (
     IGNORE,
@@ -20,10 +26,17 @@ from translucid.tasks.base import (
     LazyItems,
     Score,
     Task,
-    TaskName,
     cross_entropy,
     summed_loss,
 )
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.next_tokens import NextTokens
+from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.registry import task
+from translucid.tasks.words import Words, of_text, readable
+
+BEGINNING = 6  # words of a text that a model is asked to go on with
+CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +82,84 @@ class StoreRows(LazyItems[LanguageItem]):
         return LanguageItem(ids, targets, self._share * len(ids), row + 1)
 
 
+@task
 class Language(Task[Text, LanguageItem]):
     """Perplexity is the model's doubt among equally likely words; bits per character do not
     depend on the tokenizer."""
 
-    name: ClassVar[TaskName] = "language"
+    name = "language"
     metric = "perplexity"
     higher_is_better = False
+    shape, head = "decoder", "language"
+    storable = True
+    command = "generate"
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
+        return readers.read_text(
+            files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
+            loading=loading,
+        )  # fmt: skip
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Text]:
+        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+            yield Text(made.source, line)
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        context = resources.decoding.context
+        return cls(resources.tokenizer, smoothing=resources.smoothing, context=context)
+
+    def training_items(
+        self, records: Sequence[Text], data: DataConfig, say: Callable[[str], None]
+    ) -> list[LanguageItem]:
+        return self.rows(records, data.max_length)
+
+    def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:
+        return self.rows(records, row) if records else []
+
+    def for_evaluation(self, context: int) -> Self:
+        return type(self)(self.tokenizer, context=context)
+
+    def as_evaluated(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
+        return self.with_context(items)
+
+    def place_of(self, item: LanguageItem, file: str) -> str:
+        return f"decoding.context = {self.context}: {file}, row {item.line}"
+
+    def first_text(self, records: Sequence[Text], items: Sequence[LanguageItem]) -> str:
+        """The beginning of the first text, for a model to go on with."""
+        text = next((record.text for record in records if record.text.strip()), "")
+        if not text and items:  # from a store: only tokens
+            text = self.tokenizer.decode(list(items[0].ids)[:BEGINNING])
+        return " ".join(text.split()[:BEGINNING])
+
+    def check_line(self, line: str, where: str, network: nn.Module) -> None:
+        """A prompt that is too long is told where it is continued."""
+
+    def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[str]:
+        """How each line most likely goes on, token by token."""
+        return [self._continued(model, line, CONTINUED) for line in lines]
+
+    def _continued(self, model: Any, line: str, tokens: int) -> str:
+        prompt = self.tokenizer.encode(line)
+        how = Search(beams=1, longest=tokens)
+        ((best,),) = find(
+            model, [[self.start_id, *prompt]], None, how,
+            eos=self.tokenizer.eos_id, pad=self.tokenizer.pad_id,
+        )  # fmt: skip
+        return self.tokenizer.decode([*prompt, *best.tokens])
+
+    def answer_text(self, answer: str) -> str:
+        return " ".join(answer.splitlines())
+
+    def answer_json(self, line: str, answer: str) -> dict[str, Any]:
+        return {"prompt": line, "text": answer}
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str:
+        whole = self._continued(model, text, FOLLOWED)
+        return whole[len(text) :] if whole.startswith(text) else whole
 
     def __init__(self, tokenizer: Tokenizer, *, smoothing: float = 0.0, context: int = 0) -> None:
         self.tokenizer, self.smoothing, self.context = tokenizer, smoothing, context
@@ -162,3 +246,26 @@ class Language(Task[Text, LanguageItem]):
                 "loss": nats / max(tokens, 1),
             }
         )
+
+    # ---- what people see ----
+
+    samples = ("The dogs that the cat sees",)
+    loss_by_evaluating = True
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """A text that may go on; it is its own target."""
+        if target is not None:
+            raise InputError(
+                f"target = {target!r}: a model for task {self.name} has none; leave it out"
+            )
+        ids = self.tokenizer.encode(text)
+        inputs = {"ids": torch.tensor([[self.start_id, *ids]])}
+        batch = Batch(inputs, torch.tensor([[*ids, IGNORE]]), len(ids))
+        written = of_text(self.tokenizer, text)
+        start = readable(self.tokenizer, [self.start_id])
+        words = Words(target=(*start, *written), follows=(*written, "?"))
+        return Example(text, batch, words, target=TokenInput("ids", self.tokenizer))
+
+    @property
+    def outputs(self) -> NextTokens:
+        return NextTokens(self.tokenizer)

@@ -1,15 +1,28 @@
 """Regression: numbers to numbers."""
 
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from translucid.data import readers
+from translucid.data.cells import as_number
+from translucid.data.loading import Loading
 from translucid.data.records import Numbers
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError
+from translucid.models.mlp import MLP
 from translucid.tasks import metrics
-from translucid.tasks.base import Batch, Score, Task, TaskName, in_batches
+from translucid.tasks.base import Batch, Score, Task, in_batches
+from translucid.tasks.example import Example
+from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
+from translucid.tasks.outputs import Values
+from translucid.tasks.registry import task
+from translucid.tasks.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +32,79 @@ class RegressItem:
     line: int
 
 
+@task
 class Regress(Task[Numbers, RegressItem]):
     """Half the squared error, as the worked examples have it."""
 
-    name: ClassVar[TaskName] = "regress"
+    name = "regress"
     metric = "r_squared"
     higher_is_better = True
+    models = ("mlp",)
+    shape = head = ""
+    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}
+    }
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Numbers]:
+        return readers.read_numbers(
+            files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
+            loading=loading,
+        )  # fmt: skip
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Numbers]:
+        for line in range(1, count + 1):
+            x = 2 * random.Random(f"{split} {line}").random() - 1
+            yield Numbers((x,), (math.sin(math.pi * x),), line)
+
+    @classmethod
+    def check_held_out(
+        cls, train: Sequence[Numbers], held_out: Sequence[Numbers], file: str
+    ) -> None:
+        """Refuse held-out numbers that have other columns than the training data."""
+        wanted = len(train[0].inputs), len(train[0].targets)
+        for record in held_out:
+            found = len(record.inputs), len(record.targets)
+            if found != wanted:
+                raise InputError(
+                    f"{file}:{record.line}: {found[0]} inputs and {found[1]} outputs, but the "
+                    f"training data has {wanted[0]} and {wanted[1]}; give the same columns"
+                )
+
+    @classmethod
+    def learn_tokenizers(
+        cls, records: Iterable[Numbers], options: TokenizerConfig
+    ) -> dict[str, Tokenizer]:
+        return {}
+
+    @classmethod
+    def smallest_sizes(cls) -> dict[str, Any]:
+        return {"inputs": 1, "outputs": 1}
+
+    @classmethod
+    def network_sizes(cls, resources: Resources, train: Sequence[Numbers]) -> dict[str, Any]:
+        return {"inputs": len(train[0].inputs), "outputs": len(train[0].targets)}
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
+        """The numbers of a line, separated by commas or spaces."""
+        assert isinstance(network, MLP)
+        wanted, cells = network.config.inputs, line.replace(",", " ").split()
+        if len(cells) != wanted:
+            count = f"{len(cells)} number{'' if len(cells) == 1 else 's'}"
+            raise InputError(
+                f"{where}: {count} in {line!r:.60}, but the model takes {wanted}; give that many, "
+                "separated by commas or spaces"
+            )
+        row = [as_number(cell, f"{where}: number {i}") for i, cell in enumerate(cells, start=1)]
+        return RegressItem(tuple(row), (), 0)
+
+    def answer_text(self, answer: list[float]) -> str:
+        return " ".join(f"{number:.6g}" for number in answer)
+
+    def answer_json(self, line: str, answer: list[float]) -> dict[str, Any]:
+        inputs = [float(cell) for cell in line.replace(",", " ").split()]
+        return {"inputs": inputs, "outputs": answer}
 
     def encode(self, record: Numbers) -> RegressItem:
         return RegressItem(record.inputs, record.targets, record.line)
@@ -63,3 +143,26 @@ class Regress(Task[Numbers, RegressItem]):
                 "loss": squared / 2 / max(len(gold), 1),
             }
         )
+
+    # ---- what people see ----
+
+    samples = ("0.5",)
+    loss_by_evaluating = True
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """Numbers, and those that should come out; separated by commas or spaces."""
+        inputs, targets = _numbers(text), _numbers(target or "")
+        batch = self.collate([RegressItem(inputs, targets, 0)])
+        features = tuple(f"x{number}" for number in range(1, len(inputs) + 1))
+        return Example(text, batch, Words(features=features))
+
+    @property
+    def outputs(self) -> Values:
+        return Values()
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(cell) for cell in text.replace(",", " ").split())
+    except ValueError as error:
+        raise InputError(f"{text!r}: give numbers, separated by commas or spaces") from error

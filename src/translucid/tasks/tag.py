@@ -4,23 +4,32 @@ A model with letters is also given those of the word that a token belongs to; wi
 kind `space` that is one position for each word, known or not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
+from translucid.data import readers
 from translucid.data.batching import pad
 from translucid.data.letters import pad_letters, spell
+from translucid.data.loading import Loading
 from translucid.data.records import Tagged
-from translucid.data.spans import first_subwords
+from translucid.data.spans import Span, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers import Tokenizer
+from translucid.data.toyland import Toyland
 from translucid.decoding.spans import best_tags, span_rules
+from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, TaskName, cross_entropy, in_batches
-
-SpanDecoding = Literal["legal", "free"]
+from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.choices import Tags
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.findings import Finding
+from translucid.tasks.options import DataConfig, Resources, SpanDecoding
+from translucid.tasks.registry import task
+from translucid.tasks.words import Words, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,73 @@ class TagItem:
     letters: tuple[bytes, ...] = ()  # of the word that each id belongs to, if the model reads them
 
 
+@task
 class Tag(Task[Tagged, TagItem]):
     """Span F1 where the tags are BIO, and the accuracy over all words."""
 
-    name: ClassVar[TaskName] = "tag"
+    name = "tag"
     metric = "span_f1"
     higher_is_better = True
+    shape, head = "encoder", "tag"
+    label_noun = "tag"
+    command = "tag"
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
+        return readers.read_tagged(
+            files[0], words=data.words_column, tags=data.tags_column, loading=loading
+        )
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
+        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+            yield Tagged(made.english, made.entities, line)
+
+    @classmethod
+    def check_data(cls, parts: Mapping[str, Sequence[Tagged]]) -> list[Finding]:
+        tags = {tag[:2] for records in parts.values() for r in records for tag in r.tags}
+        # Parts of speech have no spans.
+        return [broken_spans(parts)] if tags & {"B-", "I-"} else []
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        return cls(
+            resources.tokenizer, resources.labels, smoothing=resources.smoothing,
+            letters=resources.characters, spans=resources.decoding.spans,
+        )  # fmt: skip
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.tags
+
+    def expected_targets(self, records: Sequence[Tagged]) -> tuple[Tensor, str]:
+        coded = [self.tokenizer.encode_words(record.words) for record in records]
+        wanted = torch.full((len(records), max(len(ids) for ids, _ in coded)), IGNORE)
+        for row, (record, (_, word_of)) in enumerate(zip(records, coded, strict=True)):
+            for place, tag in zip(first_subwords(word_of), record.tags, strict=True):
+                wanted[row, place] = self.tags.index(tag)
+        return wanted, "the first piece of its word"
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> TagItem:
+        return self.encode_words([line[a:b] for a, b in split_words(line)])
+
+    def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[list[Span]]:
+        """The labelled spans of each line, by character."""
+        tags = super().predict_lines(model, lines)
+        places = [split_words(line) for line in lines]
+        return [tag_spans(*each) for each in zip(lines, places, tags, strict=True)]
+
+    def answer_text(self, answer: list[Span]) -> str:
+        return "\t".join(f"{span.label}: {span.text}" for span in answer)
+
+    def answer_json(self, line: str, answer: list[Span]) -> dict[str, Any]:
+        names = ("start", "end", "label", "text")
+        return {"text": line, "spans": [{n: getattr(span, n) for n in names} for span in answer]}
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> list[list[str]]:
+        words = text.split()
+        (tags,) = self.predict(model, [self.encode_words(words)])
+        return [[word, tag] for word, tag in zip(words, tags, strict=True)]
 
     def __init__(
         self,
@@ -139,3 +209,68 @@ class Tag(Task[Tagged, TagItem]):
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
         return Score({"span_f1": span_f1, "accuracy": accuracy})
+
+    # ---- what people see ----
+
+    samples = ("Anna works for Lumina in Rome.",)
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: a tag for each word."""
+        words = _words(text)
+        if not words:
+            raise InputError(f"{text!r}: there is no word to tag; give a text")
+        item = self.encode_words(words)
+        if target is not None:
+            item = replace(item, tags=self._read_tags(target, words, item))
+        source = list(readable(self.tokenizer, item.ids))
+        for place, word in zip(item.firsts, words, strict=True):
+            if item.ids[place] == self.tokenizer.unk_id:
+                source[place] = word
+        return Example(
+            text, self.collate([item]), Words(tuple(source), outputs=tuple(self.tags)),
+            source=TokenInput("ids", self.tokenizer),
+            starts=tuple(zip(item.firsts, words, strict=True)),
+        )  # fmt: skip
+
+    def _read_tags(self, text: str, words: Sequence[str], item: TagItem) -> list[int]:
+        given = text.split()
+        unknown = [tag for tag in given if tag not in self.tags]
+        if unknown:
+            raise InputError(f"tag {unknown[0]!r}: the model knows {', '.join(self.tags)}")
+        if len(given) != len(words):
+            raise InputError(
+                f"{len(given)} tags for {len(words)} words ({', '.join(words)}); give one for each"
+            )
+        tags = [IGNORE] * len(item.ids)
+        for place, tag in zip(item.firsts, given, strict=True):
+            tags[place] = self.tags.index(tag)
+        return tags
+
+    @property
+    def outputs(self) -> Tags:
+        return Tags(self.tags, self.choose, spans=self.has_spans)
+
+
+def _words(text: str) -> list[str]:
+    return [text[first:last] for first, last in split_words(text)]
+
+
+def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
+    """I- tags that continue nothing: such an entity counts for nobody."""
+    begun = wrong = 0
+    first = ""
+    for part, records in parts.items():
+        for record in records:
+            begun += sum(tag[:2] in ("B-", "S-") for tag in record.tags)
+            for place, (before, tag) in enumerate(pairwise(("O", *record.tags)), start=1):
+                if tag[:2] in ("I-", "E-") and before not in (f"B-{tag[2:]}", f"I-{tag[2:]}"):
+                    wrong += 1
+                    first = first or (
+                        f"{part} line {record.line:,}, word {place}, "
+                        f"{record.words[place - 1]!r} {tag} after {before}"
+                    )
+    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue nothing of their label"
+    if wrong:
+        remedy = "write B- at the first word of each" if begun else "these are IOB1 tags: write B-"
+        words += f" (first: {first}); {remedy}, or span F1 passes over them"
+    return Finding("spans", not wrong, words)

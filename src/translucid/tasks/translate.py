@@ -1,18 +1,23 @@
 """Translation: read one sentence, write another."""
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
+from translucid.data import readers, tables
 from translucid.data.batching import pad
+from translucid.data.loading import Loading
 from translucid.data.records import Pair
 from translucid.data.tokenizers import Tokenizer
+from translucid.data.toyland import Toyland
 from translucid.decoding.ensemble import Ensemble
 from translucid.decoding.generate import find
 from translucid.decoding.rules import Rule
 from translucid.decoding.search import Hypothesis, Round, Search
+from translucid.errors import ConfigError
 from translucid.models.base import EncoderDecoderModel
 from translucid.tasks import metrics
 from translucid.tasks.base import (
@@ -20,12 +25,22 @@ from translucid.tasks.base import (
     Batch,
     Score,
     Task,
-    TaskName,
     cross_entropy,
     given,
     in_batches,
     summed_loss,
 )
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.findings import Finding
+from translucid.tasks.next_tokens import TargetTokens
+from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.registry import task
+from translucid.tasks.vocabulary import learn
+from translucid.tasks.words import Words, of_text, readable
+from translucid.tasks.written import END
+
+MANY_COPIES = 0.05  # of sentences that were not translated
+ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +50,92 @@ class TranslateItem:
     line: int
 
 
+@task
 class Translate(Task[Pair, TranslateItem]):
     """The decoder reads start + target and says target + end, one word ahead of what it reads."""
 
-    name: ClassVar[TaskName] = "translate"
+    name = "translate"
     metric = "bleu"
     higher_is_better = True
+    shape, head = "encoder-decoder", "language"
+    max_files = 2
+    command = "translate"
+    suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
+    costly_metric = True
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
+        if len(files) == 2:
+            return readers.read_parallel(files[0], files[1], loading=loading)
+        if tables.format_of(files[0], otherwise="text") == "text":
+            raise ConfigError(
+                f"{files[0]}: translation reads two files, the source and the target, or one "
+                "table whose name tells its format, such as pairs.tsv"
+            )
+        return readers.read_pairs(
+            files[0], source=data.source_column, target=data.target_column, loading=loading
+        )
+
+    @classmethod
+    def toyland(cls, split: str, count: int) -> Iterator[Pair]:
+        for line, made in enumerate(Toyland().sentences(split, count), start=1):
+            yield Pair(made.source, made.target, line)
+
+    @classmethod
+    def check_data(cls, parts: Mapping[str, Sequence[Pair]]) -> list[Finding]:
+        return [untranslated(parts["train"]), length_ratios(parts["train"])]
+
+    @classmethod
+    def learn_tokenizers(
+        cls, records: Iterable[Pair], options: TokenizerConfig
+    ) -> dict[str, Tokenizer]:
+        """One for both languages, or one for each."""
+        if options.joint or options.folder is not None:
+            return super().learn_tokenizers(records, options)
+        return {
+            "source": learn((pair.source for pair in records), options),
+            "target": learn((pair.target for pair in records), options),
+        }
+
+    @classmethod
+    def network_sizes(cls, resources: Resources, train: Sequence[Pair]) -> dict[str, Any]:
+        if "tokenizer" in resources.tokenizers:
+            return super().network_sizes(resources, train)
+        source, target = (len(resources.tokenizers[side]) for side in ("source", "target"))
+        return cls._sizes(source, None) | {"target_vocab": target}
+
+    @classmethod
+    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
+        return decoding.search()
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        source, target = (
+            resources.tokenizers.get(side) or resources.tokenizer for side in ("source", "target")
+        )
+        search = Search(**resources.decoding.search())
+        return cls(source, target, smoothing=resources.smoothing, search=search)
+
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"source": self.source, "target": self.target}
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> TranslateItem:
+        return TranslateItem([*self.source.encode(line), self.source.eos_id], [], 0)
+
+    def answer_text(self, answer: str) -> str:
+        """A model may write a line end; as many lines come out as go in."""
+        return " ".join(answer.splitlines())
+
+    def answer_json(self, line: str, answer: str) -> dict[str, Any]:
+        return {"source": line, "translation": answer}
+
+    def own_target(self, model: nn.Module, text: str) -> str:
+        written: str = self.predict_lines(model, [text])[0]
+        return written
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> str | None:
+        return target  # what it translates by itself, which is what it was read with
 
     def __init__(
         self,
@@ -93,7 +188,7 @@ class Translate(Task[Pair, TranslateItem]):
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
         tokens = sum(self.targets(item) for item in items)
-        written = self.predict(model, [item.source for item in items])
+        written = self.predict(model, items)
         gold = [self.target.decode(item.target) for item in items]
         score = metrics.translation(written, gold)
         numbers = {
@@ -104,9 +199,10 @@ class Translate(Task[Pair, TranslateItem]):
         }
         return Score(numbers, (score.bleu_signature, score.chrf_signature))
 
-    def predict(self, model: nn.Module, sources: Sequence[list[int]]) -> list[str]:
-        """The best translations of encoded sources, in their order."""
-        return [self.target.decode(found[0].tokens) for found in self.find(model, sources)]
+    def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
+        """The best translation of each source, in their order."""
+        found = self.find(model, [item.source for item in items])
+        return [self.target.decode(hypotheses[0].tokens) for hypotheses in found]
 
     def find(
         self,
@@ -150,5 +246,60 @@ class Translate(Task[Pair, TranslateItem]):
             for item, found in zip(items, results, strict=True)
         ]
 
+    # ---- what people see ----
+
+    samples = ("The old dog does not like the cat.", "She has not seen the small bird.")
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: the translation; without it the decoder reads nothing but its start."""
+        target = target or ""
+        source = [*self.source.encode(text), self.source.eos_id]
+        batch = self.collate([TranslateItem(source, self.target.encode(target), 0)])
+        written = of_text(self.target, target)
+        start = readable(self.target, [self.target.bos_id])
+        words = Words((*of_text(self.source, text), END), (*start, *written), (*written, END))
+        return Example(
+            text, batch, words,
+            source=TokenInput("source", self.source), target=TokenInput("target", self.target),
+        )  # fmt: skip
+
+    @property
+    def outputs(self) -> TargetTokens:
+        return TargetTokens(self.target)
+
 
 _NOTHING = Hypothesis([], 0.0, 0.0, [], True)
+
+
+def untranslated(train: Sequence[Pair]) -> Finding:
+    """Targets that are their sources."""
+    same = [pair.line for pair in train if pair.source.strip() == pair.target.strip()]
+    share = len(same) / max(len(train), 1)
+    words = f"{len(same):,} of {len(train):,} targets are a copy of their source ({share:.1%})"
+    if same:
+        words += f"; first: line {same[0]:,}"
+    if share > MANY_COPIES:
+        words += "; a model learns to copy from them: remove them unless they are meant"
+    return Finding("copies", share <= MANY_COPIES, words)
+
+
+def length_ratios(train: Sequence[Pair]) -> Finding:
+    """Pairs in which one side is far too long to be a translation of the other."""
+    ratios = [len(pair.target.strip()) / max(len(pair.source.strip()), 1) for pair in train]
+    usual = statistics.median(ratios) if ratios else 1.0
+    odd = [
+        pair.line
+        for pair, ratio in zip(train, ratios, strict=True)
+        if not usual / ODD_RATIO <= ratio <= usual * ODD_RATIO
+        and max(len(pair.source), len(pair.target)) > 20  # of short ones many are right
+    ]
+    share = len(odd) / max(len(train), 1)
+    words = (
+        f"a target has {usual:.2f} characters for one of its source; {len(odd):,} of "
+        f"{len(train):,} pairs are off by a factor above {ODD_RATIO:.0f} ({share:.1%})"
+    )
+    if odd:
+        words += f"; first: line{'s'[: len(odd) - 1]} {', '.join(f'{n:,}' for n in odd[:5])}"
+    if share > MANY_ODD:
+        words += "; are these translations? Look at those lines"
+    return Finding("length ratios", share <= MANY_ODD, words)

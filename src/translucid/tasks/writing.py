@@ -17,6 +17,7 @@ from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Hypothesis, Search
 from translucid.decoding.tree import Tree
 from translucid.errors import InputError
+from translucid.fast.attention_kernels import without_plans
 from translucid.models.base import EncoderDecoderModel, Writer
 from translucid.models.committee import mean_log_probs
 from translucid.tasks.base import IGNORE, Batch, given, in_batches
@@ -159,7 +160,12 @@ class Scribe:
         prefixes, sources = given(batch)
         drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
         yield drawn.tellers[0].begin()
-        for pieces in drawn.steps(sources, by, how, wishes, seed, [sample]):
+        steps = drawn.steps(sources, by, how, wishes, seed, [sample])
+        while True:
+            with without_plans(self.network.device):  # not while others go on with a piece
+                pieces = next(steps, None)
+            if pieces is None:
+                break
             if pieces[0]:
                 yield pieces[0]
         if rest := drawn.tellers[0].end():

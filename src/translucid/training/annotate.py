@@ -8,7 +8,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 import tomlkit
 from pydantic.fields import FieldInfo
 
-from translucid.training.recipe import DECIDED, FITTING, MODELS, SECTIONS, Recipe, read, shape_of
+from translucid.registry import choices as names_of
+from translucid.tasks.registry import TASKS
+from translucid.training.recipe import DECIDED, MODELS, SECTIONS, Recipe, read
 
 ORDER = tuple(Recipe.model_fields)
 COMMENT_AT = 36  # the column where explanations begin, unless a value is longer
@@ -40,7 +42,7 @@ def _section(recipe: Recipe, name: str) -> Iterator[str]:
         fields: Mapping[str, FieldInfo] = MODELS[values["kind"]].model_fields
     else:
         values, fields = getattr(recipe, name).model_dump(), SECTIONS[name].model_fields
-    family = f"the family ({' | '.join(FITTING[recipe.task.kind])})"
+    family = f"the family ({' | '.join(TASKS[recipe.task.kind].models)})"
     for key, value in values.items():
         meaning = family if (name, key) == ("model", "kind") else explain(fields[key])
         shown = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
@@ -50,7 +52,8 @@ def _section(recipe: Recipe, name: str) -> Iterator[str]:
 def full_model(recipe: Recipe) -> dict[str, Any]:
     """All keys of the model that a recipe may set, with their values."""
     kind = recipe.model["kind"]
-    values = recipe.model_config_for(sizes=shape_of(recipe.task.kind, kind)).model_dump()
+    sizes = TASKS[recipe.task.kind].smallest_sizes()
+    values = recipe.model_config_for(sizes=sizes).model_dump()
     return {"kind": kind} | {key: value for key, value in values.items() if key not in DECIDED}
 
 
@@ -60,7 +63,7 @@ def _toml(value: Any) -> str:
 
 def explain(field: FieldInfo) -> str:
     """What a key means and, where it is one of a few words, which they are."""
-    words = choices(field.annotation)
+    words = [*names_of(field.metadata)] or choices(field.annotation)
     return f"{field.description} ({' | '.join(words)})" if words else str(field.description)
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from translucid.errors import ConfigError, TrainingError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Batch, Task
 from translucid.training.config import TrainingConfig
 from translucid.training.gradients import Gradients
@@ -54,6 +55,8 @@ def _why_not(config: TrainingConfig, model: ModelConfig, device: torch.device) -
         return "batch norm would count the rows that fill up a batch"
     if model.members > 1:
         return "a committee takes another member at each step"
+    if POSITIONS.source(model.positions) is not None:
+        return f"positions of your own ({model.positions}) are not captured"
     if model.letters:
         return "a model that reads letters is not captured"
     return None

@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from translucid.atomic import aside, fault, saving, write_whole
 from translucid.errors import InputError, SaveError
-from translucid.training.folders import aside, fault, saving, write_whole
 from translucid.training.processes import ALONE, Processes, share
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"

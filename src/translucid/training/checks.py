@@ -13,17 +13,10 @@ from translucid.errors import InputError, TrainingError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task
-from translucid.tasks.regress import Regress
+from translucid.tasks.registry import TASKS
 from translucid.training import data_checks, sizing
-from translucid.training.examples import (
-    Examples,
-    Record,
-    check_known_labels,
-    labels_of,
-    load_examples,
-)
+from translucid.training.examples import Examples, Record, load_examples
 from translucid.training.findings import Finding, spread_out
-from translucid.training.items import training_items
 from translucid.training.model_checks import (
     SAMPLE,
     leaking_mask,
@@ -33,6 +26,7 @@ from translucid.training.model_checks import (
 )
 from translucid.training.overfit import overfit_one_batch
 from translucid.training.prepare import prepare
+from translucid.training.random_state import random_state_kept, seed_generators
 from translucid.training.recipe import Recipe
 from translucid.training.vocabulary_checks import sizes_agree, unknown_tokens
 
@@ -55,13 +49,14 @@ def startup(
     parts = parts_of(examples)
     others = [part for part in parts if part != "train"] if "train" in parts else []
     found += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
-    if parts and not isinstance(task, Regress):
+    if parts and task.vocabularies:
         found.append(unknown_tokens(task, parts))
     for finding in found:
         if not finding.ok:
             say(f"{finding.mark} {finding.name}: {finding.words}")
 
 
+@random_state_kept()
 def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> list[Finding]:
     """All checks for a recipe and its data, on the CPU.
 
@@ -78,11 +73,11 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
     prepared = prepare(recipe, examples, learn_from=few)
     task = prepared.task
-    if not isinstance(task, Regress):
+    if task.vocabularies:
         found.append(unknown_tokens(task, parts_of(examples)))
-    items = training_items(task, spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
+    items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
     config = recipe.model_config_for(sizes=prepared.sizes)
-    torch.manual_seed(recipe.training.seed)
+    seed_generators(recipe.training.seed, torch.device("cpu"))
     network = build(config)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
@@ -92,8 +87,9 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
     """The files of a recipe, without a model."""
-    found = data_checks.of_task(parts_of(examples))
-    if recipe.task.kind in ("classify", "tag"):
+    task = TASKS[recipe.task.kind]
+    found = data_checks.of_task(task, parts_of(examples))
+    if task.label_noun is not None:
         files = {"valid": recipe.data.valid, "test": recipe.data.test}
         found += [_known_labels(recipe, examples, p) for p in parts_of(examples) if files.get(p)]
     return found
@@ -111,10 +107,9 @@ def of_model(
     found = [sizes_agree(task, network, spread_out(items, SAMPLE))]
     if _wrong(found):
         return found  # the model cannot even be called
-    if not isinstance(task, Regress):
-        found.append(shifted_targets(task, items, records))
-        leak = leaking_mask(task, network, items)
-        found += [] if leak is None else [leak]
+    if task.vocabularies:
+        of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
+        found += [finding for finding in of_text if finding is not None]
         found += [] if quick else [padding_seen(task, network, items)]
     return found if quick else [*found, padding_in_loss(task, network, items)]
 
@@ -127,11 +122,10 @@ def parts_of(examples: Examples) -> dict[str, Sequence[Record]]:
 
 def _known_labels(recipe: Recipe, examples: Examples, part: str) -> Finding:
     """Held-out labels that training never shows; where data is held out from train, all are."""
-    kind, data = recipe.task.kind, recipe.data
+    task, data = TASKS[recipe.task.kind], recipe.data
     file = data.paths(data.valid if part == "valid" else data.test)[0]
     try:
-        known = labels_of(kind, examples.train)
-        check_known_labels(kind, parts_of(examples)[part], known, file)
+        task.check_labels(parts_of(examples)[part], task.labels_in(examples.train), file)
     except InputError as error:
         return Finding(f"labels of {part}", False, str(error), serious=True)
     return Finding(f"labels of {part}", True, "all of them occur in the training data")

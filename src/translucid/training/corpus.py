@@ -1,8 +1,9 @@
 """Text larger than memory: from files to a token store, and from there to rows read one by one."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from translucid.data.records import Text
 from translucid.data.sample import sample_texts
@@ -10,7 +11,7 @@ from translucid.data.store import Store
 from translucid.data.store_reuse import ensure_store
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import ConfigError
-from translucid.tasks.language import Language, StoreRows
+from translucid.tasks.registry import TASKS
 from translucid.training.examples import Examples, read_records
 from translucid.training.prepare import Prepared, prepare
 from translucid.training.recipe import Recipe
@@ -23,9 +24,11 @@ PAUSE = 10.0  # seconds between two lines about how far it is
 
 
 def check_storable(recipe: Recipe) -> None:
-    """A store holds running text, so only a language model learns from one."""
-    if recipe.task.kind != "language":
-        raise ConfigError(f"data.store: for task language only, not {recipe.task.kind}")
+    """A store holds running text, from which not every task can learn."""
+    if not TASKS[recipe.task.kind].storable:
+        able = [name for name in TASKS.names() if TASKS[name].storable]
+        named = " and ".join(able)
+        raise ConfigError(f"data.store: for task {named} only, not {recipe.task.kind}")
     if not recipe.data.train:
         raise ConfigError("data.store: the text to put there must be given as data.train")
     if recipe.data.text_column is not None or recipe.data.keep_empty:
@@ -41,20 +44,20 @@ def amount_of(recipe: Recipe) -> Amount:
 
 def read_corpus(
     recipe: Recipe, say: Say, made_before: dict[str, Tokenizer] | None
-) -> tuple[Prepared, Examples, StoreRows, StoreRows | None]:
+) -> tuple[Prepared, Examples, Sequence[Any], Sequence[Any] | None]:
     """Vocabulary and task, the held-out texts of other files, the rows to train on, and rows held
     out from them if no validation file is given."""
     data = recipe.data
     files = data.paths(data.train)
     held_out = (
-        read_records("language", data.paths(part), data, say) if part else []
+        read_records(recipe.task.kind, data.paths(part), data, say) if part else []
         for part in (data.valid, data.test)
     )
     examples = Examples([], *held_out)
     known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
-    assert isinstance(known.task, Language)
+    (tokenizer,) = known.tokenizers.values()
     store = ensure_store(
-        files, known.task.tokenizer, str(data.store), unit=data.unit, progress=_Told(say), say=say
+        files, tokenizer, str(data.store), unit=data.unit, progress=_Told(say), say=say
     )
     _say_what_was_left_out(store, files, say)
     rows = known.task.rows_of(store, data.max_length)

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from translucid.data.records import Labelled, Pair, Tagged
-from translucid.training.examples import Record, texts_of
+from translucid.training.examples import Record
 from translucid.training.findings import Finding
 
 MANY_UNSEEN = 0.2  # of the running words: a vocabulary of words would miss too much
@@ -47,13 +46,10 @@ def facts_of(records: Sequence[Record]) -> Facts:
     """Count and measure."""
     counts = Counter[str]()
     for record in records:
-        counts.update(
-            [record.label] if isinstance(record, Labelled)
-            else record.tags if isinstance(record, Tagged) else ()
-        )  # fmt: skip
-    sides = zip(*([len(text.split()) for text in texts_of(r)] for r in records), strict=True)
-    names = ("source", "target") if isinstance(records[0], Pair) else ("text",)
-    lengths = {name: _lengths(sorted(side)) for name, side in zip(names, sides, strict=False)}
+        counts.update(record.labels)
+    sides = zip(*([len(text.split()) for text in r.texts] for r in records), strict=True)
+    names = records[0].sides
+    lengths = {name: _lengths(sorted(side)) for name, side in zip(names, sides, strict=True)}
     return Facts(len(records), lengths, dict(counts.most_common()))
 
 
@@ -64,13 +60,13 @@ def _lengths(ordered: list[int]) -> Lengths:
 
 def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
     """Words of the held-out data that training never shows."""
-    known = [set[str](), set[str]()]  # by side
+    known = [set[str]() for _ in train[0].sides]
     for record in train:
-        for side, text in enumerate(texts_of(record)):
+        for side, text in enumerate(record.texts):
             known[side].update(text.split())
     words, unseen = 0, Counter[str]()
     for record in held_out:
-        for side, text in enumerate(texts_of(record)):
+        for side, text in enumerate(record.texts):
             found = text.split()
             words += len(found)
             unseen.update(word for word in found if word not in known[side])

@@ -1,55 +1,15 @@
-"""Records into items, and items into an endless stream of batches."""
+"""Items as an endless stream of batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from translucid.data.batching import Plan, plan_batches
-from translucid.errors import ConfigError, InputError
+from translucid.errors import ConfigError
 from translucid.tasks.base import Batch, Task, sizes_of
-from translucid.tasks.language import Language
 from translucid.training.processes import ALONE, Processes
-from translucid.training.recipe import DataConfig, Recipe
+from translucid.training.recipe import Recipe
 from translucid.training.shapes import few, in_few_shapes
-
-
-def training_items(
-    task: Task[Any, Any], records: Sequence[Any], data: DataConfig, say: Callable[[str], None]
-) -> list[Any]:
-    """Items no longer than the recipe allows; what was done to longer ones is said."""
-    if isinstance(task, Language):
-        return list(task.rows(records, data.max_length))
-    items: list[Any] = []
-    long = 0
-    for record in records:
-        item = task.encode(record)
-        if max(task.sizes(item)) <= data.max_length:
-            items.append(item)
-            continue
-        long += 1
-        if data.long == "truncate":
-            items.append(task.shorten(item, data.max_length))
-        elif data.long == "split":
-            items += task.split(item, data.max_length)
-    if long:
-        done = {"skip": "left out", "truncate": "cut off there", "split": "cut into parts"}
-        say(
-            f"{long:,} of {len(records):,} training examples have over {data.max_length} tokens: "
-            f"{done[data.long]} (data.max_length, data.long)"
-        )
-    if not items:
-        raise InputError(
-            f"all {long:,} training examples have over data.max_length = {data.max_length} tokens, "
-            'so none is left; raise it, or set data.long = "truncate"'
-        )
-    return items
-
-
-def held_out_items(task: Task[Any, Any], records: Sequence[Any], data: DataConfig) -> list[Any]:
-    """Every example whole, however long: a score counts all of them."""
-    if isinstance(task, Language):
-        return list(task.rows(records, data.max_length)) if records else []
-    return [task.encode(record) for record in records]
 
 
 def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:

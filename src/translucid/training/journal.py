@@ -22,10 +22,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from translucid.atomic import saving
 from translucid.errors import ConfigError
 from translucid.tasks.base import Score
 from translucid.training import trainer
-from translucid.training.folders import saving
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
 TIMING = ("targets_per_second", "seconds", "memory")

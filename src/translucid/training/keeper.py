@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from translucid import bundle
+from translucid.bundle import Bundle
 from translucid.tasks.base import Score, Task
-from translucid.training import bundle
-from translucid.training.bundle import Bundle
 
 
 class Keeper:

@@ -11,11 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.data.spans import first_subwords
 from translucid.models.base import EncoderDecoderModel, Network, Writer
+from translucid.models.modes import evaluating
 from translucid.tasks.base import IGNORE, Batch, Task
-from translucid.tasks.classify import Classify
-from translucid.tasks.tag import Tag
 from translucid.training.examples import Record
 from translucid.training.findings import Finding, spread_out
 
@@ -28,13 +26,14 @@ MASK_OF = {"ids": "real", "source": "source_real", "target": "target_real"}
 
 def shifted_targets(
     task: Task[Any, Any], items: Sequence[Any], records: Sequence[Record]
-) -> Finding:
-    """What is to be said stands where it should: one token ahead, at the word, at the text."""
-    match task:
-        case Classify() | Tag():
-            return _labels_in_place(task, spread_out(records, SAMPLE))
-        case _:
-            return _one_ahead(task.collate(spread_out(items, SAMPLE)))
+) -> Finding | None:
+    """What is to be said stands where it should: one token ahead, at the word, at the text. None
+    where the task knows no other way to tell."""
+    if task.head == "language":
+        return _one_ahead(task.collate(spread_out(items, SAMPLE)))
+    chosen = spread_out(records, SAMPLE)
+    expected = task.expected_targets(chosen)
+    return None if expected is None else _labels_in_place(task, chosen, *expected)
 
 
 def _one_ahead(batch: Batch) -> Finding:
@@ -71,20 +70,11 @@ def _agreement(read: Tensor, real: Tensor, targets: Tensor, shift: int) -> tuple
     return int(((told == ahead) & counts).sum()), int(counts.sum())
 
 
-def _labels_in_place(task: Task[Any, Any], records: Sequence[Record]) -> Finding:
+def _labels_in_place(
+    task: Task[Any, Any], records: Sequence[Record], wanted: Tensor, where: str
+) -> Finding:
     """The label of every text, or of every word at its first piece."""
     batch = task.collate([task.encode(record) for record in records])
-    wanted, where = torch.full_like(batch.targets, IGNORE), ""
-    if isinstance(task, Classify):
-        for row, record in enumerate(records):
-            wanted[row] = task.labels.index(record.label)
-        where = "its text"
-    elif isinstance(task, Tag):
-        for row, record in enumerate(records):
-            places = first_subwords(task.tokenizer.encode_words(record.words)[1])
-            for place, tag in zip(places, record.tags, strict=True):
-                wanted[row, place] = task.tags.index(tag)
-        where = "the first piece of its word"
     wrong = (wanted != batch.targets).nonzero().tolist()
     total = int((wanted != IGNORE).sum())
     if not wrong:
@@ -216,13 +206,8 @@ def _padding(
 @contextmanager
 def _looking(network: Network) -> Iterator[torch.device]:
     """Without dropout and gradients; afterwards the model is as it was."""
-    was_training = network.training
-    network.eval()
-    try:
-        with torch.no_grad():
-            yield next(network.parameters()).device
-    finally:
-        network.train(was_training)
+    with evaluating(network), torch.no_grad():
+        yield next(network.parameters()).device
 
 
 def _outputs(network: Network, inputs: dict[str, Tensor]) -> Tensor:

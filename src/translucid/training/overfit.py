@@ -21,6 +21,7 @@ from translucid.models.transformer import TransformerConfig
 from translucid.tasks.base import IGNORE, Batch, Task
 from translucid.training.findings import Finding, spread_out
 from translucid.training.model_checks import MASK_OF
+from translucid.training.random_state import random_state_kept, seed_generators
 
 ITEMS, TOKENS = 8, 12  # of the batch
 STEPS, SECONDS = 600, 30.0  # whichever comes first
@@ -31,6 +32,7 @@ WIDTH = 64  # of a small model, with at most so many of the others:
 HEADS, LAYERS = 4, 2
 
 
+@random_state_kept()
 def overfit_one_batch(
     task: Task[Any, Any], config: ModelConfig, items: Sequence[Any], *, steps: int = STEPS
 ) -> Finding:
@@ -40,7 +42,7 @@ def overfit_one_batch(
         plain.smoothing = 0.0  # with it no loss comes near 0
     chosen = _different(plain, items)
     batch, few = _renumbered(plain.collate(chosen), config)
-    torch.manual_seed(0)
+    seed_generators(0, torch.device("cpu"))
     network = build(small(few))
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(batch.inputs["x"])

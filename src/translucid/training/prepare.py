@@ -1,22 +1,16 @@
 """What stands between records and a model: tokenizers, labels, the task, and the sizes that only
 the data knows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.search import Search
 from translucid.tasks.base import Task
-from translucid.training.examples import (
-    Examples,
-    Record,
-    check_known_labels,
-    labels_of,
-    make_task,
-    train_tokenizers,
-)
-from translucid.training.recipe import Recipe, shape_of
+from translucid.tasks.options import Resources
+from translucid.tasks.registry import TASKS
+from translucid.training.examples import Examples, Record
+from translucid.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -35,40 +29,22 @@ def prepare(
 ) -> Prepared:
     """All that is learnt from the examples before a model is; tokenizers from `learn_from`, if it
     is given, unless they were made before."""
-    data, kind = recipe.data, recipe.task.kind
+    data, task = recipe.data, TASKS[recipe.task.kind]
     tokenizers = made_before
     if tokenizers is None:
-        tokenizers = train_tokenizers(recipe, learn_from or examples.train)
+        tokenizers = task.learn_tokenizers(learn_from or examples.train, recipe.tokenizer)
     others = ((examples.valid, data.valid), (examples.test, data.test))
     ours = [record for part, files in others if not files for record in part]
-    labels = labels_of(kind, [*examples.train, *ours])  # all that is not a test
+    labels = task.labels_in([*examples.train, *ours])  # all that is not a test
     for part, files in others:
         if files:
-            check_known_labels(kind, part, labels, data.paths(files)[0])
-    task = make_task(
-        kind,
+            task.check_labels(part, labels, data.paths(files)[0])
+    resources = Resources(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
-        search=Search(**recipe.decoding.search()),
-        letters=recipe.model.get("letters", 0) > 0,
-        spans=recipe.decoding.spans,
-        context=recipe.decoding.context,
+        characters=recipe.model.get("letters", 0) > 0,
+        decoding=recipe.decoding,
     )
-    return Prepared(tokenizers, labels, task, _sizes(recipe, examples, tokenizers, labels))
-
-
-def _sizes(
-    recipe: Recipe, examples: Examples, tokenizers: dict[str, Tokenizer], labels: Sequence[str]
-) -> dict[str, Any]:
-    if recipe.task.kind == "regress":
-        first = examples.train[0]
-        return {"inputs": len(first.inputs), "outputs": len(first.targets)}
-    sizes = shape_of(recipe.task.kind, recipe.model["kind"])
-    if "tokenizer" in tokenizers:
-        sizes["vocab"] = len(tokenizers["tokenizer"])
-    else:
-        sizes["vocab"], sizes["target_vocab"] = (len(tokenizers[n]) for n in ("source", "target"))
-    if labels:
-        sizes["outputs"] = len(labels)
-    return sizes
+    sizes = task.network_sizes(resources, examples.train)
+    return Prepared(tokenizers, labels, task.make(resources), sizes)

@@ -5,34 +5,31 @@ from typing import Any
 
 import numpy as np
 
+from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.see.pictures import Bars, Heat, Lines
-from translucid.see.reading import Reading
-from translucid.training.bundle import Bundle
-
-WRITTEN = 12  # tokens by which a language model goes on
+from translucid.see.reading import Reading, read
+from translucid.tasks.base import Task
+from translucid.training.examples import task_of
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
     """What the model says to a text now, and a table, as a line of a file can hold it."""
-    model = check(held, text)
-    target = model.target_for(text, None)
-    reading = model.trace(text, target, keep=[f"*{_ending(held)}"])
+    task, network = check(held, text), held.network
+    target = task.own_target(network, text)
+    reading = read(network, task, text, target, keep=[f"*{_ending(held)}"])
     at = chosen(reading)
-    return {"text": text, "answer": _answer(model, text, target), **_table(reading, at)}
+    answer = task.followed(network, text, target)
+    return {"text": text, "answer": answer, **_table(reading, at)}
 
 
-def check(held: Bundle, text: str) -> Any:
-    """The model, if it can be asked this; otherwise it is refused."""
-    from translucid.training.model import Model  # which trains, and so knows who probes
-
-    model = Model(held)
+def check(held: Bundle, text: str) -> Task[Any, Any]:
+    """The model's task, if it can be asked this; otherwise it is refused."""
+    task = task_of(held)
     if not text.strip():
         raise InputError("--probe: there is no text to follow; give one that is not empty")
-    model.check_text(text, "--probe")
-    if held.task == "regress":
-        model.read_row(text, "--probe")
-    return model
+    task.check_line(text, "--probe", held.network)
+    return task
 
 
 def _ending(held: Bundle) -> str:
@@ -52,27 +49,6 @@ def chosen(reading: Reading) -> str:
     names = [name for name in reading if not {*name.split(".")} & {*aside}] or list(reading)
     across = [n for n in names if n.split(".")[-2] in ("cross_attention", "alignment")]
     return (across or names)[-1]
-
-
-def _answer(model: Any, text: str, target: str | None) -> Any:
-    """A translation; a label with its share, for each; a tag for each word; numbers; how a text
-    goes on."""
-    task = model.task
-    match task.name:
-        case "translate":
-            return target
-        case "language":
-            whole = model.generate(text, tokens=WRITTEN, temperature=0.0)
-            return whole[len(text) :] if whole.startswith(text) else whole
-        case "classify":
-            (shares,) = task.probabilities(model.network, [task.encode_text(text)])
-            return dict(zip(task.labels, shares, strict=True))
-        case "tag":
-            words = text.split()
-            (tags,) = task.predict(model.network, [task.encode_words(words)])
-            return [[word, tag] for word, tag in zip(words, tags, strict=True)]
-        case _:
-            return model.predict([model.read_row(text, "--probe")])[0]
 
 
 def _table(reading: Reading, at: str) -> dict[str, Any]:

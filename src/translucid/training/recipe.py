@@ -7,114 +7,25 @@ missing; a key that does not exist is an error with the nearest one that does.
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import model_validator
-
-from translucid.data.pipelines import Kind
 from translucid.errors import ConfigError, InputError
 from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.recipe import Config, key, unknown_key, with_overrides
-from translucid.tasks.base import TaskName
-from translucid.tasks.tag import SpanDecoding
+from translucid.recipe import Config, unknown_key, with_overrides
+from translucid.tasks.options import DataConfig as DataConfig
+from translucid.tasks.options import DecodingConfig as DecodingConfig
+from translucid.tasks.options import TaskConfig as TaskConfig
+from translucid.tasks.options import TokenizerConfig as TokenizerConfig
+from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
-
-Paths = tuple[str, ...]
-Column = int | str | None
-
-
-class TaskConfig(Config):
-    """What the model is for."""
-
-    kind: TaskName = key(..., "what the model is for")
-    label_smoothing: float = key(
-        0.0, "share of a target's mass that goes to all other classes", ge=0, lt=1
-    )
-
-
-class DataConfig(Config):
-    """Where the examples are: the embedded toyland, or files."""
-
-    toyland: int | None = key(None, "make up this many sentences instead of reading files", gt=0)
-    folder: str = key("", "where the files are, unless their names begin with /")
-    train: Paths = key((), "one file; for translation two, or one table", strict=False)
-    valid: Paths = key((), "held out to choose the best model; not set: 5 % of train", strict=False)
-    test: Paths = key((), "for one score at the end", strict=False)
-    store: str | None = key(None, "folder for token ids on disk, for text larger than memory")
-    text_column: Column = key(None, "name or number (from 1) in a table")
-    label_column: Column = key(None, "of classification")
-    source_column: Column = key(None, "of translation from one table")
-    target_column: Column = key(None, "of translation from one table")
-    words_column: Column = key(None, "of tagging; not set: 1 in CoNLL files")
-    tags_column: Column = key(None, "of tagging; not set: 2 in CoNLL files")
-    input_columns: tuple[int | str, ...] = key(
-        (), "of regression; not set: all others", strict=False
-    )
-    output_columns: tuple[int | str, ...] = key(
-        (), "of regression; not set: the last", strict=False
-    )
-    unit: Literal["line", "paragraph", "file"] = key("line", "a text of language modelling")
-    keep_empty: bool = key(False, "an empty line is a text too, as benchmarks of words count it")
-    max_length: int = key(256, "longest training example, in tokens; row of a language model", gt=1)
-    long: Literal["skip", "truncate", "split"] = key("skip", "what happens to longer ones; counted")
-
-    @model_validator(mode="after")
-    def _only_lines_are_empty(self) -> "DataConfig":
-        if self.keep_empty and self.unit != "line":
-            raise ValueError(
-                f"keep_empty = true: only a line can be empty, not a {self.unit}; set unit = 'line'"
-            )
-        return self
-
-    def paths(self, files: Paths) -> Paths:
-        """Where the files are."""
-        return tuple(str(Path(self.folder, file)) for file in files)
-
-
-class TokenizerConfig(Config):
-    """How text becomes ids."""
-
-    folder: str | None = key(None, "a tokenizer made before; not set: train one")
-    kind: Kind = key("bpe", "what a token is")
-    vocab: int = key(8000, "most tokens to tell apart; not of char and bytes", gt=0)
-    joint: bool = key(True, "one vocabulary for both languages of a translation")
-
-
-class DecodingConfig(Config):
-    """How a model's answers are found."""
-
-    beams: int = key(4, "drafts kept while a translation is written; 1 is greedy", gt=0)
-    alpha: float = key(
-        1.0, "translations are compared by log-probability / length^alpha; 0: short ones win", ge=0
-    )
-    spans: SpanDecoding = key(
-        "legal", "tags of names: the best whole spans, or each word's best tag by itself"
-    )
-    context: int = key(
-        0,
-        "tokens that a language model reads before those it is scored on; 0: each row alone",
-        ge=0,
-    )
-
-    def search(self) -> dict[str, Any]:
-        """What a translator searches with: keys of `Search`."""
-        return {"beams": self.beams, "alpha": self.alpha}
-
 
 MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
     "transformer": TransformerConfig,
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
-}
-FITTING: dict[TaskName, tuple[str, ...]] = {
-    "regress": ("mlp",),
-    "language": ("transformer", "recurrent"),
-    "classify": ("transformer", "recurrent"),
-    "tag": ("transformer", "recurrent"),
-    "translate": ("transformer", "recurrent"),
 }
 # What the task and the data decide; a recipe does not say it.
 DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
@@ -165,37 +76,24 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     return Recipe(model=model, **parsed)
 
 
-def _check_model(model: dict[str, Any], task: TaskName | None) -> list[str]:
+def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
     """Fill in the kind, and try the keys with sizes that any data could have."""
-    if task is None:
+    if name is None:
         return []
-    kind = model.setdefault("kind", FITTING[task][0])
-    if kind not in FITTING[task]:
-        return [f"kind = {kind!r}: task {task} takes {' or '.join(FITTING[task])}"]
+    task = TASKS[name]
+    kind = model.setdefault("kind", task.models[0])
+    if kind not in task.models:
+        return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
     config = MODELS[kind]
     decided = [key for key in model if key in DECIDED]
     if decided:
         return [f"{key}: comes from the task and the data; leave it out" for key in decided]
     try:
-        config(
-            **{key: value for key, value in model.items() if key != "kind"}, **shape_of(task, kind)
-        )
+        options = {key: value for key, value in model.items() if key != "kind"}
+        config(**options, **task.smallest_sizes())
     except ConfigError as error:
         return list(error.mistakes)
     return []
-
-
-def shape_of(task: TaskName, kind: str) -> dict[str, Any]:
-    """The smallest sizes a model for this task can have, with its shape and head."""
-    if kind == "mlp":
-        return {"inputs": 1, "outputs": 1}
-    shapes: dict[TaskName, dict[str, Any]] = {
-        "language": {"shape": "decoder", "head": "language", "vocab": 8},
-        "classify": {"shape": "encoder", "head": "classify", "vocab": 8, "outputs": 2},
-        "tag": {"shape": "encoder", "head": "tag", "vocab": 8, "outputs": 2},
-        "translate": {"shape": "encoder-decoder", "head": "language", "vocab": 8},
-    }
-    return shapes[task]
 
 
 def read(

@@ -18,11 +18,11 @@ from typing import Any, TextIO
 
 from torch import nn
 
+from translucid.atomic import saving, write_text
+from translucid.bundle import Bundle
 from translucid.errors import Interrupted
 from translucid.models.base import Network
 from translucid.see.gradients import layers_of, tied_layers
-from translucid.training.bundle import Bundle
-from translucid.training.folders import saving, write_text
 from translucid.training.journal import open_at_end, write_line
 from translucid.training.probe import check, probe
 from translucid.training.trainer import Step

@@ -5,25 +5,35 @@ metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
 checkpoints/, tensorboard/, studio/              on request
+code.json        the files of the user's that task or positions came from, if they did
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
+from translucid import extensions
+from translucid.atomic import aside, write_text, write_whole
+from translucid.bundle import Bundle, own_names
+from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.registry import TASKS
 from translucid.training import recipe, told
 from translucid.training.annotate import dump
-from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoints
-from translucid.training.folders import aside, write_text, write_whole
 from translucid.training.journal import FILES, Journal
 from translucid.training.processes import Processes, joined
+from translucid.training.random_state import random_state_kept
 from translucid.training.recipe import Recipe
 from translucid.training.recorder import FOLDER
-from translucid.training.setting import pick_device, set_up
+from translucid.training.setting import set_up
 from translucid.training.sitting import Recording, Sitting
+
+CODE = "code.json"
 
 
 def train_recipe(
@@ -41,8 +51,12 @@ def train_recipe(
     `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
     view shows, and changes nothing else.
     """
-    device = pick_device(recipe.training.device)
-    with joined(recipe.training.parallel, device) as processes, _explained(out, processes):
+    device = pick_device(recipe.training.device, "training.device")
+    with (
+        random_state_kept(device),
+        joined(recipe.training.parallel, device) as processes,
+        _explained(out, processes),
+    ):
         check_together(recipe, processes)
         new = [folder for folder in (out, *out.parents) if not folder.exists()]
         if processes.main:
@@ -68,6 +82,9 @@ def _begin(
     if processes.main:
         write_text(out / "recipe.toml", dump(setting.recipe))
         write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+        if noted := extensions.used(own_names(setting.task.name, setting.network.config)):
+            text = json.dumps([asdict(each) for each in noted], indent=2) + "\n"
+            write_text(out / CODE, text)
     return Sitting(out, setting, journal, processes, interrupted, recording).go()
 
 
@@ -152,9 +169,16 @@ def resume_run(
     """
     if not (out / "recipe.toml").is_file():
         raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+    if (out / CODE).is_file():
+        noted = json.loads((out / CODE).read_text("utf-8"))
+        extensions.require(noted, (TASKS, POSITIONS), out)
     chosen = recipe.read(out / "recipe.toml", overrides)
-    device = pick_device(chosen.training.device)
-    with joined(chosen.training.parallel, device) as processes, _explained(out, processes):
+    device = pick_device(chosen.training.device, "training.device")
+    with (
+        random_state_kept(device),
+        joined(chosen.training.parallel, device) as processes,
+        _explained(out, processes),
+    ):
         check_together(chosen, processes)
         journal = Journal(out if processes.main else None, quiet=quiet)
         try:

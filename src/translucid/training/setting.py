@@ -1,6 +1,5 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,20 +7,23 @@ from typing import Any
 
 import torch
 
+from translucid.atomic import fault
 from translucid.data.tokenizers import Tokenizer
-from translucid.errors import ConfigError, InputError
+from translucid.device import pick_device
+from translucid.errors import ConfigError
 from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
 from translucid.tasks.base import Task, check_length
-from translucid.tasks.language import Language
+from translucid.tasks.contract import check_contract, check_encoding
+from translucid.tasks.registry import TASKS
 from translucid.training import capture, sizing
 from translucid.training.checks import startup
 from translucid.training.corpus import amount_of, check_storable, read_corpus
-from translucid.training.examples import Examples, first_text, load_examples, texts_of
-from translucid.training.folders import fault
-from translucid.training.items import epoch_plan, held_out_items, training_items
+from translucid.training.examples import Examples, load_examples
+from translucid.training.items import epoch_plan
 from translucid.training.prepare import prepare
+from translucid.training.random_state import seed_generators
 from translucid.training.recipe import DataConfig, Recipe
 from translucid.training.sizing import Amount
 
@@ -55,7 +57,7 @@ def set_up(
     With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
     folder that an earlier sitting of the run wrote.
     """
-    device = pick_device(recipe.training.device)
+    device = pick_device(recipe.training.device, "training.device")
     if recipe.training.optimizer == "muon" and device.type == "cpu":
         raise ConfigError(
             "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
@@ -75,18 +77,23 @@ def set_up(
         if pick:
             recipe = _pick_sizes(recipe, sizing.measure(examples.train), device, say)
         known = prepare(recipe, examples, made_before=made_before)
-        items = training_items(known.task, examples.train, recipe.data, say)
+        if TASKS.source(known.task.name) is not None:
+            check_encoding(known.task, examples.train[0])
+        items = known.task.training_items(examples.train, recipe.data, say)
     valid, test = (
-        held_out_items(known.task, part, recipe.data) for part in (examples.valid, examples.test)
+        known.task.held_out_items(part, recipe.data.max_length)
+        for part in (examples.valid, examples.test)
     )
     valid = valid if held_rows is None else held_rows
-    torch.manual_seed(recipe.training.seed)
+    seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
     training = capture.decide(recipe.training, config, device, say)
     recipe = recipe.model_copy(update={"training": training})
     network = build(config)
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)
+    if TASKS.source(known.task.name) is not None:
+        check_contract(known.task, network, items, valid)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(known.task.collate(items).inputs["x"])
     _say_about(known.task, known.tokenizers, items, examples, recipe, say)
@@ -98,7 +105,7 @@ def set_up(
     )
     return Setting(
         recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        first_text(known.task, examples.valid, valid),
+        known.task.first_text(examples.valid, valid),
     )  # fmt: skip
 
 
@@ -139,12 +146,8 @@ def _check_positions(
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
-        where = f"{name}:"
-        if isinstance(task, Language):
-            part = task.with_context(part)
-            where = f"decoding.context = {task.context}: {name}, row "
-        for item in part:
-            check_length(max(task.sizes(item)), longest, f"{where}{item.line}")
+        for item in task.as_evaluated(part):
+            check_length(max(task.sizes(item)), longest, task.place_of(item, name))
 
 
 def _say_about(
@@ -157,9 +160,7 @@ def _say_about(
 ) -> None:
     """Vocabulary, unknown words, padding."""
     for name, tokenizer in tokenizers.items():
-        texts = [text for record in examples.valid for text in texts_of(record)]
-        if name in ("source", "target"):
-            texts = texts[name == "target" :: 2]
+        texts = [text for record in examples.valid for text in record.texts_of(name)]
         texts = [line for text in texts for line in text.split("\n")]  # a text may be a whole file
         say(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
@@ -167,18 +168,3 @@ def _say_about(
         )
     for line in epoch_plan(task, items, recipe, 0).lines():
         say(f"an epoch: {line}")
-
-
-def pick_device(wanted: str) -> torch.device:
-    """auto: a CUDA GPU if there is one, else the CPU."""
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
-        wanted = f"cuda:{os.environ['LOCAL_RANK']}"
-    # cuDNN's attention makes a plan for every new shape of a batch, 0.4 s each: with it, steps of
-    # a small Transformer took eleven times as long. The other kernels need none.
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        return torch.zeros((), device=wanted).device
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"training.device = {wanted!r}: {error}; try auto or cpu") from None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from translucid.errors import InputError, nearest
-from translucid.training.recipe import FITTING
+from translucid.tasks.registry import TASKS
 
 _PACKAGE = Path(__file__).parents[1]
 # Within an installed package, or beside `src` in the repository.
@@ -42,9 +42,10 @@ def find(given: str | Path) -> Path:
     names = [entry.name for entry in entries()]
     if str(given) in names:
         return FOLDER / f"{given}.toml"
-    close = nearest(str(given), [*FITTING, *names])
+    close = nearest(str(given), [*TASKS.names(), *names])
     hint = f"did you mean {' or '.join(close)}? " if close else ""
+    tasks = ", ".join(TASKS.names())
     raise InputError(
-        f"there is no recipe {given}; {hint}give a TOML file, a task ({', '.join(FITTING)}), or a "
+        f"there is no recipe {given}; {hint}give a TOML file, a task ({tasks}), or a "
         "name that `translucid recipe list` shows"
     )

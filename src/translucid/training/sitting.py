@@ -10,14 +10,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from translucid import bundle
+from translucid.atomic import sweep, write_text
+from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted
+from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
 from translucid.tasks.base import Score
-from translucid.training import bundle, recorder, told
+from translucid.training import recorder, told
 from translucid.training.ahead import made_ahead
-from translucid.training.bundle import Bundle
 from translucid.training.checkpoint import Checkpoint, Checkpoints
-from translucid.training.folders import sweep, write_text
 from translucid.training.items import Stream
 from translucid.training.journal import Journal
 from translucid.training.keeper import Keeper
@@ -26,6 +28,8 @@ from translucid.training.recorder import Recorder
 from translucid.training.setting import Setting
 from translucid.training.state import State
 from translucid.training.trainer import Watchers, train
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ class Sitting:
         setting, training = self.setting, self.setting.recipe.training
         try:
             with (
+                without_plans(self.state.device),
                 _kernels(training.deterministic),
                 made_ahead(self.stream, captured=training.capture is True) as batches,
             ):
@@ -134,9 +139,8 @@ class Sitting:
         assert isinstance(network, Network)
         s = self.setting
         facts = {"step": self.state.step} | facts
-        task = s.recipe.task.kind
-        decoding = s.recipe.decoding.search() if task == "translate" else {}
-        return Bundle(network, task, s.tokenizers, s.labels, facts, decoding)
+        decoding = s.task.kept_decoding(s.recipe.decoding)
+        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.journal.evaluated(self.state.step, score, best)
@@ -171,11 +175,17 @@ class Sitting:
 @contextmanager
 def _kernels(deterministic: bool) -> Iterator[None]:
     """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
+    if not deterministic:
+        yield
+        return
     before = torch.are_deterministic_algorithms_enabled()
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
+    only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    workspace = os.environ.get(WORKSPACE)
+    os.environ.setdefault(WORKSPACE, ":4096:8")
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before, warn_only=only_warn)
+        if workspace is None:
+            del os.environ[WORKSPACE]

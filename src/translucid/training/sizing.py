@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.data.pipelines import WORDS
-from translucid.data.records import Numbers
-from translucid.training.examples import Record, texts_of
+from translucid.tasks.registry import TASKS
+from translucid.training.examples import Record
 from translucid.training.recipe import Recipe, parse
 
 
@@ -27,9 +27,8 @@ def measure(train: Sequence[Record]) -> Amount:
     """Count examples and words; numbers count as a word each."""
     words, known = 0, set[str]()
     for record in train:
-        if isinstance(record, Numbers):
-            words += len(record.inputs)
-        for text in texts_of(record):
+        words += len(record.values)
+        for text in record.texts:
             found = text.split()
             words += len(found)
             known.update(found)
@@ -38,8 +37,10 @@ def measure(train: Sequence[Record]) -> Amount:
 
 def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any]]:
     """Settings for this much data, in the sections of a recipe."""
-    if recipe.task.kind == "regress":
-        return {"training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}}
+    task = TASKS[recipe.task.kind]
+    suggested = {section: dict(keys) for section, keys in task.suggested.items()}
+    if recipe.model["kind"] == "mlp":  # which reads no words
+        return suggested
     # Few words to learn from: a small model that forgets on purpose. Many: a large one.
     size = next(s for s in SIZES if amount.words <= s.words)
     given = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
@@ -63,12 +64,12 @@ def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any
     model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
     if recipe.model["kind"] == "recurrent":
         model |= {"hidden": size.d_model, "layers": 1 if size.layers < 4 else 2}
-        if recipe.task.kind != "language":
+        if task.shape != "decoder":
             model["bidirectional"] = True
     else:
         model |= {"heads": size.d_model // 64 if size.d_model > 128 else 4, "layers": size.layers}
-    smoothing = {"label_smoothing": 0.1} if recipe.task.kind == "translate" else {}
-    return {"task": smoothing, "tokenizer": tokenizer, "model": model, "training": training}
+    picked = {"task": {}, "tokenizer": tokenizer, "model": model, "training": training}
+    return {section: keys | suggested.get(section, {}) for section, keys in picked.items()}
 
 
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about

@@ -12,7 +12,7 @@ from translucid.training.average import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.optim import make_optimizer
 from translucid.training.processes import ALONE, Processes, whole
-from translucid.training.weights import own_tensors
+from translucid.weights import own_tensors
 
 
 class Best:

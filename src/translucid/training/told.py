@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from translucid import extensions
 from translucid._version import __version__
+from translucid.atomic import digest_of, digests
+from translucid.bundle import own_names
 from translucid.training.annotate import full_model
-from translucid.training.folders import digest_of, digests
 from translucid.training.processes import Processes
 from translucid.training.recipe import Recipe
 from translucid.training.setting import Setting
@@ -20,6 +22,7 @@ from translucid.training.setting import Setting
 def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
     """All that decides the numbers of a run, fit for JSON."""
     device = next(setting.network.parameters()).device
+    code = extensions.used(own_names(setting.task.name, setting.network.config))
     return {
         "recipe": _flat(setting.recipe),
         "files": _files(setting.recipe),
@@ -30,6 +33,7 @@ def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "device": device.type,
             "processes": processes.count,
+            **{f"the code of {each.file}": each.sha256[:12] for each in code},
         },
         "folder": os.getcwd(),
     }

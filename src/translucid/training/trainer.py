@@ -19,9 +19,11 @@ from translucid.training.config import TrainingConfig
 from translucid.training.gradients import Gradients
 from translucid.training.optim import rate
 from translucid.training.processes import whole
+from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 
 Ending = Literal["finished", "interrupted"]
+ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def train(
         targets = sum(batch.count for batch in micro)
         each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
         gradients.prepare(micro)
-        seed_step(config.seed, state.step, processes.rank)
+        seed_step(config.seed, state.step, device, processes.rank)
         step_loss = torch.zeros((), device=device)
         for place, batch in enumerate(micro, start=1):
             step_loss += gradients.add(batch, each, last=place == len(micro))
@@ -195,23 +197,23 @@ def look(state: State, watchers: Watchers) -> None:
     state.network.train(training)
 
 
-def seed_step(seed: int, step: int, process: int = 0) -> None:
+def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> None:
     """Seed the generators that dropout draws from: every step has its own draws, whatever was
     drawn before it, so that a resumed run draws what it would have drawn."""
     words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
-    torch.manual_seed(int(words[0]))
+    seed_generators(int(words[0]), device)
 
 
 def _leave_out(
     state: State, norm: float, micro: Sequence[Batch], config: TrainingConfig, watchers: Watchers
 ) -> None:
     """The weights are still those of before this step: keep them, and stop or go on as told."""
-    words = _not_finite(state.step, norm, micro)
+    bad = _not_finite(state.step, norm, micro)
     if state.skipped >= config.skip_bad_batches:
         watchers.save()
-        raise TrainingError(words)
+        raise TrainingError(f"{bad}; {ADVICE}")
     state.skipped += 1
-    watchers.say(f"{words.split(';')[0]}: left out, {state.skipped} so far")
+    watchers.say(f"{bad}: left out, {state.skipped} so far")
 
 
 def peak_memory(device: torch.device) -> int | None:
@@ -229,7 +231,4 @@ def peak_memory(device: torch.device) -> int | None:
 def _not_finite(step: int, norm: float, micro: Sequence[Batch]) -> str:
     lines = sorted({line for batch in micro for line in batch.lines})
     shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-    return (
-        f"step {step}: the gradient norm is {norm} (lines {shown} of the training data); lower "
-        f"training.learning_rate, lengthen training.warmup, or look at those lines"
-    )
+    return f"step {step}: the gradient norm is {norm} (lines {shown} of the training data)"

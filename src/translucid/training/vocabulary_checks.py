@@ -4,26 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from translucid.data.tokenizers import Tokenizer
 from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.tasks.base import IGNORE, Task
-from translucid.tasks.classify import Classify
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
-from translucid.training.examples import Record, texts_of
+from translucid.training.examples import Record
 from translucid.training.findings import Finding, spread_out
 
 MANY_UNKNOWN = 0.05
 TEXTS = 2000  # texts per part and side in which unknown tokens are counted
-
-
-def tokenizers_of(task: Task[Any, Any]) -> dict[str, Tokenizer]:
-    """By the side of the record that each of them reads."""
-    if isinstance(task, Translate):
-        return {"source": task.source, "target": task.target}
-    tokenizer = getattr(task, "tokenizer", None)
-    return {} if tokenizer is None else {"text": tokenizer}
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
@@ -34,9 +22,10 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
             continue
         chosen = spread_out(records, TEXTS)
         tokens = unknown = 0
-        for side, tokenizer in enumerate(tokenizers_of(task).values()):
+        for side, tokenizer in task.vocabularies.items():
             # By lines, since a whole file can be one text.
-            texts = [line for record in chosen for line in texts_of(record)[side].split("\n")]
+            whole = (text for record in chosen for text in record.texts_of(side))
+            texts = [line for text in whole for line in text.split("\n")]
             for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
                 tokens += len(ids)
                 if tokenizer.unk_id in ids:
@@ -63,7 +52,7 @@ def sizes_agree(task: Task[Any, Any], network: Network, items: Sequence[Any]) ->
     differ = {what: (n, has[what]) for what, n in wanted.items() if has.get(what, n) != n}
     words = [f"{n:,} {what}, but the model has {m:,}" for what, (n, m) in differ.items()]
     beyond = _beyond(task, items, has)
-    if isinstance(task, Translate) and _one_table(network) and not _same(task):
+    if _one_table(network) and _several(task):
         beyond.append("two vocabularies, but the model has one table for both (set target_vocab)")
     if beyond or any(n > m for n, m in differ.values()):
         said = "; ".join([*words, *beyond])
@@ -79,12 +68,10 @@ def sizes_agree(task: Task[Any, Any], network: Network, items: Sequence[Any]) ->
 def _wanted(task: Task[Any, Any]) -> dict[str, int]:
     sizes = {
         "target tokens" if side == "target" else "tokens": len(tokenizer)
-        for side, tokenizer in tokenizers_of(task).items()
+        for side, tokenizer in task.vocabularies.items()
     }
-    if isinstance(task, Classify):
-        sizes["labels"] = len(task.labels)
-    if isinstance(task, Tag):
-        sizes["labels"] = len(task.tags)
+    if task.label_names:
+        sizes["labels"] = len(task.label_names)
     return sizes
 
 
@@ -105,8 +92,8 @@ def _one_table(network: Network) -> bool:
     return isinstance(network, EncoderDecoderModel) and network.config.target_vocab is None
 
 
-def _same(task: Translate) -> bool:
-    return task.source is task.target or task.source.fingerprint == task.target.fingerprint
+def _several(task: Task[Any, Any]) -> bool:
+    return len({tokenizer.fingerprint for tokenizer in task.vocabularies.values()}) > 1
 
 
 def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> list[str]:
@@ -121,8 +108,9 @@ def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> 
     held = {
         **{name: (ids, target_tokens if name == "target" else tokens)
            for name, ids in batch.inputs.items() if name in ("ids", "source", "target")},
-        "targets": (told, has.get("labels", target_tokens)),
     }  # fmt: skip
+    if not told.is_floating_point():  # else they are values, not classes
+        held["targets"] = told, has.get("labels", target_tokens)
     return [
         f"number {int(numbers.max()):,} among the {name} of a batch, but the model has {size:,}"
         for name, (numbers, size) in held.items()

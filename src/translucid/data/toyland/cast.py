@@ -11,7 +11,7 @@ from typing import TypeVar
 from translucid.data.toyland import determiners, particles, phrases
 from translucid.data.toyland.adjectives import DESCRIBING, JUDGING
 from translucid.data.toyland.determiners import Determiner
-from translucid.data.toyland.dice import Dice
+from translucid.data.toyland.dice import SeededRandom
 from translucid.data.toyland.lexicon import Adjective, Name, Noun, Verb
 from translucid.data.toyland.names import AMBIGUOUS, CITIES, COUNTRIES, FIRMS, FIRST, LAST
 from translucid.data.toyland.nouns import NOUNS, SPECIAL
@@ -65,8 +65,8 @@ def judging(kinds: frozenset[str], polarity: int) -> tuple[Adjective, ...]:
 
 
 class Cast:
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    def __init__(self, rng: SeededRandom) -> None:
+        self.rng = rng
         self.mentioned: list[Phrase] = []
         self.used: set[str] = set()  # nouns, names, verbs, topics
 
@@ -76,29 +76,29 @@ class Cast:
 
     def fresh(self, options: Sequence[Lexeme]) -> Lexeme:
         """A noun or name that the sentence does not have yet, if luck allows."""
-        drawn = self.dice.pick(options)
+        drawn = self.rng.pick(options)
         for _ in range(4):
             if drawn.key not in self.used:
                 break
-            drawn = self.dice.pick(options)
+            drawn = self.rng.pick(options)
         self.used.add(drawn.key)
         return drawn
 
     def action(self, options: Sequence[Verb]) -> Verb:
         """A verb that the sentence does not have yet, if luck allows."""
-        drawn = self.dice.pick(options)
+        drawn = self.rng.pick(options)
         for _ in range(4):
             if drawn.english not in self.used:
                 break
-            drawn = self.dice.pick(options)
+            drawn = self.rng.pick(options)
         self.used.add(drawn.english)
         return drawn
 
     def remark(self, fitting: Sequence[Adjective], share: float = 1.0) -> Adjective | None:
         """An adjective on something the sentence has said nothing about: no big room is small."""
-        if not fitting or not self.dice.chance(share):
+        if not fitting or not self.rng.flip(share):
             return None
-        drawn = self.dice.pick(fitting)
+        drawn = self.rng.pick(fitting)
         if drawn.topic in self.used:
             return None
         self.used.add(drawn.topic)
@@ -117,13 +117,13 @@ class Cast:
         In the present tense only "we" speaks: German has a form for "ich" of every verb, and each
         would be too rare to learn. "I" comes with auxiliaries, modals, and verbs of opinion.
         """
-        kind = self.dice.pick(kinds)
+        kind = self.rng.pick(kinds)
         if kind == "firm":
             return self.firm()
         if kind == "person":
-            if not plain and self.dice.chance(0.1):
+            if not plain and self.rng.flip(0.1):
                 return phrases.speaker("we" if tense == "present" else "I")
-            if self.dice.chance(0.38):
+            if self.rng.flip(0.38):
                 return self.person_name(ambiguous=0.25)
         return self.thing((kind,), settled=plain, opening=True)
 
@@ -138,10 +138,10 @@ class Cast:
         owner: Phrase | None = None,
     ) -> Phrase:
         """A noun phrase; `settled`: a definite one, `opening`: one that may come first."""
-        dice = self.dice
-        noun = self.fresh(nouns_of(dice.pick(kinds)))
+        rng = self.rng
+        noun = self.fresh(nouns_of(rng.pick(kinds)))
         if plural is None:
-            plural = dice.chance(0.27)
+            plural = rng.flip(0.27)
         plural = plural and bool(noun.english_plural) and "single" not in noun.kinds
         if owner is not None:
             determiner = determiners.POSSESSIVES[owner.refers or owner.head.text]
@@ -153,38 +153,38 @@ class Cast:
         return self.remember(phrases.noun_phrase(noun, determiner, plural, adjective, owner))
 
     def _determiner(self, noun: Noun, plural: bool, settled: bool, opening: bool) -> Determiner:
-        dice = self.dice
+        rng = self.rng
         if "family" in noun.kinds:
-            return dice.pick((determiners.MY, determiners.THE))
+            return rng.pick((determiners.MY, determiners.THE))
         if settled:
-            return dice.weighted(SETTLED_PLURAL if plural else SETTLED_SINGULAR)
+            return rng.weighted(SETTLED_PLURAL if plural else SETTLED_SINGULAR)
         if not noun.english_plural:
-            return determiners.THE if opening else dice.weighted(UNCOUNTED)
+            return determiners.THE if opening else rng.weighted(UNCOUNTED)
         if not plural:
             every = opening and "person" in noun.kinds
-            return dice.weighted(((6, determiners.EVERY), *SINGULAR) if every else SINGULAR)
-        if dice.chance(0.2):
-            return dice.pick(COUNTED)
-        if not opening and dice.chance(0.2):
+            return rng.weighted(((6, determiners.EVERY), *SINGULAR) if every else SINGULAR)
+        if rng.flip(0.2):
+            return rng.pick(COUNTED)
+        if not opening and rng.flip(0.2):
             return determiners.BARE
-        return dice.weighted(PLURAL)
+        return rng.weighted(PLURAL)
 
     def someone(
         self, settled: bool = False, ambiguous: float = 0.0, plural: bool | None = None
     ) -> Phrase:
         """A person as an object."""
-        if plural is not True and self.dice.chance(0.35):
+        if plural is not True and self.rng.flip(0.35):
             return self.person_name(ambiguous)
         return self.thing(("person",), settled=settled, plural=plural, adjectives=0.25)
 
     def person_name(self, ambiguous: float = 0.0) -> Phrase:
         """Anna, Anna Weber, Mr Jordan; an ambiguous name where the verb tells who is meant."""
-        dice = self.dice
-        title = dice.chance(0.16)
+        rng = self.rng
+        title = rng.flip(0.16)
         if title:
-            return self.remember(self.titled_person(dice.pick(("mister", "mistress"))))
-        name = self.fresh(names_of("person", dice.chance(ambiguous)))
-        last = self.fresh(SURNAMES["mister"]).key if name in FIRST and dice.chance(0.16) else ""
+            return self.remember(self.titled_person(rng.pick(("mister", "mistress"))))
+        name = self.fresh(names_of("person", rng.flip(ambiguous)))
+        last = self.fresh(SURNAMES["mister"]).key if name in FIRST and rng.flip(0.16) else ""
         return self.remember(phrases.proper_name(name, last))
 
     def titled_person(self, title: str) -> Phrase:
@@ -193,32 +193,32 @@ class Cast:
 
     def firm(self, ambiguous: float = 0.4) -> Phrase:
         """Orion, or the company Jordan."""
-        name = self.fresh(names_of("firm", self.dice.chance(ambiguous)))
-        if self.dice.chance(0.3):
+        name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
+        if self.rng.flip(0.3):
             return self.remember(phrases.titled_name(SPECIAL["company"], "", name))
         return self.remember(phrases.proper_name(name))
 
     def city(self, kinds: tuple[str, ...] = ("city", "country")) -> Phrase:
-        name = self.fresh(names_of(self.dice.pick(kinds), self.dice.chance(0.35)))
+        name = self.fresh(names_of(self.rng.pick(kinds), self.rng.flip(0.35)))
         return self.remember(phrases.proper_name(name))
 
     def spot(self, kinds: tuple[str, ...], goal: bool = False) -> tuple[Noun, Phrase]:
         """A place with its article, as it stands after a preposition."""
-        dice = self.dice
-        nouns = nouns_of(dice.pick(kinds))
+        rng = self.rng
+        nouns = nouns_of(rng.pick(kinds))
         noun = self.fresh([one for one in nouns if one.toward] if goal else nouns)
         options = [(80.0, determiners.THE), (10.0, determiners.THIS), (8.0, determiners.A)]
         if "owned" in noun.kinds:
             options.append((25.0, determiners.MY))
         adjective = self.remark(describing(noun.kinds), 0.15)
-        phrase = phrases.noun_phrase(noun, dice.weighted(options), adjective=adjective)
+        phrase = phrases.noun_phrase(noun, rng.weighted(options), adjective=adjective)
         return noun, self.remember(phrase)
 
     def place(self, wild: bool = False) -> Pair:
         """Where something happens; `wild` for animals."""
-        roll = self.dice.weighted(((20, "spot"), (25, "city"), (55, "place")))
+        roll = self.rng.weighted(((20, "spot"), (25, "city"), (55, "place")))
         if roll == "spot":
-            return phrases.said(self.dice.pick(particles.SPOTS[:3] if wild else particles.SPOTS))
+            return phrases.said(self.rng.pick(particles.SPOTS[:3] if wild else particles.SPOTS))
         if roll == "city" and not wild:
             return phrases.prepositional("in", "in", "dat", self.city(("city",)))
         noun, phrase = self.spot(("outside",) if wild else ("place",))
@@ -226,14 +226,14 @@ class Cast:
 
     def home(self) -> Pair:
         """Where somebody lives."""
-        if self.dice.chance(0.6):
+        if self.rng.flip(0.6):
             return phrases.prepositional("in", "in", "dat", self.city())
         noun, phrase = self.spot(("dwelling",))
         return phrases.prepositional(*noun.place, "dat", phrase)
 
     def destination(self, kinds: tuple[str, ...]) -> Pair:
         """Where somebody goes: nach Berlin, zur Schule, ins Museum."""
-        kind = self.dice.pick(kinds)
+        kind = self.rng.pick(kinds)
         if kind in ("city", "country"):
             return phrases.prepositional("to", "nach", "dat", self.city((kind,)))
         noun, phrase = self.spot((kind,), goal=True)
@@ -242,9 +242,9 @@ class Cast:
 
     def surface(self, case: str) -> Pair:
         """On the table, under the bed: dative for where, accusative for where to."""
-        english, german = self.dice.pick(particles.SURFACES)
+        english, german = self.rng.pick(particles.SURFACES)
         noun = self.fresh(nouns_of("surface"))
-        determiner = self.dice.weighted(((85, determiners.THE), (15, determiners.THIS)))
+        determiner = self.rng.weighted(((85, determiners.THE), (15, determiners.THIS)))
         adjective = self.remark(describing(noun.kinds), 0.2)
         phrase = self.remember(phrases.noun_phrase(noun, determiner, adjective=adjective))
         return phrases.prepositional(english, german, case, phrase)

@@ -1,4 +1,4 @@
-"""Chance that falls the same way on every machine.
+"""A random generator that gives the same choices on every machine.
 
 Only `random()` is drawn from the standard generator: Python promises that its sequence never
 changes for a given seed, which it does not promise for `choice` or `sample`.
@@ -11,15 +11,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Dice:
+class SeededRandom:
     def __init__(self, key: str) -> None:
         self._random = Random(key).random
 
     def pick(self, options: Sequence[T]) -> T:
         return options[int(self._random() * len(options))]
 
-    def chance(self, share: float) -> bool:
-        return self._random() < share
+    def flip(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[float, T]]) -> T:
         """Weights need not sum to one."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 from translucid.data.toyland import nested, opinions, sentences
 from translucid.data.toyland.cast import Cast
-from translucid.data.toyland.dice import Dice
+from translucid.data.toyland.dice import SeededRandom
 from translucid.data.toyland.words import Pair, Sentence, finish
 from translucid.errors import ConfigError
 
@@ -58,14 +58,14 @@ _NEUTRAL_SHARE = 0.57
 
 def candidate(seed: int, index: int) -> Sentence | None:
     """The sentence with this number, if its words fit; its split is not decided here."""
-    dice = Dice(f"toyland {seed} {index}")
-    cast = Cast(dice)
-    if dice.chance(_NEUTRAL_SHARE):
-        name, build = dice.weighted(TELLING)
+    rng = SeededRandom(f"toyland {seed} {index}")
+    cast = Cast(rng)
+    if rng.flip(_NEUTRAL_SHARE):
+        name, build = rng.weighted(TELLING)
         parts, label = build(cast), "neutral"
     else:
-        polarity = dice.pick((1, -1))
-        name, judge = dice.weighted(JUDGING)
+        polarity = rng.pick((1, -1))
+        name, judge = rng.weighted(JUDGING)
         parts, label = judge(cast, polarity), "positive" if polarity > 0 else "negative"
     return finish(parts, label, name) if parts else None
 

@@ -56,9 +56,9 @@ def side_clause(cast: Cast, main: Clause) -> tuple[str, Clause] | None:
     options = _options(cast, main, who)
     if not options:
         return None
-    dice, kind = cast.dice, cast.dice.weighted(options)
+    rng, kind = cast.rng, cast.rng.weighted(options)
     tense = "past" if main.tense == "perfect" else "present"
-    word = dice.pick(("because", "although"))
+    word = rng.pick(("because", "although"))
     side: Clause | None
     if kind == "weather":
         side = weather(cast, (word == "because") != bool(main.negation), tense)
@@ -72,12 +72,12 @@ def side_clause(cast: Cast, main: Clause) -> tuple[str, Clause] | None:
         fitting = [one for one in HINDERING if one not in main.verb.reasons]
         word, side = "although", in_state(cast, who, fitting, tense)
     elif kind == "before":
-        word, side = "before", Clause(who, VERB[dice.pick(BEFORE), "none"])
+        word, side = "before", Clause(who, VERB[rng.pick(BEFORE), "none"])
     elif main.negation:
         word, side = "because", has_time(who, time=False, tense=tense)
     else:
         if tense == "present":
-            word = dice.pick(("because", "although", "when", "if"))
+            word = rng.pick(("because", "although", "when", "if"))
         side = has_time(who, time=word != "although", tense=tense)
     return (word, side) if side else None
 
@@ -117,7 +117,7 @@ def _another(cast: Cast) -> tuple[str, Clause]:
     subject = cast.actor(("person", "person", "pet"), plain=True)
     verb = cast.action(verbs_alone(subject.kinds))
     side = scene(cast, subject, verb, extra="none", place=0.15)
-    return cast.dice.pick(("when", "if", "while")), side
+    return cast.rng.pick(("when", "if", "while")), side
 
 
 def subordinate_last(cast: Cast) -> Pair | None:
@@ -130,12 +130,12 @@ def subordinate_first(cast: Cast) -> Pair | None:
 
 def _with_side(cast: Cast, side_first: bool) -> Pair | None:
     """Plan the main clause, find a side clause, speak both."""
-    dice = cast.dice
-    subject = cast.actor(LIVING, plain=dice.chance(0.8))
+    rng = cast.rng
+    subject = cast.actor(LIVING, plain=rng.flip(0.8))
     verb = cast.action(verbs_for(subject.kinds, True))
     tense = tense_for(cast, subject, verb, perfect=22, modal=18)
     main = scene(
-        cast, subject, verb, tense=tense, extra=dice.pick(("none", "none", "not")), place=0.1
+        cast, subject, verb, tense=tense, extra=rng.pick(("none", "none", "not")), place=0.1
     )
     found = side_clause(cast, main)
     if found is None:
@@ -165,7 +165,7 @@ def _lying(thing: Phrase) -> Verb:
 
 def relative_on(cast: Cast, head: Phrase) -> Pair | None:
     """A relative clause for this phrase: what it does, or what is done to it."""
-    dice = cast.dice
+    rng = cast.rng
     living = head.kinds & {"person", "animal"}
     receives = [
         verb
@@ -175,16 +175,16 @@ def relative_on(cast: Cast, head: Phrase) -> Pair | None:
         and verb.english not in ("have", *cast.used)
         and not ("firm" in verb.subjects and "minor" in head.kinds)
     ]
-    if living and (dice.chance(0.65) or not receives):
+    if living and (rng.flip(0.65) or not receives):
         return _acting(cast, head)
-    if not living and head.kinds & {"flat", "upright"} and dice.chance(0.4):
+    if not living and head.kinds & {"flat", "upright"} and rng.flip(0.4):
         subject = phrases.relative_phrase(head, "that")
         verb = cast.action([_lying(head)])
         return relative_clause(scene(cast, subject, verb, extra="none"), subject, "nom")
     if not receives:
         return None
     verb = cast.action(receives)
-    subject = cast.actor(verb.subjects, plain=dice.chance(0.7))
+    subject = cast.actor(verb.subjects, plain=rng.flip(0.7))
     if verb.english == "chase" or [one.text for one in subject.words] == [
         one.text for one in head.words
     ]:
@@ -198,10 +198,10 @@ def relative_on(cast: Cast, head: Phrase) -> Pair | None:
 
 
 def _acting(cast: Cast, head: Phrase) -> Pair:
-    dice = cast.dice
+    rng = cast.rng
     subject = phrases.relative_phrase(head, "who" if "person" in head.kinds else "that")
     verb = cast.action(verbs_for(head.kinds))
-    extra = dice.pick(("none", "none", "none", "not", "adverb"))
+    extra = rng.pick(("none", "none", "none", "not", "adverb"))
     tense = tense_for(cast, subject, verb, perfect=30)
     clause = scene(cast, subject, verb, tense=tense, extra=extra, place=0.1, settled=True)
     return relative_clause(clause, subject, "nom")
@@ -209,10 +209,10 @@ def _acting(cast: Cast, head: Phrase) -> Pair:
 
 def relative_subject(cast: Cast) -> Pair | None:
     """The dogs that chase the cat sleep: the verb looks back over the clause between."""
-    dice = cast.dice
-    kind = dice.pick(("person", "person", "animal", "flat", "upright", "portable"))
+    rng = cast.rng
+    kind = rng.pick(("person", "person", "animal", "flat", "upright", "portable"))
     subject = cast.thing(
-        (kind,), settled=True, opening=True, adjectives=0.15, plural=dice.chance(0.45)
+        (kind,), settled=True, opening=True, adjectives=0.15, plural=rng.flip(0.45)
     )
     subject.relative = relative_on(cast, subject)
     if subject.relative is None or subject.words[0].text == "my":  # which mother? there is one
@@ -229,11 +229,11 @@ def relative_subject(cast: Cast) -> Pair | None:
     elif (
         subject.kinds & {"flat", "upright"}
         and _lying(subject).english not in cast.used
-        and dice.chance(0.4)
+        and rng.flip(0.4)
     ):
-        main = scene(cast, subject, _lying(subject), extra=dice.pick(("none", "not")))
+        main = scene(cast, subject, _lying(subject), extra=rng.pick(("none", "not")))
     else:
-        found = description(cast, subject, negated=dice.chance(0.3))
+        found = description(cast, subject, negated=rng.flip(0.3))
         if found is None:
             return None
         main = found

@@ -62,19 +62,19 @@ def scene(
         time=_time(cast, verb, tense) if extra == "time" else EMPTY,
     )
     _fill(cast, clause, settled=settled, negated=negated)
-    if verb.frame == "none" and verb.english in particles.MANNERS and cast.dice.chance(0.3):
-        clause.manner = phrases.said(cast.dice.pick(particles.MANNERS[verb.english]))
+    if verb.frame == "none" and verb.english in particles.MANNERS and cast.rng.flip(0.3):
+        clause.manner = phrases.said(cast.rng.pick(particles.MANNERS[verb.english]))
     counted = clause.object is not None and not clause.object.definite
     crowded = negated and (counted or bool(clause.complement.english))
     share = place if clause.object is None else place / 2
-    if verb.place and not crowded and cast.dice.chance(share if place < 1 else 1):
+    if verb.place and not crowded and cast.rng.flip(share if place < 1 else 1):
         clause.place = cast.place(wild="animal" in subject.kinds)
     return clause
 
 
 def _allowed_extra(cast: Cast, subject: Phrase, verb: Verb, tense: str, extra: str | None) -> str:
     if extra is None:
-        extra = cast.dice.weighted(
+        extra = cast.rng.weighted(
             ((42, "none"), (22, "not"), (5, "never"), (15, "adverb"), (16, "time"))
         )
     if extra == "never" and tense not in ("present", "perfect"):
@@ -92,7 +92,7 @@ def _allowed_extra(cast: Cast, subject: Phrase, verb: Verb, tense: str, extra: s
 
 def _adverb(cast: Cast, tense: str) -> Pair:
     several = particles.PERFECT_ADVERBS if tense == "perfect" else particles.FREQUENCIES
-    return phrases.said(cast.dice.pick(several))
+    return phrases.said(cast.rng.pick(several))
 
 
 def _time(cast: Cast, verb: Verb, tense: str) -> Pair:
@@ -100,7 +100,7 @@ def _time(cast: Cast, verb: Verb, tense: str) -> Pair:
         several = particles.PRESENT_TIMES[: 2 if verb.english in RARE else None]
     else:
         several = particles.PERFECT_TIMES if tense == "perfect" else particles.MODAL_TIMES
-    return phrases.said(cast.dice.pick(several))
+    return phrases.said(cast.rng.pick(several))
 
 
 def _fill(cast: Cast, clause: Clause, settled: bool, negated: bool) -> None:
@@ -126,13 +126,13 @@ def _fill(cast: Cast, clause: Clause, settled: bool, negated: bool) -> None:
 
 
 def _receiver(cast: Cast, subject: Phrase) -> Phrase:
-    if cast.dice.chance(0.12) and subject.person == 3:
-        return phrases.speaker(cast.dice.pick(("I", "we")), is_object=True)
+    if cast.rng.flip(0.12) and subject.person == 3:
+        return phrases.speaker(cast.rng.pick(("I", "we")), is_object=True)
     return cast.someone(settled=True)
 
 
 def _partner(cast: Cast, verb: Verb, settled: bool) -> Phrase:
-    kind = cast.dice.pick(verb.objects)
+    kind = cast.rng.pick(verb.objects)
     if kind == "firm":
         return cast.firm(ambiguous=0.0)
     if kind == "person":
@@ -142,16 +142,16 @@ def _partner(cast: Cast, verb: Verb, settled: bool) -> Phrase:
 
 def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: bool) -> Phrase:
     """The object: a person, or a thing that may belong to the subject."""
-    dice = cast.dice
-    kind = dice.pick(verb.objects)
+    rng = cast.rng
+    kind = rng.pick(verb.objects)
     if "firm" in verb.subjects:
         cast.used.add("broken")  # nobody sets out to produce that
     if kind == "person" and "firm" in verb.subjects:
         return cast.person_name(ambiguous=0.3)  # no child is hired
     if kind == "person":
         us = subject.person == 3 and not verb.phrasal
-        if us and dice.chance(0.08):
-            return phrases.speaker(dice.pick(("I", "we")), is_object=True)
+        if us and rng.flip(0.08):
+            return phrases.speaker(rng.pick(("I", "we")), is_object=True)
         return cast.someone(
             settled=settled or negated or verb.frame == "dat",
             ambiguous=0.3 if verb.english in PERSONAL else 0.0,
@@ -159,18 +159,18 @@ def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: b
     if kind in ("portable", "clothing", "pet", "vehicle"):
         speaks = subject.person == 1 and bool(subject.words)
         clear = speaks or (subject.refers != "it" and cast.can_be_meant(subject))
-        if clear and verb.english not in ("buy", "find", "have") and dice.chance(0.4):
+        if clear and verb.english not in ("buy", "find", "have") and rng.flip(0.4):
             return cast.thing((kind,), owner=subject)
-    if negated and verb.frame != "give" and dice.chance(0.5):
+    if negated and verb.frame != "give" and rng.flip(0.5):
         return _deniable(cast, kind)
     return cast.thing((kind,), settled=settled or negated)
 
 
 def _deniable(cast: Cast, kind: str) -> Phrase:
     """a book, books, bread: what "kein" can deny."""
-    dice = cast.dice
-    noun = dice.pick(nouns_of(kind))
-    plural = bool(noun.english_plural) and dice.chance(0.35)
+    rng = cast.rng
+    noun = rng.pick(nouns_of(kind))
+    plural = bool(noun.english_plural) and rng.flip(0.35)
     determiner = determiners.A if noun.english_plural and not plural else determiners.BARE
     adjective = cast.remark(describing(noun.kinds), 0.2)
     return cast.remember(phrases.noun_phrase(noun, determiner, plural, adjective))

@@ -75,12 +75,12 @@ def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, mod
     if verb.stative:
         return "present"
     shares = ((100 - perfect - modal, "present"), (perfect, "perfect"), (modal, "modal"))
-    drawn = cast.dice.weighted(shares)
+    drawn = cast.rng.weighted(shares)
     return modal_for(cast, subject) if drawn == "modal" else drawn
 
 
 def modal_for(cast: Cast, subject: Phrase) -> str:
-    return cast.dice.pick(ANIMAL_MODALS if "animal" in subject.kinds else MODALS)
+    return cast.rng.pick(ANIMAL_MODALS if "animal" in subject.kinds else MODALS)
 
 
 def event(
@@ -113,14 +113,14 @@ def modal(cast: Cast) -> Pair:
 
 
 def separable(cast: Cast) -> Pair:
-    verb = cast.dice.pick(SEPARABLE)
+    verb = cast.rng.pick(SEPARABLE)
     subject = cast.actor(verb.subjects)
     tense = tense_for(cast, subject, verb, perfect=25, modal=15)
     return main_clause(scene(cast, subject, verb, tense=tense))
 
 
 def giving(cast: Cast) -> Pair:
-    verb = cast.dice.pick(GIVING)
+    verb = cast.rng.pick(GIVING)
     subject = cast.actor(verb.subjects)
     tense = tense_for(cast, subject, verb, perfect=25, modal=15)
     return main_clause(scene(cast, subject, verb, tense=tense))
@@ -128,9 +128,9 @@ def giving(cast: Cast) -> Pair:
 
 def fronted(cast: Cast) -> Pair:
     """Time or place first: the German subject moves behind the verb."""
-    dice = cast.dice
-    if dice.chance(0.6):
-        tense = dice.weighted(((60, "present"), (20, "perfect"), (20, "modal")))
+    rng = cast.rng
+    if rng.flip(0.6):
+        tense = rng.weighted(((60, "present"), (20, "perfect"), (20, "modal")))
         return main_clause(event(cast, tense=tense, extra="time"), "time")
     subject = cast.actor(LIVING)
     verb = cast.action([one for one in verbs_for(subject.kinds, True) if one.place])
@@ -140,54 +140,54 @@ def fronted(cast: Cast) -> Pair:
 
 def things(cast: Cast) -> Pair | None:
     """What lies where, and what it is like."""
-    dice = cast.dice
-    kind = dice.pick(("flat", "upright", "animal", "vehicle", "place", "person", "furniture"))
-    if kind in ("flat", "upright") and dice.chance(0.75):
+    rng = cast.rng
+    kind = rng.pick(("flat", "upright", "animal", "vehicle", "place", "person", "furniture"))
+    if kind in ("flat", "upright") and rng.flip(0.75):
         subject = cast.thing((kind,), opening=True)
         verb = VERB["lie" if kind == "flat" else "stand", "lie"]
         return main_clause(scene(cast, subject, verb))
     subject = cast.thing((kind,), settled=True, opening=True, adjectives=0.5)
-    remark = description(cast, subject, negated=dice.chance(0.4))
+    remark = description(cast, subject, negated=rng.flip(0.4))
     return main_clause(remark) if remark else None
 
 
 def place_fact(cast: Cast, place: Name) -> Clause:
     """Florence lies in Italy; the city of Florence lies in Italy; Florence is a city in Italy."""
-    dice = cast.dice
+    rng = cast.rng
     is_city = "city" in place.kinds
     subject = phrases.proper_name(place)
-    if is_city and dice.chance(0.3):
+    if is_city and rng.flip(0.3):
         subject = phrases.titled_name(CITY, "of", place)
     around = phrases.proper_name(BY_PLACE[tuple(place.inside.split())])
     inside = phrases.prepositional("in", "in", "dat", around)
-    if not is_city or "sight" in subject.kinds or dice.chance(0.6):
+    if not is_city or "sight" in subject.kinds or rng.flip(0.6):
         return Clause(subject, LIE, complement=inside)
     city = phrases.noun_phrase(CITY, determiners.A)
     return Clause(subject, BE, object=city, object_case="nom", complement=inside)
 
 
 def geography(cast: Cast) -> Pair:
-    dice = cast.dice
-    place = dice.pick(PLACES)
-    shape = dice.weighted(((10, "alone"), (45, "told"), (45, "two")))
+    rng = cast.rng
+    place = rng.pick(PLACES)
+    shape = rng.weighted(((10, "alone"), (45, "told"), (45, "two")))
     if shape == "alone":
         return main_clause(place_fact(cast, place))
     if shape == "told":
         sure = [verb for verb in TELLING if verb.english != "hope"]
         return that(main_clause(telling(cast, sure)), place_fact(cast, place))
     far = [one for one in PLACES if one.kinds == place.kinds and one.inside != place.inside]
-    joined = dice.pick((but, and_))
-    other = place_fact(cast, dice.pick(far))
+    joined = rng.pick((but, and_))
+    other = place_fact(cast, rng.pick(far))
     return joined(main_clause(place_fact(cast, place)), main_clause(other))
 
 
 def business(cast: Cast) -> Pair:
     """What firms do, and who works for them."""
-    dice = cast.dice
-    if dice.chance(0.3):
+    rng = cast.rng
+    if rng.flip(0.3):
         worker = cast.actor(("person",))
         return main_clause(scene(cast, worker, VERB["work", "prep"]))
-    verb = dice.pick([verb for verb in SPLITTING if "firm" in verb.subjects])
+    verb = rng.pick([verb for verb in SPLITTING if "firm" in verb.subjects])
     firm = cast.firm()
     tense = tense_for(cast, firm, verb, perfect=25, modal=25)
     return main_clause(scene(cast, firm, verb, tense=tense))
@@ -195,38 +195,38 @@ def business(cast: Cast) -> Pair:
 
 def telling(cast: Cast, verbs: Sequence[Verb] = TELLING) -> Clause:
     verb = cast.action(verbs)
-    teller = cast.actor(("person",), plain=cast.dice.chance(0.8))
-    negated = teller.definite and verb.english in ("know", "believe") and cast.dice.chance(0.3)
-    tense = "perfect" if verb.english == "say" and cast.dice.chance(0.4) else "present"
+    teller = cast.actor(("person",), plain=cast.rng.flip(0.8))
+    negated = teller.definite and verb.english in ("know", "believe") and cast.rng.flip(0.3)
+    tense = "perfect" if verb.english == "say" and cast.rng.flip(0.4) else "present"
     return Clause(teller, verb, tense, negation="not" if negated else "")
 
 
 def reported(cast: Cast) -> Pair | None:
-    dice = cast.dice
+    rng = cast.rng
     teller = telling(cast)
     subject = teller.subject
-    if cast.can_be_meant(subject) and dice.chance(0.35):
+    if cast.can_be_meant(subject) and rng.flip(0.35):
         who = phrases.pronoun_for(subject)
         hopes = teller.verb.english == "hope"
-        roll = dice.pick(("time", "scene") if hopes else ("state", "time", "scene"))
+        roll = rng.pick(("time", "scene") if hopes else ("state", "time", "scene"))
         content: Clause | None
         if roll == "state":
             content = in_state(cast, who, ("tired", "hungry", "thirsty", "sick", "rich"))
         elif roll == "time":
-            content = has_time(who, time=hopes or dice.chance(0.5))
+            content = has_time(who, time=hopes or rng.flip(0.5))
         else:
             verb = cast.action(verbs_for(who.kinds, True))
             tense = tense_for(cast, who, verb, perfect=30, modal=30)
             content = scene(cast, who, verb, tense=tense, place=0.1)
     else:
-        content = event(cast, tense=dice.pick(("present", "present", "perfect", "modal")))
+        content = event(cast, tense=rng.pick(("present", "present", "perfect", "modal")))
     return that(main_clause(teller), content) if content else None
 
 
 def coordination(cast: Cast) -> Pair | None:
     """Two subjects, two clauses, or two things that one subject does."""
-    dice = cast.dice
-    shape = dice.weighted(((40, "subjects"), (30, "clauses"), (30, "actions")))
+    rng = cast.rng
+    shape = rng.weighted(((40, "subjects"), (30, "clauses"), (30, "actions")))
     if shape == "subjects":
         both = _couple(cast)
         if both is None:
@@ -247,7 +247,7 @@ def coordination(cast: Cast) -> Pair | None:
 
 
 def _couple(cast: Cast) -> Phrase | None:
-    if cast.dice.chance(0.75):
+    if cast.rng.flip(0.75):
         first, second = cast.person_name(0.2), cast.actor(("person",), plain=True)
     else:
         first, second = (cast.thing(("animal",), settled=True) for _ in range(2))
@@ -257,8 +257,8 @@ def _couple(cast: Cast) -> Phrase | None:
 
 def chain(cast: Cast) -> Pair | None:
     """Anna buys a book and reads it; Peter finds the key, but he does not take it."""
-    dice = cast.dice
-    before, after, kind = dice.pick(CHAINS)
+    rng = cast.rng
+    before, after, kind = rng.pick(CHAINS)
     subject = cast.actor(("person",), plain=True)
     first_verb = VERB[before, "acc"]
     other = cast.thing((kind,), adjectives=0.3)
@@ -268,7 +268,7 @@ def chain(cast: Cast) -> Pair | None:
         return None
     it = phrases.pronoun_for(other, is_object=True)
     case = "dat" if second_verb.frame == "dat" else "acc"
-    if cast.can_be_meant(subject) and dice.chance(0.55):
+    if cast.can_be_meant(subject) and rng.flip(0.55):
         who = phrases.pronoun_for(subject)
         second = Clause(who, second_verb, negation="not", object=it, object_case=case)
         return but(main_clause(first), main_clause(second))
@@ -279,15 +279,15 @@ def chain(cast: Cast) -> Pair | None:
 
 def contrast(cast: Cast) -> Pair:
     """But without a judgement."""
-    dice = cast.dice
-    if dice.chance(0.4):
+    rng = cast.rng
+    if rng.flip(0.4):
         subject = cast.actor(("person",), plain=True)
         verb = cast.action(verbs_for(subject.kinds, True))
         wish = scene(cast, subject, verb, tense="want", extra="none", place=0.2)
         if cast.can_be_meant(subject):
             who = phrases.pronoun_for(subject)
             trouble = in_state(cast, who, ("tired", "sick"))
-            if dice.chance(0.5) or trouble is None:
+            if rng.flip(0.5) or trouble is None:
                 trouble = has_time(who, time=False)
             return but(main_clause(wish), main_clause(trouble))
     first = _short(cast)
@@ -297,5 +297,5 @@ def contrast(cast: Cast) -> Pair:
 def _short(cast: Cast) -> Clause:
     subject = cast.actor(LIVING, plain=True)
     verb = cast.action(verbs_alone(subject.kinds))
-    extra = cast.dice.pick(("none", "none", "not", "time"))
+    extra = cast.rng.pick(("none", "none", "not", "time"))
     return scene(cast, subject, verb, extra=extra, place=0.4)

@@ -7,9 +7,9 @@ from typing import Any
 
 from translucid.data.records import Labelled
 from translucid.glass.report import page, pictures
+from translucid.model import Model
 from translucid.tasks import metrics
 from translucid.tasks.classify import Classify
-from translucid.training.model import Model
 
 COLOURS = {
     "positive": pictures.BLUE,

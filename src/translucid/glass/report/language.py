@@ -9,9 +9,9 @@ from torch import Tensor
 
 from translucid.glass.report import page, pictures
 from translucid.glass.report.baselines import Guesses
+from translucid.model import Model
 from translucid.see.colours import ramp
 from translucid.tasks.language import Language
-from translucid.training.model import Model
 
 # The verb agrees with the first noun, not with the one beside it.
 AGREEMENT = (

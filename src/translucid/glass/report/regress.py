@@ -7,9 +7,9 @@ from typing import Any
 
 from translucid.glass.report import fits, page, pictures
 from translucid.glass.report.fits import Boundary, Curve, Logic
+from translucid.model import Model
 from translucid.models.mlp import MLP
 from translucid.tasks.regress import RegressItem
-from translucid.training.model import Model
 from translucid.training.recipe import Recipe
 
 

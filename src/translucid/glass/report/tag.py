@@ -10,9 +10,9 @@ import torch
 from translucid.data.spans import split_words
 from translucid.data.toyland import Sentence
 from translucid.glass.report import page, pictures
+from translucid.model import Model
 from translucid.models.base import EncoderModel
 from translucid.tasks.tag import Tag
-from translucid.training.model import Model
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from translucid.data.toyland import Sentence
 from translucid.glass.report import page, pictures
+from translucid.model import Model
 from translucid.trace import Trace
-from translucid.training.model import Model
 
 LAYER = "decoder.layers.{layer}.cross_attention."
 

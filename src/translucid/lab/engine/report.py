@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from translucid.atomic import saving, write_text
 from translucid.errors import TranslucidError
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report_figure import figure, number, numbers
@@ -13,7 +14,6 @@ from translucid.lab.engine.report_page import VERDICTS, frame, mark
 from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
 from translucid.see.html import escape, table
-from translucid.training.folders import saving, write_text
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from translucid._version import __version__
+from translucid.atomic import saving, write_text
 from translucid.errors import InputError
 from translucid.lab.engine.claims import Claim, Literature, claims
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.runner import Result, digest, outside, source_of
 from translucid.lab.engine.verdict import Data, Finding, Verdict
-from translucid.training.folders import saving, write_text
 
 FILE, AGAIN = "results.json", "again.json"
 _PACKAGE = Path(__file__).parents[2]

@@ -25,10 +25,10 @@ from threading import Thread
 from typing import Any
 
 from translucid._version import __version__
+from translucid.atomic import saving
 from translucid.errors import InputError, TranslucidError
 from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment, of_file, of_module
 from translucid.lab.engine.verdict import Data, Finding, Rule
-from translucid.training.folders import saving
 
 LAB = "translucid.lab."
 FOLDER = Path(__file__).parents[1]  # of the lab

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
+from translucid.atomic import write_text
 from translucid.errors import ConfigError, InputError
-from translucid.training.folders import write_text
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 

@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from translucid.catalogue import describe
-from translucid.see.of_points import numbers
-from translucid.see.reading import Reading
+from translucid.see.text_trace import TextTrace
+from translucid.tasks.choices import nth as nth
+from translucid.tasks.outputs import Cell as Cell
+from translucid.tasks.outputs import Row as Row
+from translucid.tasks.outputs import floats as floats
 
 # What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
 # numbers of a vector and its length; where a token looks; how open its gates are; one number for
@@ -29,27 +32,6 @@ SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
 # What a size along an axis is called.
 AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
         "vocab": "scores", "outputs": "scores"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number and what it belongs to."""
-
-    label: str
-    value: float
-    chosen: bool = False  # by the model, or what it was given to read
-    wanted: bool = False  # what it should have said, where that was given
-    rank: int = 0  # of a probability among all, from 1; 0: there is none
-
-
-@dataclass(frozen=True)
-class Row:
-    """What there is to say about one token, or about one step."""
-
-    label: str
-    cells: tuple[Cell, ...]
-    head: int | None = None  # of attention; None: the mean over all heads
-    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,25 +75,20 @@ class Walk:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()  # what was left out
 
-    def __str__(self) -> str:
-        from translucid.see.walk.text import as_text
-
-        return as_text(self)
-
 
 def as_json(walk: Walk) -> dict[str, Any]:
     """For scripts: lists, words and numbers."""
     return asdict(walk)
 
 
-def at(reading: Reading, address: str) -> dict[str, Any]:
+def at(reading: TextTrace, address: str) -> dict[str, Any]:
     """What the trace and the catalogue know of a point, as a stage has it."""
     point = describe(address)
     shape = tuple(reading[address].shape)
     return {"address": address, "shape": shape, "axes": point.axes, "meaning": point.meaning}
 
 
-def along(reading: Reading, address: str, axis: str = "length") -> tuple[str, ...]:
+def along(reading: TextTrace, address: str, axis: str = "length") -> tuple[str, ...]:
     """The tokens that stand along a point."""
     return reading.words.along(address, axis)
 
@@ -120,12 +97,6 @@ def quoted(label: str) -> str:
     """A token as it stands; punctuation in quotes, or it would be lost between signs of ours."""
     signs = all(unicodedata.category(letter) in SIGNS for letter in label)
     return repr(label) if signs else label
-
-
-def nth(rank: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st"""
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{rank}{'th' if rank % 100 in (11, 12, 13) else ends.get(rank % 10, 'th')}"
 
 
 def shortened(text: str, words: int = 15, letters: int = 120) -> str:
@@ -139,12 +110,6 @@ def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
     named = [(size, axis) for size, axis in zip(shape, axes, strict=True) if axis != "batch"]
     said = [(size, AXES.get(axis, "numbers")) for size, axis in named]
     return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in said)
-
-
-def floats(value: Tensor) -> list[Any]:
-    """Numbers, or lists of them, for Python."""
-    found: list[Any] = numbers(value).tolist()
-    return found
 
 
 def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from translucid.catalogue import describe
-from translucid.see.reading import Reading
+from translucid.see.text_trace import TextTrace
 from translucid.see.walk.data import (
     Cell,
     Row,
@@ -96,7 +96,7 @@ class Chosen:
         return CLOSER if self.head is None else self.top
 
 
-def stages_of(reading: Reading, names: Sequence[str], chosen: Chosen) -> Iterator[Stage]:
+def stages_of(reading: TextTrace, names: Sequence[str], chosen: Chosen) -> Iterator[Stage]:
     """In the order of the model, from these names of the trace; without the output head."""
     for name in names:
         scope, _, point = name.rpartition(".")
@@ -143,7 +143,7 @@ def _stack(name: str) -> str:
     return ""
 
 
-def chapter_of(reading: Reading, name: str) -> str:
+def chapter_of(reading: TextTrace, name: str) -> str:
     both = bool(reading.words.source and reading.words.target)
     match _stack(name):
         case "encoder":
@@ -165,7 +165,7 @@ def _titled(name: str, what: str) -> str:
     return f"{where}: {what}" if where else what
 
 
-def _embedding(reading: Reading, name: str) -> Stage:
+def _embedding(reading: TextTrace, name: str) -> Stage:
     table = reading[name][0]  # (length, d_model)
     sentence = (
         f"From here on a token is {table.shape[-1]:,} numbers (a vector), learnt in training; "
@@ -183,7 +183,7 @@ def _vectors(table: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
     )
 
 
-def _letters(reading: Reading, name: str) -> Stage:
+def _letters(reading: TextTrace, name: str) -> Stage:
     shares = ratio(reading[name][0], reading[name.replace("letters.output", "embedding.lookup")][0])
     sentence = (
         "The letters of each word are read as well, so that a word the vocabulary lacks is not "
@@ -199,7 +199,7 @@ def _sizes(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
     )
 
 
-def _positions(reading: Reading, name: str) -> Stage:
+def _positions(reading: TextTrace, name: str) -> Stage:
     point = name.rpartition(".")[2]
     value = reading[name][0]
     rows: tuple[Row, ...] = ()
@@ -226,7 +226,7 @@ def _turned(angles: Tensor) -> str:
     return f"position p: the fastest pair is turned by {fastest}p radians{more}"
 
 
-def _attention(reading: Reading, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
+def _attention(reading: TextTrace, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
     scope = name.rpartition(".")[0]
     part = scope.rpartition(".")[2]
     pattern = reading[name][0]
@@ -253,7 +253,7 @@ def _attention(reading: Reading, name: str, names: Sequence[str], chosen: Chosen
     )  # fmt: skip
 
 
-def _askers(reading: Reading, name: str, part: str) -> tuple[str, ...]:
+def _askers(reading: TextTrace, name: str, part: str) -> tuple[str, ...]:
     """Who looks: the token that is read, or the one that is to be written."""
     if part == "self_attention":
         return along(reading, name, "queries")
@@ -280,7 +280,7 @@ def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], chos
     return f"sharpest: head {int(head)}, {link}"
 
 
-def _added(reading: Reading, scope: str, labels: Sequence[str]) -> tuple[Cell, ...]:
+def _added(reading: TextTrace, scope: str, labels: Sequence[str]) -> tuple[Cell, ...]:
     """What a part adds to each token, as a share of the vector that it is added to."""
     frame = f"{scope}_residual"
     if f"{frame}.branch" not in reading:
@@ -289,7 +289,9 @@ def _added(reading: Reading, scope: str, labels: Sequence[str]) -> tuple[Cell, .
     return tuple(Cell(label, value) for label, value in zip(labels, floats(shares), strict=True))
 
 
-def _points(reading: Reading, scope: str, names: Sequence[str], chosen: Chosen) -> tuple[Seen, ...]:
+def _points(
+    reading: TextTrace, scope: str, names: Sequence[str], chosen: Chosen
+) -> tuple[Seen, ...]:
     """All that a part computes, for those who look closer."""
     if chosen.layer is None:
         return ()
@@ -301,7 +303,7 @@ def _points(reading: Reading, scope: str, names: Sequence[str], chosen: Chosen) 
     )
 
 
-def _feedforward(reading: Reading, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
+def _feedforward(reading: TextTrace, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
     scope = name.rpartition(".")[0]
     active = reading[f"{scope}.activated"][0] != 0  # (length, d_ff)
     share = float(active.float().mean())
@@ -316,7 +318,7 @@ def _feedforward(reading: Reading, name: str, names: Sequence[str], chosen: Chos
     )  # fmt: skip
 
 
-def _cell(reading: Reading, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
+def _cell(reading: TextTrace, name: str, names: Sequence[str], chosen: Chosen) -> Stage:
     scope = name.rpartition(".")[0]
     part = scope.rpartition(".")[2]
     what, sentence = CELLS[part]
@@ -335,7 +337,7 @@ def _cell(reading: Reading, name: str, names: Sequence[str], chosen: Chosen) -> 
 
 
 def _gates(
-    reading: Reading, scope: str, gates: dict[str, str], labels: Sequence[str]
+    reading: TextTrace, scope: str, gates: dict[str, str], labels: Sequence[str]
 ) -> dict[str, Any]:
     means = {
         does: floats(reading[f"{scope}.{gate}"][0].float().mean(-1)) for gate, does in gates.items()
@@ -370,7 +372,7 @@ def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int 
     return "; ".join(said)
 
 
-def _moved(reading: Reading, name: str, labels: Sequence[str]) -> tuple[Row, ...]:
+def _moved(reading: TextTrace, name: str, labels: Sequence[str]) -> tuple[Row, ...]:
     """How far each token moves a state, as a share of the state's length after it."""
     states = reading[name][0]  # (length, hidden)
     backward = "backward" in name.split(".")
@@ -382,7 +384,7 @@ def _moved(reading: Reading, name: str, labels: Sequence[str]) -> tuple[Row, ...
     return _sizes(ratio(states - before, states), labels)
 
 
-def _bridge(reading: Reading, name: str) -> Stage:
+def _bridge(reading: TextTrace, name: str) -> Stage:
     sentence = (
         "All that was read is now in one state. The decoder starts from it: a sentence in "
         f"{reading[name].shape[-1]:,} numbers."
@@ -391,7 +393,7 @@ def _bridge(reading: Reading, name: str) -> Stage:
                  **at(reading, name), rows=_vectors(reading[name], ("start",)))  # fmt: skip
 
 
-def _final_norm(reading: Reading, name: str) -> Stage:
+def _final_norm(reading: TextTrace, name: str) -> Stage:
     sentence = "After all layers, every vector is brought to the same scale."
     lengths = floats(torch.linalg.vector_norm(reading[name][0].float(), dim=-1))
     happened = f"all vectors are now {min(lengths):.2f} to {max(lengths):.2f} long"
@@ -402,7 +404,7 @@ def _final_norm(reading: Reading, name: str) -> Stage:
 
 
 def _numbers(
-    reading: Reading, name: str, title: str, sentence: str, names: Sequence[str], chosen: Chosen
+    reading: TextTrace, name: str, title: str, sentence: str, names: Sequence[str], chosen: Chosen
 ) -> Stage:
     """One row of numbers: a layer of a network without text."""
     values = reading[name][0]

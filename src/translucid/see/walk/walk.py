@@ -6,22 +6,18 @@ Every number is read off the trace; nothing is computed a second time by the mod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from torch import Tensor
-
-from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.see.reading import Reading
-from translucid.see.walk.answer import CUT, answers
-from translucid.see.walk.data import Cell, Row, Stage, Walk
+from translucid.see.text_trace import TextTrace
+from translucid.see.walk import data
+from translucid.see.walk.answer import answers
+from translucid.see.walk.data import Cell, Row, Stage
 from translucid.see.walk.stages import Chosen, layer_of, stages_of
-from translucid.tasks.classify import Classify
-from translucid.tasks.language import Language
-from translucid.tasks.tag import Tag
-from translucid.tasks.translate import Translate
+from translucid.see.walk.text import as_text
+from translucid.tasks.example import TokenInput
 
 UNKNOWN = "unknown"
 STARTS = "start: the end mark of the text before"
@@ -32,8 +28,15 @@ SO_FAR = (
 )
 
 
+class Walk(data.Walk):
+    """A walk that prints itself."""
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+
 def walk(
-    reading: Reading, *, layer: int | None = None, head: int | None = None, top: int = 5
+    reading: TextTrace, *, layer: int | None = None, head: int | None = None, top: int = 5
 ) -> Walk:
     """What happened while a model read a text.
 
@@ -47,16 +50,15 @@ def walk(
     if layer is not None:
         stages = [stage for stage in stages if stage.layer == layer]
         notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
-    last, answer = answers(reading, text, names, top)
-    if last[-1].rows[-1].remark == CUT:
-        notes.append("by itself the model would have gone on after the translation's last token")
+    last, answer, note = answers(reading, names, top)
+    notes += [note] if note else []
     return Walk(
         reading.task.name, text, answer, _introduction(reading),
         (*_with_inputs(reading, stages), *last), tuple(notes),
     )  # fmt: skip
 
 
-def _of_one_member(reading: Reading) -> tuple[list[str], list[str]]:
+def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
     """The names to walk along; of a committee, those of its first member."""
     names = reading.names()
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
@@ -67,7 +69,7 @@ def _of_one_member(reading: Reading) -> tuple[list[str], list[str]]:
 
 
 def _check(
-    reading: Reading, names: Sequence[str], layer: int | None, head: int | None, top: int
+    reading: TextTrace, names: Sequence[str], layer: int | None, head: int | None, top: int
 ) -> None:
     if top < 1:
         raise InputError(f"top = {top}: at least 1 answer is shown")
@@ -88,38 +90,41 @@ def _counted(what: str, count: int) -> str:
     return f"{what}s 0 to {count - 1}"
 
 
-def _with_inputs(reading: Reading, stages: Sequence[Stage]) -> Iterator[Stage]:
+def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]:
     """The stages, with what goes in before them, and what a translator reads of its own."""
-    ids, words = reading.example.batch.inputs, reading.words
-    match reading.task:
-        case Translate() as task:
-            yield _tokens(GOES_IN, words.source, ids["source"], task.source)
-            writing = [stage for stage in stages if "decoder" in stage.address.split(".")]
-            yield from stages[: len(stages) - len(writing)]
-            chapter = writing[0].chapter
-            yield replace(
-                _tokens(chapter, words.target, ids["target"], task.target),
-                title="decoder: what was written so far", sentence=SO_FAR,
-            )  # fmt: skip
-            yield from writing
-        case Language() as task:
-            tokens = _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
-            first, *others = tokens.rows
-            yield replace(tokens, rows=(replace(first, remark=STARTS), *others))
-            yield from stages
-        case Classify() | Tag() as task:
-            yield _tokens(GOES_IN, words.last, ids["ids"], task.tokenizer)
-            yield from stages
-        case _:
-            rows = zip(words.features, ids["x"][0].tolist(), strict=True)
-            yield Stage(
-                "values", GOES_IN, "the numbers", "The network reads numbers, not words.",
-                rows=tuple(Row(label, (Cell("", value),)) for label, value in rows),
-            )  # fmt: skip
-            yield from stages
+    example, words = reading.example, reading.words
+    if example.source is not None and example.target is not None:
+        yield _tokens(reading, GOES_IN, words.source, example.source)
+        writing = [stage for stage in stages if "decoder" in stage.address.split(".")]
+        yield from stages[: len(stages) - len(writing)]
+        yield replace(
+            _tokens(reading, writing[0].chapter, words.target, example.target),
+            title="decoder: what was written so far", sentence=SO_FAR,
+        )  # fmt: skip
+        yield from writing
+    elif example.source is not None:
+        yield _tokens(reading, GOES_IN, words.source, example.source)
+        yield from stages
+    elif example.target is not None:
+        tokens = _tokens(reading, GOES_IN, words.target, example.target)
+        first, *others = tokens.rows
+        starts = STARTS if example.target_ids[0] == example.target.tokenizer.eos_id else ""
+        yield replace(tokens, rows=(replace(first, remark=starts), *others))
+        yield from stages
+    else:
+        numbers = example.batch.inputs["x"][0].tolist()
+        yield Stage(
+            "values", GOES_IN, "the numbers", "The network reads numbers, not words.",
+            rows=tuple(
+                Row(label, (Cell("", value),))
+                for label, value in zip(words.features, numbers, strict=True)
+            ),
+        )  # fmt: skip
+        yield from stages
 
 
-def _tokens(chapter: str, words: Sequence[str], ids: Tensor, tokenizer: Tokenizer) -> Stage:
+def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], given: TokenInput) -> Stage:
+    tokenizer, ids = given.tokenizer, reading.example.batch.inputs[given.name]
     rows = tuple(
         Row(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
         for word, number in zip(words, ids[0].tolist(), strict=True)
@@ -133,7 +138,7 @@ def _tokens(chapter: str, words: Sequence[str], ids: Tensor, tokenizer: Tokenize
     return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
 
 
-def _introduction(reading: Reading) -> str:
+def _introduction(reading: TextTrace) -> str:
     """What kind of model this is."""
     weights = f"with {reading.network.parameters_count:,} weights"
     match reading.network.config:

@@ -3,36 +3,100 @@
 const ROWS = new Set(['length', 'queries', 'keys']);
 const CELLS = new Set(['lstm', 'gru', 'rnn']);
 const NAMES = {
-  embedding: 'embedding', letters: 'letters', positions: 'positions', self_attention: 'self-attention', cross_attention: 'cross-attention', alignment: 'attention',
-  feedforward: 'feed-forward', final_norm: 'final norm', norm: 'norm', recurrent: 'states', bridge: 'start', standardise: 'standardised', head: 'head', votes: 'votes', dense: 'dense layer', lstm: 'LSTM cell', gru: 'GRU cell', rnn: 'RNN cell',
+  embedding: 'embedding',
+  letters: 'letters',
+  positions: 'positions',
+  self_attention: 'self-attention',
+  cross_attention: 'cross-attention',
+  alignment: 'attention',
+  feedforward: 'feed-forward',
+  final_norm: 'final norm',
+  norm: 'norm',
+  recurrent: 'states',
+  bridge: 'start',
+  standardise: 'standardised',
+  head: 'head',
+  votes: 'votes',
+  dense: 'dense layer',
+  lstm: 'LSTM cell',
+  gru: 'GRU cell',
+  rnn: 'RNN cell',
 };
-const SHORT = { embedding: 'emb.', positions: 'pos.', 'final norm': 'norm', 'feed-forward': 'f.-f.', states: 'st.', letters: 'let.' };
-const LETTERS = { forget: 'f', input: 'i', candidate: 'g', output: 'o', cell: 'c', hidden: 'h', reset: 'r', update: 'z' };
+const SHORT = {
+  embedding: 'emb.',
+  positions: 'pos.',
+  'final norm': 'norm',
+  'feed-forward': 'f.-f.',
+  states: 'st.',
+  letters: 'let.',
+};
+const LETTERS = {
+  forget: 'f',
+  input: 'i',
+  candidate: 'g',
+  output: 'o',
+  cell: 'c',
+  hidden: 'h',
+  reset: 'r',
+  update: 'z',
+};
 // The point that stands for a part, the best first.
 const SPEAKS = {
-  embedding: ['scaled', 'lookup'], letters: ['sum', 'output'], positions: ['output', 'encoding', 'angles'], attention: ['pattern'], alignment: ['pattern'],
-  feedforward: ['activated', 'hidden'], norm: ['output'], residual: ['sum'], recurrent: ['output'], dense: ['sum', 'activation'], standardise: ['output'], bridge: ['hidden'],
+  embedding: ['scaled', 'lookup'],
+  letters: ['sum', 'output'],
+  positions: ['output', 'encoding', 'angles'],
+  attention: ['pattern'],
+  alignment: ['pattern'],
+  feedforward: ['activated', 'hidden'],
+  norm: ['output'],
+  residual: ['sum'],
+  recurrent: ['output'],
+  dense: ['sum', 'activation'],
+  standardise: ['output'],
+  bridge: ['hidden'],
 };
 const STREAM = new Set(['embedding', 'letters', 'residual', 'recurrent', 'norm']);
-const ENDS = ['committee.logits', 'committee.class_logits', 'votes.sum', 'head.logits', 'head.class_logits', 'output.dense.activation'];
+const ENDS = [
+  'committee.logits',
+  'committee.class_logits',
+  'votes.sum',
+  'head.logits',
+  'head.class_logits',
+  'output.dense.activation',
+];
 
 export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
-export const layerOf = scope => { const found = scope.match(/layers\.(\d+)/); return found ? Number(found[1]) : null; };
+export const layerOf = scope => {
+  const found = scope.match(/layers\.(\d+)/);
+  return found ? Number(found[1]) : null;
+};
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
 export const ofHead = pane => /(^|\.)(head|votes)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 
-export function title(scope) {                   // "Decoder layer 2", "Cross-attention"
+export function title(scope) {
+  // "Decoder layer 2", "Cross-attention"
   const words = scope.split('.').filter(word => !/^(members|layers|\d+|recurrent|forward|backward)$/.test(word));
-  const side = words.find(word => word === 'encoder' || word === 'decoder'), layer = layerOf(scope), way = scope.match(/\.(forward|backward)\./)?.[1];
+  const side = words.find(word => word === 'encoder' || word === 'decoder');
+  const layer = layerOf(scope);
+  const way = scope.match(/\.(forward|backward)\./)?.[1];
   const member = scope.match(/^members\.(\d+)/);
-  const last = scope.split('.').at(-1), before = scope.split('.').at(-2) ?? '';
-  const residual = last.endsWith('_residual') ? last.slice(0, -9) : before.endsWith('_residual') ? before.slice(0, -9) : null;
-  const name = residual ? `${last === 'norm' ? 'norm at' : 'sum after'} ${NAMES[residual] ?? residual}` : NAMES[last] ?? last.replaceAll('_', ' ');
-  const place = [member && `member ${member[1]}`, side, layer !== null && `layer ${layer}`, way].filter(Boolean).join(' ') || (last === 'dense' ? before : 'the whole model');
+  const last = scope.split('.').at(-1);
+  const before = scope.split('.').at(-2) ?? '';
+  const residual = last.endsWith('_residual')
+    ? last.slice(0, -9)
+    : before.endsWith('_residual')
+      ? before.slice(0, -9)
+      : null;
+  const name = residual
+    ? `${last === 'norm' ? 'norm at' : 'sum after'} ${NAMES[residual] ?? residual}`
+    : (NAMES[last] ?? last.replaceAll('_', ' '));
+  const place =
+    [member && `member ${member[1]}`, side, layer !== null && `layer ${layer}`, way].filter(Boolean).join(' ') ||
+    (last === 'dense' ? before : 'the whole model');
   return { place: capital(place), name: capital(name) };
 }
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
@@ -40,23 +104,48 @@ const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const prefix = run.points.some(point => point.at.startsWith('members.')) ? `members.${member}.` : '';
   const members = new Set(run.points.map(point => point.at.match(/^members\.(\d+)\./)?.[1]).filter(Boolean)).size;
-  const own = run.points.filter(point => !point.at.startsWith('members.') || point.at.startsWith(prefix)).map(point => ({ ...point, local: point.at.startsWith(prefix) ? point.at.slice(prefix.length) : point.at }));
-  const { source, target, follows, features } = run.tokens, ids = run.ids;
+  const own = run.points
+    .filter(point => !point.at.startsWith('members.') || point.at.startsWith(prefix))
+    .map(point => ({ ...point, local: point.at.startsWith(prefix) ? point.at.slice(prefix.length) : point.at }));
+  const { source, target, follows, features } = run.tokens;
+  const ids = run.ids;
   const sides = ['encoder', 'decoder'].filter(side => own.some(point => point.local.startsWith(`${side}.`)));
-  const endPoint = ENDS.map(name => run.points.find(point => point.at === name) ?? own.find(point => point.local === name)).find(Boolean);
-  const end = endPoint && { at: endPoint.at, point: endPoint, kind: { translate: 'next word', language: 'next word', tag: 'tag', classify: 'class', regress: 'number' }[model.task] ?? 'number' };
+  const endPoint = ENDS.map(
+    name => run.points.find(point => point.at === name) ?? own.find(point => point.local === name),
+  ).find(Boolean);
+  const end = endPoint && {
+    at: endPoint.at,
+    point: endPoint,
+    kind:
+      { translate: 'next word', language: 'next word', tag: 'tag', classify: 'class', regress: 'number' }[model.task] ??
+      'number',
+  };
   if (!sides.length) return { bands: [columns(own, features, run)], end, members };
   const bands = sides.map(side => {
     const last = side === sides.at(-1);
-    const mine = own.filter(point => point.local.startsWith(`${side}.`) || (last && /^(head|votes)\./.test(point.local) && point.at !== end?.at));
+    const mine = own.filter(
+      point =>
+        point.local.startsWith(`${side}.`) || (last && /^(head|votes)\./.test(point.local) && point.at !== end?.at),
+    );
     const decodes = side === 'decoder';
     const words = decodes ? target : source;
     const made = panes(mine, side, opened[side]);
-    return { side, key: decodes ? 'tgt' : 'src', words, follows: decodes ? follows : [], ids: (decodes ? ids.target : ids.source) ?? ids.ids ?? [], ...made };
+    return {
+      side,
+      key: decodes ? 'tgt' : 'src',
+      words,
+      follows: decodes ? follows : [],
+      ids: (decodes ? ids.target : ids.source) ?? ids.ids ?? [],
+      ...made,
+    };
   });
-  if (bands.length === 2) {                      // what the decoder looks back at
+  if (bands.length === 2) {
+    // what the decoder looks back at
     const memory = bands[0].panes.findLast(pane => pane.kind === 'tile');
-    if (memory) { memory.label = 'memory'; memory.short = ''; }
+    if (memory) {
+      memory.label = 'memory';
+      memory.short = '';
+    }
   }
   return { bands, end, members };
 }
@@ -64,56 +153,136 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
 // One layer is open; each other layer is one plate.
 function panes(points, side, wanted) {
   const layers = [...new Set(points.map(point => layerOf(point.local)).filter(layer => layer !== null))];
-  const open = layers.includes(wanted) ? wanted : layers.at(-1) ?? null;
+  const open = layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
   const scopes = new Map();
   for (const point of points) {
     const scope = scopeOf(point.at);
     if (!scopes.has(scope)) scopes.set(scope, []);
     scopes.get(scope).push(point);
   }
-  const found = [], plates = new Map();
+  const found = [];
+  const plates = new Map();
   for (const [scope, all] of scopes) {
-    const local = scopeOf(all[0].local), layer = layerOf(local);
+    const local = scopeOf(all[0].local);
+    const layer = layerOf(local);
     if (layer !== null && layer !== open) {
       if (!plates.has(layer)) {
-        const plate = { kind: 'plate', side, layer, scope, points: [], label: `layer ${layer}`, short: String(layer), stream: true };
-        plates.set(layer, plate); found.push(plate);
+        const plate = {
+          kind: 'plate',
+          side,
+          layer,
+          scope,
+          points: [],
+          label: `layer ${layer}`,
+          short: String(layer),
+          stream: true,
+        };
+        plates.set(layer, plate);
+        found.push(plate);
       }
       plates.get(layer).points.push(...all);
     } else found.push(...ofScope(scope, local, all, side, layer, layers.length));
   }
   for (const plate of plates.values()) plate.at = (plate.points.findLast(byRows) ?? plate.points.at(-1)).at;
-  const last = pane => Number(pane.kind === 'vector' && ofHead(pane));        // what is one vector comes behind the strands
+  const last = pane => Number(pane.kind === 'vector' && ofHead(pane)); // what is one vector comes behind the strands
   return { panes: found.filter(pane => pane.at).sort((a, b) => last(a) - last(b)), layers, open };
 }
 function ofScope(scope, local, all, side, layer) {
-  const part = partOf(local), last = local.split('.').at(-1);
+  const part = partOf(local);
+  const last = local.split('.').at(-1);
   const way = local.match(/\.(forward|backward)\./)?.[1];
   const group = layer === null ? null : `layer ${layer}${way ? `, ${way}` : ''}`;
   const base = { side, layer, scope, points: all, group, stream: STREAM.has(part) && last !== 'norm' };
-  if (CELLS.has(part)) return all.filter(point => !/_sum$|preactivation$/.test(point.at)).map(point => {
-    const name = pointOf(point.at).replace(/_gate$/, '');
-    return { ...base, kind: 'tile', cell: true, at: point.at, label: name, short: LETTERS[name] ?? name[0], wire: ['cell', 'hidden'].includes(name) ? (way === 'backward' ? -1 : 1) : 0, stream: name === 'hidden' };
-  });
-  if (last === 'masks') return [];               // seen in the inspector of the attention they serve
-  if (last === 'head' || last === 'votes') return all.filter(point => byRows(point) || point.shape.length === 1).map(point => (
-    { ...base, kind: byRows(point) ? (point.shape.length === 1 ? 'thin' : 'tile') : 'vector', at: point.at, label: pointOf(point.at).replaceAll('_', ' '), short: '' }));
-  const at = (SPEAKS[part] ?? []).map(name => all.find(point => pointOf(point.at) === name)).find(Boolean) ?? all.findLast(byRows) ?? all.at(-1);
+  if (CELLS.has(part))
+    return all
+      .filter(point => !/_sum$|preactivation$/.test(point.at))
+      .map(point => {
+        const name = pointOf(point.at).replace(/_gate$/, '');
+        return {
+          ...base,
+          kind: 'tile',
+          cell: true,
+          at: point.at,
+          label: name,
+          short: LETTERS[name] ?? name[0],
+          wire: ['cell', 'hidden'].includes(name) ? (way === 'backward' ? -1 : 1) : 0,
+          stream: name === 'hidden',
+        };
+      });
+  if (last === 'masks') return []; // seen in the inspector of the attention they serve
+  if (last === 'head' || last === 'votes')
+    return all
+      .filter(point => byRows(point) || point.shape.length === 1)
+      .map(point => ({
+        ...base,
+        kind: byRows(point) ? (point.shape.length === 1 ? 'thin' : 'tile') : 'vector',
+        at: point.at,
+        label: pointOf(point.at).replaceAll('_', ' '),
+        short: '',
+      }));
+  const at =
+    (SPEAKS[part] ?? []).map(name => all.find(point => pointOf(point.at) === name)).find(Boolean) ??
+    all.findLast(byRows) ??
+    all.at(-1);
   const label = NAMES[last] ?? last.replaceAll('_', ' ');
-  if (pointOf(at.at) === 'pattern') return [{ ...base, kind: crosses(local) ? 'cross' : 'weave', at: at.at, label, short: label.replace('-attention', ''), result: all.find(point => pointOf(point.at) === 'output') }];
+  if (pointOf(at.at) === 'pattern')
+    return [
+      {
+        ...base,
+        kind: crosses(local) ? 'cross' : 'weave',
+        at: at.at,
+        label,
+        short: label.replace('-attention', ''),
+        result: all.find(point => pointOf(point.at) === 'output'),
+      },
+    ];
   if (!byRows(at)) return at.shape.length === 1 ? [{ ...base, kind: 'vector', at: at.at, label, short: '' }] : [];
   const thin = part === 'residual' || (part === 'norm' && layer !== null);
-  return [{ ...base, kind: thin ? 'thin' : 'tile', at: at.at, label: part === 'residual' ? '+' : thin ? '' : label, short: thin ? '' : SHORT[label] ?? '', wide: part === 'feedforward' }];
+  return [
+    {
+      ...base,
+      kind: thin ? 'thin' : 'tile',
+      at: at.at,
+      label: part === 'residual' ? '+' : thin ? '' : label,
+      short: thin ? '' : (SHORT[label] ?? ''),
+      wide: part === 'feedforward',
+    },
+  ];
 }
 // A model without a text: each layer is a column of numbers.
 function columns(points, features, run) {
-  const shown = points.filter(point => !/\.(preactivation|skip)$/.test(point.at) || !points.some(other => other.at === `${scopeOf(point.at)}.activation`));
+  const shown = points.filter(
+    point =>
+      !/\.(preactivation|skip)$/.test(point.at) ||
+      !points.some(other => other.at === `${scopeOf(point.at)}.activation`),
+  );
   return {
-    side: '', key: 'src', words: features, ids: [], follows: [], columns: true, given: run.text.split(/[\s,]+/), layers: [], open: null,
-    panes: shown.filter(point => point.shape.length <= 1).map(point => {
-      const scope = scopeOf(point.at), layer = layerOf(scope);
-      return { kind: 'column', side: '', layer, scope, at: point.at, points: points.filter(each => scopeOf(each.at) === scope), group: null, short: '', size: point.shape[0] ?? 1,
-        label: layer !== null ? `layer ${layer}` : scope.startsWith('output') ? 'output' : NAMES[scope] ?? scope };
-    }),
+    side: '',
+    key: 'src',
+    words: features,
+    ids: [],
+    follows: [],
+    columns: true,
+    given: run.text.split(/[\s,]+/),
+    layers: [],
+    open: null,
+    panes: shown
+      .filter(point => point.shape.length <= 1)
+      .map(point => {
+        const scope = scopeOf(point.at);
+        const layer = layerOf(scope);
+        return {
+          kind: 'column',
+          side: '',
+          layer,
+          scope,
+          at: point.at,
+          points: points.filter(each => scopeOf(each.at) === scope),
+          group: null,
+          short: '',
+          size: point.shape[0] ?? 1,
+          label: layer !== null ? `layer ${layer}` : scope.startsWith('output') ? 'output' : (NAMES[scope] ?? scope),
+        };
+      }),
   };
 }

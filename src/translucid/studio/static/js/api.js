@@ -1,19 +1,23 @@
 // All questions to the server. Runs never change, so what was asked once is kept.
 import { frames } from './frames.js';
 
-const kept = new Map();                          // address -> promise, the oldest first
-export const moved = { bytes: 0, asked: 0 };     // for the curious, and for the tests
+const kept = new Map(); // address -> promise, the oldest first
+export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tests
 const KEPT = 200;
 
 export class Refused extends Error {}
-const asked = new Map();                         // every question of this session, for those who save it
+const asked = new Map(); // every question of this session, for those who save it
 function ask(address, options) {
   asked.set(`${address} ${options?.body ?? ''}`, [options?.method ?? 'GET', address, options?.body ?? '']);
   return fetched(address, options);
 }
 async function fetched(address, options) {
   let answer;
-  try { answer = await fetch(address, options); } catch { throw new Refused('the studio’s server has stopped; start it again with: translucid explore'); }
+  try {
+    answer = await fetch(address, options);
+  } catch {
+    throw new Refused('the studio’s server has stopped; start it again with: translucid explore');
+  }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
     throw new Refused(told.error ?? `${answer.status} ${answer.statusText}`);
@@ -29,39 +33,75 @@ function once(address, read) {
   }
   return kept.get(address);
 }
-const json = async answer => { const text = await answer.text(); count(text.length); return JSON.parse(text); };
-const binary = async answer => { const buffer = await answer.arrayBuffer(); count(buffer.byteLength); return frames(buffer); };
-function count(bytes) { moved.bytes += bytes; moved.asked += 1; }
-const query = given => new URLSearchParams(Object.entries(given).flatMap(([key, value]) => (Array.isArray(value) ? value.map(each => [key, each]) : value === undefined || value === null ? [] : [[key, value]])));
+const json = async answer => {
+  const text = await answer.text();
+  count(text.length);
+  return JSON.parse(text);
+};
+const binary = async answer => {
+  const buffer = await answer.arrayBuffer();
+  count(buffer.byteLength);
+  return frames(buffer);
+};
+function count(bytes) {
+  moved.bytes += bytes;
+  moved.asked += 1;
+}
+const query = given =>
+  new URLSearchParams(
+    Object.entries(given).flatMap(([key, value]) =>
+      Array.isArray(value)
+        ? value.map(each => [key, each])
+        : value === undefined || value === null
+          ? []
+          : [[key, value]],
+    ),
+  );
 
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 export const catalogue = () => once('/api/catalogue', json);
-export async function run(asked) {               // { m, text, target?, off? }
-  const key = JSON.stringify(asked);
+export async function run(question) {
+  // { m, text, target?, off? }
+  const key = JSON.stringify(question);
   if (!kept.has(key)) {
-    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(json);
+    const found = ask('/api/runs', { method: 'POST', headers: { 'content-type': 'application/json' }, body: key }).then(
+      json,
+    );
     found.catch(() => kept.delete(key));
     kept.set(key, found);
   }
   return kept.get(key);
 }
-export const tensors = (run, names, options = {}) => once(`/api/runs/${run}/tensors?${query({ at: names, ...options })}`, binary);
-export const tensor = async (run, name, options) => (await tensors(run, [name], options))[0];
-export const heads = async (run, kind, pool = 48) => (await once(`/api/runs/${run}/heads?${query({ kind, pool })}`, binary))[0];
-export const cell = (run, at, index) => once(`/api/runs/${run}/cell?${query({ at, index: index.join(',') })}`, json);
-export const after = (run, tokens, k = 10) => once(`/api/runs/${run}/step?${query({ after: tokens.join('.'), k })}`, json);
-export const effect = (run, off) => once(`/api/runs/${run}/effect?${query({ off })}`, json);
-export const step = (run, n, k = 10) => once(`/api/runs/${run}/step?${query({ n, k })}`, json);
-export const decode = (run, options) => once(`/api/runs/${run}/decode?${query(options)}`, json);
+export const tensors = (id, names, options = {}) =>
+  once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
+export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
+export const heads = async (id, kind, pool = 48) =>
+  (await once(`/api/runs/${id}/heads?${query({ kind, pool })}`, binary))[0];
+export const cell = (id, at, index) => once(`/api/runs/${id}/cell?${query({ at, index: index.join(',') })}`, json);
+export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
+// The likeliest tokens of all positions of a run, k of each: { at, steps: [{ n, words, ids, probabilities, ... }] }.
+// positions: '3:5' for some of them; tokens: along this text instead of the run's own, with what is looked at.
+export const steps = (id, { k, positions, tokens }) =>
+  once(`/api/runs/${id}/steps?${query({ k, positions, tokens: tokens?.join('.') })}`, json);
+export const step = async (id, n, options) => {
+  const { at, steps: all, looks } = await steps(id, options);
+  const found = all.find(each => each.n === n);
+  const { weights } = found; // of a decoder alone, as many as there are words so far
+  return { at, ...found, looks: looks && { ...looks, words: looks.words.slice(0, weights.length), weights } };
+};
+export const only = n => `${n}:${n + 1}`; // one position
+export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 export const lessons = () => once('/api/lessons', json);
-export const lesson = (run, id) => once(`/api/runs/${run}/lesson/${encodeURIComponent(id)}`, json);
+export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
 // A training that goes on: what comes is never kept.
-export const training = m => (location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m));
+export const training = m =>
+  location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);
 // A notebook has no socket: there it is asked for anew, as long as it goes on.
-const BETWEEN = 2000;                            // ms
+const BETWEEN = 2000; // ms
 function watched(m) {
-  const socket = new EventTarget(), at = `/api/train/${encodeURIComponent(m)}`;
+  const socket = new EventTarget();
+  const at = `/api/train/${encodeURIComponent(m)}`;
   const told = data => socket.dispatchEvent(new MessageEvent('message', { data }));
   let left = false;
   async function look() {
@@ -70,18 +110,34 @@ function watched(m) {
     told(all);
     if (frames(all)[0].state === 'training') setTimeout(watch, BETWEEN, look);
   }
-  const watch = next => { if (!left) next().catch(() => socket.dispatchEvent(new Event('close'))); };
-  queueMicrotask(() => watch(async () => { told(await (await fetched(`${at}/about`)).text()); await look(); }));
-  socket.close = () => { left = true; };
+  const watch = next => {
+    if (!left) next().catch(() => socket.dispatchEvent(new Event('close')));
+  };
+  queueMicrotask(() =>
+    watch(async () => {
+      told(await (await fetched(`${at}/about`)).text());
+      await look();
+    }),
+  );
+  socket.close = () => {
+    left = true;
+  };
   return socket;
 }
-export const probes = (m, steps, form) => ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: steps, as: form })}`).then(binary);
+export const probes = (m, saved, form) =>
+  ask(`/api/train/${encodeURIComponent(m)}/probes?${query({ step: saved, as: form })}`).then(binary);
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // All that was looked at, in one file; a request has a limit, so of very many questions the first ones are left out.
-const MOST = 900_000;                            // bytes, of a million
+const MOST = 900_000; // bytes, of a million
 export async function session(address) {
   const all = [...asked.values()];
   while (JSON.stringify(all).length > MOST) all.splice(0, 100);
-  return (await fetched('/api/session', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ address, asked: all }) })).blob();
+  return (
+    await fetched('/api/session', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ address, asked: all }),
+    })
+  ).blob();
 }

@@ -1,14 +1,19 @@
 // Makers for HTML, SVG and MathML, and one unit: everything scales with the root font size.
 // Text enters as text nodes only; styles go through the object model, as the page's policy wants.
-const SVG = 'http://www.w3.org/2000/svg', MML = 'http://www.w3.org/1998/Math/MathML';
+const SVG = 'http://www.w3.org/2000/svg';
+const MML = 'http://www.w3.org/1998/Math/MathML';
 
 function fill(el, attrs, kids) {
   for (const [key, value] of Object.entries(attrs ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
-    else if (key === 'style') el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');   // in a box of a notebook sizes count from the box
+    else if (key === 'style')
+      // in a box of a notebook sizes count from the box
+      el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
     else if (key === 'text') el.textContent = value;
-    else if (key === 'width' || key === 'height') el.setAttribute(key, value < 0 ? 0 : value);   // no room is no error
+    else if (key === 'width' || key === 'height')
+      // biome-ignore lint/complexity/useMathMinMax: it may be a text, as 100%; and no room is no error
+      el.setAttribute(key, value < 0 ? 0 : value);
     else if (key !== 'link') el.setAttribute(key, value === true ? '' : value);
   }
   el.append(...kids.flat(4).filter(kid => kid !== null && kid !== undefined && kid !== false));
@@ -21,8 +26,11 @@ export const m = (tag, attrs, ...kids) => fill(document.createElementNS(MML, tag
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 const pen = document.createElement('canvas').getContext('2d');
-export function widest(words, rem, family = 'serif', weight = 400) {   // px, at the present scale
-  const face = getComputedStyle(document.documentElement).getPropertyValue({ mono: '--numbers', names: '--names' }[family] ?? '--words');
+export function widest(words, rem, family = 'serif', weight = 400) {
+  // px, at the present scale
+  const face = getComputedStyle(document.documentElement).getPropertyValue(
+    { mono: '--numbers', names: '--names' }[family] ?? '--words',
+  );
   pen.font = `${weight} ${rem * 16 * unit()}px ${face}`;
   return words.reduce((most, word) => Math.max(most, pen.measureText(word).width), 0);
 }
@@ -39,15 +47,33 @@ export function formula(markup, display = true) {
 
 const ICONS = {
   theme: 'M8 2.2a5.8 5.8 0 1 0 0 11.6A5.8 5.8 0 0 0 8 2.2Zm0 1.4v8.8a4.4 4.4 0 0 1 0-8.8Z',
-  link: 'M6.7 9.3a.7.7 0 0 1 0-1l2-2a.7.7 0 1 1 1 1l-2 2a.7.7 0 0 1-1 0ZM5.2 6.7a.7.7 0 0 1 0 1L4 8.9a2.1 2.1 0 1 0 3 3l1.2-1.2a.7.7 0 0 1 1 1L8 12.9a3.5 3.5 0 0 1-5-5l1.2-1.2a.7.7 0 0 1 1 0Zm5.6 2.6a.7.7 0 0 1 0-1L12 7.1a2.1 2.1 0 1 0-3-3L7.8 5.3a.7.7 0 0 1-1-1L8 3.1a3.5 3.5 0 0 1 5 5l-1.2 1.2a.7.7 0 0 1-1 0Z',
-  next: 'M5.2 3.1a.8.8 0 0 1 1.1 0l4.3 4.3a.8.8 0 0 1 0 1.2l-4.3 4.3a.8.8 0 1 1-1.1-1.2L8.8 8 5.2 4.3a.8.8 0 0 1 0-1.2Z',
-  prev: 'M10.8 3.1a.8.8 0 0 0-1.1 0L5.4 7.4a.8.8 0 0 0 0 1.2l4.3 4.3a.8.8 0 1 0 1.1-1.2L7.2 8l3.6-3.7a.8.8 0 0 0 0-1.2Z',
+  link:
+    'M6.7 9.3a.7.7 0 0 1 0-1l2-2a.7.7 0 1 1 1 1l-2 2a.7.7 0 0 1-1 0ZM5.2 6.7a.7.7 0 0 1 0 1L4 8.9' +
+    'a2.1 2.1 0 1 0 3 3l1.2-1.2a.7.7 0 0 1 1 1L8 12.9a3.5 3.5 0 0 1-5-5l1.2-1.2a.7.7 0 0 1 1 0Zm5.6 2.6' +
+    'a.7.7 0 0 1 0-1L12 7.1a2.1 2.1 0 1 0-3-3L7.8 5.3a.7.7 0 0 1-1-1L8 3.1a3.5 3.5 0 0 1 5 5l-1.2 1.2' +
+    'a.7.7 0 0 1-1 0Z',
+  next:
+    'M5.2 3.1a.8.8 0 0 1 1.1 0l4.3 4.3a.8.8 0 0 1 0 1.2l-4.3 4.3a.8.8 0 1 1-1.1-1.2L8.8 8 5.2 4.3' +
+    'a.8.8 0 0 1 0-1.2Z',
+  prev:
+    'M10.8 3.1a.8.8 0 0 0-1.1 0L5.4 7.4a.8.8 0 0 0 0 1.2l4.3 4.3a.8.8 0 1 0 1.1-1.2L7.2 8l3.6-3.7' +
+    'a.8.8 0 0 0 0-1.2Z',
   play: 'M4.8 3.2c0-.6.7-1 1.2-.7l7 4.7c.5.4.5 1.2 0 1.5l-7 4.8c-.5.3-1.2 0-1.2-.7V3.2Z',
-  table: 'M2.5 3h11v10h-11zM3.8 4.3v1.9h2.6V4.3zm3.9 0v1.9h4.5V4.3zM3.8 7.4v1.7h2.6V7.4zm3.9 0v1.7h4.5V7.4zM3.8 10.3v1.4h2.6v-1.4zm3.9 0v1.4h4.5v-1.4z',
+  table:
+    'M2.5 3h11v10h-11zM3.8 4.3v1.9h2.6V4.3zm3.9 0v1.9h4.5V4.3zM3.8 7.4v1.7h2.6V7.4zm3.9 0v1.7h4.5V7.4z' +
+    'M3.8 10.3v1.4h2.6v-1.4zm3.9 0v1.4h4.5v-1.4z',
   panel: 'M2.5 3h11v10h-11zM3.8 4.3v7.4h4.4V4.3zm5.7 0v7.4h2.7V4.3z',
-  save: 'M8 2a.7.7 0 0 1 .7.7v5.1l1.6-1.6a.7.7 0 0 1 1 1L8.5 10a.7.7 0 0 1-1 0L4.700 7.200a.7.7 0 0 1 1-1l1.6 1.600V2.700A.7.7 0 0 1 8 2ZM2.700 9.500a.7.7 0 0 1 .7.7v1.900h9.200v-1.900a.7.7 0 0 1 1.400 0v2.200c0 .6-.5 1.100-1.100 1.100H3.100c-.6 0-1.100-.5-1.100-1.100v-2.200a.7.7 0 0 1 .7-.7Z',
+  save:
+    'M8 2a.7.7 0 0 1 .7.7v5.1l1.6-1.6a.7.7 0 0 1 1 1L8.5 10a.7.7 0 0 1-1 0L4.700 7.200a.7.7 0 0 1 1-1' +
+    'l1.6 1.600V2.700A.7.7 0 0 1 8 2ZM2.700 9.500a.7.7 0 0 1 .7.7v1.900h9.200v-1.900a.7.7 0 0 1 1.400 0' +
+    'v2.200c0 .6-.5 1.100-1.100 1.100H3.100c-.6 0-1.100-.5-1.100-1.100v-2.200a.7.7 0 0 1 .7-.7Z',
   pause: 'M4.4 3h2.4v10H4.4zM9.2 3h2.4v10H9.2z',
   edit: 'M10.9 2.7a1.3 1.3 0 0 1 1.8 0l.6.6c.5.5.5 1.3 0 1.8L6 12.4l-3 .9a.3.3 0 0 1-.4-.4l.9-3 7.4-7.2Z',
 };
-export const icon = name => s('svg', { viewBox: '0 0 16 16', class: 'icon', 'aria-hidden': 'true' }, s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }));
+export const icon = name =>
+  s(
+    'svg',
+    { viewBox: '0 0 16 16', class: 'icon', 'aria-hidden': 'true' },
+    s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }),
+  );
 export const special = word => /^<\/?\w+>$/.test(word);

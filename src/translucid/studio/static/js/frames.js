@@ -1,36 +1,61 @@
 // Tensors from the server: a header in JSON, then raw numbers. See studio/frames.py.
 const NOTHING = 255;
 export class Frame {
-  constructor(header, raw) { Object.assign(this, header); this.raw = raw; }
-  get size() { return this.shape.reduce((a, b) => a * b, 1); }
-  number(at) {                                   // a flat place -> the number, NaN: nothing to show
+  constructor(header, raw) {
+    Object.assign(this, header);
+    this.raw = raw;
+  }
+  get size() {
+    return this.shape.reduce((a, b) => a * b, 1);
+  }
+  number(at) {
+    // a flat place -> the number, NaN: nothing to show
     if (this.dtype !== 'u8') return this.dtype === 'f16' ? half(this.raw[at]) : this.raw[at];
     return this.raw[at] === NOTHING ? NaN : this.lo + (this.raw[at] / 254) * (this.hi - this.lo);
   }
-  row(...index) {                                // all numbers below a leading index
+  row(...index) {
+    // all numbers below a leading index
     const below = this.shape.slice(index.length).reduce((a, b) => a * b, 1);
     let first = 0;
-    index.forEach((i, axis) => { first = first * this.shape[axis] + i; });
+    index.forEach((i, axis) => {
+      first = first * this.shape[axis] + i;
+    });
     first *= below;
     return Array.from({ length: below }, (_, i) => this.number(first + i));
   }
-  table(...index) {                              // rows and columns below a leading index
-    const flat = this.row(...index), columns = this.shape.at(-1);
+  table(...index) {
+    // rows and columns below a leading index
+    const flat = this.row(...index);
+    const columns = this.shape.at(-1);
     return Array.from({ length: flat.length / columns }, (_, i) => flat.slice(i * columns, (i + 1) * columns));
   }
 }
 const halves = new Float32Array(1 << 16);
 for (let bits = 0; bits < 1 << 16; bits++) {
-  const sign = bits >> 15 ? -1 : 1, power = (bits >> 10) & 31, rest = bits & 1023;
-  halves[bits] = power === 31 ? (rest ? NaN : sign * Infinity) : power ? sign * 2 ** (power - 15) * (1 + rest / 1024) : sign * 2 ** -14 * (rest / 1024);
+  const sign = bits >> 15 ? -1 : 1;
+  const power = (bits >> 10) & 31;
+  const rest = bits & 1023;
+  halves[bits] =
+    power === 31
+      ? rest
+        ? NaN
+        : sign * Infinity
+      : power
+        ? sign * 2 ** (power - 15) * (1 + rest / 1024)
+        : sign * 2 ** -14 * (rest / 1024);
 }
 const half = bits => halves[bits];
 const KINDS = { u8: Uint8Array, f16: Uint16Array, f32: Float32Array };
 export function frames(buffer) {
-  const found = [], view = new DataView(buffer), decoder = new TextDecoder();
-  for (let at = 0; at < buffer.byteLength;) {
-    const length = view.getUint32(at, true), header = JSON.parse(decoder.decode(new Uint8Array(buffer, at + 4, length)));
-    const Kind = KINDS[header.dtype], count = header.shape.reduce((a, b) => a * b, 1), start = at + 4 + length;
+  const found = [];
+  const view = new DataView(buffer);
+  const decoder = new TextDecoder();
+  for (let at = 0; at < buffer.byteLength; ) {
+    const length = view.getUint32(at, true);
+    const header = JSON.parse(decoder.decode(new Uint8Array(buffer, at + 4, length)));
+    const Kind = KINDS[header.dtype];
+    const count = header.shape.reduce((a, b) => a * b, 1);
+    const start = at + 4 + length;
     found.push(new Frame(header, new Kind(buffer, start, count)));
     const bytes = count * Kind.BYTES_PER_ELEMENT;
     at = start + bytes + ((8 - (bytes % 8)) % 8);

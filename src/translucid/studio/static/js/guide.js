@@ -7,78 +7,168 @@ import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
 
-const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide'];   // whatever the stop
+const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // whatever the stop
 const box = () => document.getElementById('lesson');
-let now = null;                                  // { id, place, lesson, view }
+let now = null; // { id, place, lesson, view }
 
-export function stopAt(id, place, step) {        // the address of a stop; places are counted from 1, as they are told
-  const [view, query] = (step.address ?? address().view).split('?'), own = new URLSearchParams(query ?? ''), { params } = address();
+export function stopAt(id, place, step) {
+  // the address of a stop; places are counted from 1, as they are told
+  const [view, query] = (step.address ?? address().view).split('?');
+  const own = new URLSearchParams(query ?? '');
+  const { params } = address();
   for (const key of KEPT) if (params.has(key)) own.set(key, params.get(key));
   own.set('lesson', `${id}.${place}`);
   return written(view, own);
 }
-function move(place) { location.hash = stopAt(now.id, place, now.lesson.steps[place - 1]); }
+function move(place) {
+  location.hash = stopAt(now.id, place, now.lesson.steps[place - 1]);
+}
 const there = step => step.lacks === undefined;
-const seek = (from, by) => { for (let k = from + by; k >= 1 && k <= now.lesson.steps.length; k += by) if (there(now.lesson.steps[k - 1])) return k; return null; };
-const away = () => { const step = now.lesson.steps[now.place - 1]; return there(step) && step.address.split('?')[0] !== now.view; };
+const seek = (from, by) => {
+  for (let k = from + by; k >= 1 && k <= now.lesson.steps.length; k += by) if (there(now.lesson.steps[k - 1])) return k;
+  return null;
+};
+const away = () => {
+  const step = now.lesson.steps[now.place - 1];
+  return there(step) && step.address.split('?')[0] !== now.view;
+};
 function on() {
   if (away()) return move(now.place);
   const next = seek(now.place, 1);
   return next === null ? leave() : move(next);
 }
-function back() { const before = seek(now.place, -1); if (before !== null) move(before); }
-function leave() { go('lesson', { lesson: null, pin: null }); }
+function back() {
+  const before = seek(now.place, -1);
+  if (before !== null) move(before);
+}
+function leave() {
+  go('lesson', { lesson: null, pin: null });
+}
 
 const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
-const lessonOf = async (run, id) => (id && run ? api.lesson(run.run, id).catch(error => { if (error instanceof api.Refused) return null; throw error; }) : null);
+const lessonOf = async (run, id) =>
+  id && run
+    ? api.lesson(run.run, id).catch(error => {
+        if (error instanceof api.Refused) return null;
+        throw error;
+      })
+    : null;
 // A link that names a stop and no view of its own means all of the stop: its view, and what is chosen and pinned there.
 export async function whole({ run }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
-  const [, id, place] = told(), step = (await lessonOf(run, id))?.steps[place - 1];
+  const [, id, place] = told();
+  const step = (await lessonOf(run, id))?.steps[place - 1];
   return step && there(step) ? stopAt(id, Number(place), step) : null;
 }
 export async function guide(view, { run }) {
-  const [, id, place] = told(), el = box();
+  const [, id, place] = told();
+  const el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson && lesson.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
+  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view } : null;
   el.hidden = now === null;
-  if (now === null) { link.state.meant = []; el.replaceChildren(); return; }
+  if (now === null) {
+    link.state.meant = [];
+    el.replaceChildren();
+    return;
+  }
   const step = lesson.steps[now.place - 1];
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
 function drawn(step) {
-  const { id, place, lesson } = now, last = seek(place, 1) === null, off = away(), skipped = [];
+  const { id, place, lesson } = now;
+  const last = seek(place, 1) === null;
+  const off = away();
+  const skipped = [];
   for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
   return [
-    h('button', { class: 'back', 'aria-label': 'Back, to the stop before', title: 'Back (Shift and Space)', disabled: seek(place, -1) === null, onclick: back }, icon('prev')),
-    h('div', { class: 'stop' }, h('a', { href: stopAt(id, place, step), title: 'Show this stop again' }, step.title), h('span', { class: 'quiet' }, `${place} of ${lesson.steps.length}`)),
-    h('div', { class: 'text', 'aria-live': 'polite' },
-      there(step) ? [h('p', { class: 'says' }, pieces(step.say)), h('p', { class: 'task' }, h('b', null, 'Do: '), pieces(step.do), skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '')]
-        : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`)),
-    h('button', { class: 'onward', title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on }, off ? 'Come back' : last ? 'Finish' : 'Next', icon('next')),
-    h('button', { class: 'shut', 'aria-label': 'Leave the lesson', title: 'Leave the lesson', onclick: () => go(address().view, { lesson: null }) }, '×'),
+    h(
+      'button',
+      {
+        class: 'back',
+        'aria-label': 'Back, to the stop before',
+        title: 'Back (Shift and Space)',
+        disabled: seek(place, -1) === null,
+        onclick: back,
+      },
+      icon('prev'),
+    ),
+    h(
+      'div',
+      { class: 'stop' },
+      h('a', { href: stopAt(id, place, step), title: 'Show this stop again' }, step.title),
+      h('span', { class: 'quiet' }, `${place} of ${lesson.steps.length}`),
+    ),
+    h(
+      'div',
+      { class: 'text', 'aria-live': 'polite' },
+      there(step)
+        ? [
+            h('p', { class: 'says' }, pieces(step.say)),
+            h(
+              'p',
+              { class: 'task' },
+              h('b', null, 'Do: '),
+              pieces(step.do),
+              skipped.length ? h('span', { class: 'quiet' }, ` Skipped: ${missed(skipped)}.`) : '',
+            ),
+          ]
+        : h('p', { class: 'says' }, `This model has no such stop: ${step.lacks}.`),
+    ),
+    h(
+      'button',
+      { class: 'onward', title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on },
+      off ? 'Come back' : last ? 'Finish' : 'Next',
+      icon('next'),
+    ),
+    h(
+      'button',
+      {
+        class: 'shut',
+        'aria-label': 'Leave the lesson',
+        title: 'Leave the lesson',
+        onclick: () => go(address().view, { lesson: null }),
+      },
+      '×',
+    ),
   ];
 }
-const missed = steps => [...new Set(steps.map(step => step.lacks))].map(why => `${steps.filter(step => step.lacks === why).map(step => step.title.toLowerCase()).join(', ')}: ${why}`).join('; ');
+const missed = steps =>
+  [...new Set(steps.map(step => step.lacks))]
+    .map(
+      why =>
+        `${steps
+          .filter(step => step.lacks === why)
+          .map(step => step.title.toLowerCase())
+          .join(', ')}: ${why}`,
+    )
+    .join('; ');
 
 // ---- sentences: text, words, numbers, nouns
 function pieces(list) {
   return list.map((piece, k) => {
     if (piece.value !== undefined) return number(piece, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
-    if (piece.word !== undefined) return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
+    if (piece.word !== undefined)
+      return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
 }
 function noun(text, means, kind) {
   if (!means) return h('span', { class: kind }, text);
-  const act = means.startsWith('part:') ? () => go('flow', { at: means.slice(5), i: null }) : /^(src|tgt):/.test(means) ? () => link.pin([means]) : null;
+  const act = means.startsWith('part:')
+    ? () => go('flow', { at: means.slice(5), i: null })
+    : /^(src|tgt):/.test(means)
+      ? () => link.pin([means])
+      : null;
   const el = h('button', { class: kind, onclick: () => act?.() });
   el.append(text);
-  for (const [begin, end] of [['mouseenter', 'mouseleave'], ['focus', 'blur']]) {
+  for (const [begin, end] of [
+    ['mouseenter', 'mouseleave'],
+    ['focus', 'blur'],
+  ]) {
     el.addEventListener(begin, () => link.hover([means]));
     el.addEventListener(end, () => link.hover([]));
   }
@@ -86,15 +176,38 @@ function noun(text, means, kind) {
 }
 // A number of the run: the read-out tells where it stands, a click goes there.
 function number({ value, at, index, digits }, inSum) {
-  const shown = value === null ? '−∞' : num(value, digits), path = index.length ? `${at}[${index.join(', ')}]` : at;
-  const told = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
-  const open = at.startsWith('softmax ') ? null : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
-  return h('button', { class: 'n told-number', 'data-at': path, onmouseenter: told, onmouseleave: () => readout(), onfocus: told, onblur: () => readout(), onclick: () => open?.() }, inSum && value < 0 ? `(${shown})` : shown);
+  const shown = value === null ? '−∞' : num(value, digits);
+  const path = index.length ? `${at}[${index.join(', ')}]` : at;
+  const tell = () => readout({ at: ['in the lesson'], path, value: value ?? -Infinity, digits });
+  const open = at.startsWith('softmax ')
+    ? null
+    : () => go('flow', { at, i: index.join(',') || null, head: index.length > 2 ? index[0] || null : null });
+  return h(
+    'button',
+    {
+      class: 'n told-number',
+      'data-at': path,
+      onmouseenter: tell,
+      onmouseleave: () => readout(),
+      onfocus: tell,
+      onblur: () => readout(),
+      onclick: () => open?.(),
+    },
+    inSum && value < 0 ? `(${shown})` : shown,
+  );
 }
 
 // Space goes on with the lesson, before any view hears of it.
 export function guided(event) {
-  if (now === null || event.key !== ' ' || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
+  if (
+    now === null ||
+    event.key !== ' ' ||
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    document.querySelector('dialog[open]')
+  )
+    return;
   if (event.target.closest?.('input,textarea,select,button,a,summary')) return;
   event.preventDefault();
   event.stopImmediatePropagation();

@@ -16,14 +16,17 @@ const RAMPS = {
 const parse = h => [1, 3, 5].map(i => parseInt(h.slice(i, i + 2), 16));
 const tables = new Map();
 
-function table(theme, kind) {                      // 256 steps, built once per theme and kind
-  const key = theme + kind;
+function table(name, kind) {
+  // 256 steps, built once per theme and kind
+  const key = name + kind;
   if (!tables.has(key)) {
-    const r = RAMPS[theme];
+    const r = RAMPS[name];
     const stops = (kind === 'seq' ? [r.zero, ...r.seq] : [...[...r.neg].reverse(), r.zero, ...r.pos]).map(parse);
     const out = [];
     for (let i = 0; i < 256; i++) {
-      const x = (i / 255) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(x)), f = x - k;
+      const x = (i / 255) * (stops.length - 1);
+      const k = Math.min(stops.length - 2, Math.floor(x));
+      const f = x - k;
       out.push(stops[k].map((v, c) => Math.round(v + (stops[k + 1][c] - v) * f)));
     }
     tables.set(key, out);
@@ -33,45 +36,65 @@ function table(theme, kind) {                      // 256 steps, built once per 
 export const theme = () => document.documentElement.dataset.theme || 'light';
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
-export function rgb(value, scale) {                // scale: { kind: 'seq' | 'div', max }
+export function rgb(value, scale) {
+  // scale: { kind: 'seq' | 'div', max }
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
   return table(theme(), scale.kind)[Math.round(t * 255)];
 }
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
 
-const lin = c => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
-export function textOn(value, scale) {             // the readable one of two text colours
+const lin = byte => {
+  const c = byte / 255;
+  return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+};
+export function textOn(value, scale) {
+  // the readable one of two text colours
   const [r, g, b] = rgb(value, scale);
   const y = 0.2126 * lin(r) + 0.7152 * lin(g) + 0.0722 * lin(b);
   return 1.05 / (y + 0.05) > (y + 0.05) / 0.0548 ? '#FFFFFF' : '#06110F';
 }
 export function gradient(scale) {
   const t = table(theme(), scale.kind);
-  return 'linear-gradient(90deg,' + [0, 32, 64, 96, 128, 160, 192, 224, 255].map(i => `rgb(${t[i].join(' ')})`).join(',') + ')';
+  return (
+    'linear-gradient(90deg,' +
+    [0, 32, 64, 96, 128, 160, 192, 224, 255].map(i => `rgb(${t[i].join(' ')})`).join(',') +
+    ')'
+  );
 }
 
 // No cell is ever thinner than 3 px: neighbours are pooled, and the one with the largest magnitude speaks for them.
 export function pool(row, width) {
   const n = Math.max(1, Math.min(row.length, Math.floor(width / 3)));
   if (n === row.length) return row;
-  return Array.from({ length: n }, (_, k) => row.slice(Math.floor(k * row.length / n), Math.floor((k + 1) * row.length / n)).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0));
+  return Array.from({ length: n }, (_, k) =>
+    row
+      .slice(Math.floor((k * row.length) / n), Math.floor(((k + 1) * row.length) / n))
+      .reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0),
+  );
 }
 
 // Paint rows of numbers into one canvas. Rows may stand apart (a strand each) or touch (a heat map).
 export function paintRows(ctx, all, { x, y, width, pitch, height, scale }) {
-  all.map(r => pool(r, width)).forEach((row, i) => {
-    const top = y + i * pitch + (pitch - height) / 2, w = width / row.length;
-    row.forEach((v, j) => {
-      ctx.fillStyle = css(v, scale);
-      const x0 = Math.round((x + j * w) * 2) / 2, x1 = Math.round((x + (j + 1) * w) * 2) / 2;
-      ctx.fillRect(x0, top, x1 - x0, height);
+  all
+    .map(r => pool(r, width))
+    .forEach((row, i) => {
+      const top = y + i * pitch + (pitch - height) / 2;
+      const w = width / row.length;
+      row.forEach((v, j) => {
+        ctx.fillStyle = css(v, scale);
+        const x0 = Math.round((x + j * w) * 2) / 2;
+        const x1 = Math.round((x + (j + 1) * w) * 2) / 2;
+        ctx.fillRect(x0, top, x1 - x0, height);
+      });
     });
-  });
 }
 export function canvas(width, height) {
-  const el = document.createElement('canvas'), k = window.devicePixelRatio || 1;
-  el.width = Math.round(width * k); el.height = Math.round(height * k);
-  el.style.width = width + 'px'; el.style.height = height + 'px';
+  const el = document.createElement('canvas');
+  const k = window.devicePixelRatio || 1;
+  el.width = Math.round(width * k);
+  el.height = Math.round(height * k);
+  el.style.width = `${width}px`;
+  el.style.height = `${height}px`;
   const ctx = el.getContext('2d');
   ctx.scale(k, k);
   return { el, ctx };
@@ -83,14 +106,16 @@ const figures = new WeakMap();
 export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
   const family = getComputedStyle(document.documentElement).getPropertyValue('--numbers').trim();
   ctx.font = `${weight} ${size}px ${family}`;
-  ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
-  ctx.fillStyle = fill; ctx.globalAlpha = alpha;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  ctx.fillStyle = fill;
+  ctx.globalAlpha = alpha;
   ctx.fillText(text, x, y);
   ctx.globalAlpha = 1;
   if (!figures.has(ctx.canvas)) figures.set(ctx.canvas, []);
   figures.get(ctx.canvas).push({ text, x, y, ground, fill, size, weight, alpha, family, room });
 }
-export const paintedOn = canvas => figures.get(canvas) ?? [];
+export const paintedOn = el => figures.get(el) ?? [];
 
 export const num = (v, digits = 2) => {
   if (v === -Infinity) return '−∞';
@@ -99,10 +124,12 @@ export const num = (v, digits = 2) => {
 };
 // Two digits, for cells of less than 48 px: .31, 1.0, 12.
 export const brief = v => {
-  const size = Math.abs(v), text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
+  const size = Math.abs(v);
+  const text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
   return (v < 0 && Number(text) !== 0 ? '−' : '') + text;
 };
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
 // How a frame's numbers become colours.
-export const scaleOf = frame => (frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi });
+export const scaleOf = frame =>
+  frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi };

@@ -1,12 +1,14 @@
 // What we look at: a hovered key lights every mark that carries it, on any view.
 // Keys: src:2 (a word of the source), tgt:5 (a row of the decoder), unit:37, head:1.2.
 // Marks are found through a map from key to elements; the page is never searched.
-const marks = new Map();                       // key -> Set of { el, keys }
+const marks = new Map(); // key -> Set of { el, keys }
 const listeners = new Set();
-export const state = { hover: [], pins: [], meant: [] };   // meant: what a lesson speaks of
-let lit = new Set(), meant = new Set();
+export const state = { hover: [], pins: [], meant: [] }; // meant: what a lesson speaks of
+let lit = new Set();
+let meant = new Set();
 
-export function mark(el, ...keys) {            // el carries these keys from now on
+export function mark(el, ...keys) {
+  // el carries these keys from now on
   const entry = { el, keys };
   for (const key of keys) {
     if (!marks.has(key)) marks.set(key, new Set());
@@ -14,14 +16,16 @@ export function mark(el, ...keys) {            // el carries these keys from now
   }
   return el;
 }
-export function forget(root) {                 // marks within root are gone
+export function forget(root) {
+  // marks within root are gone
   for (const [key, entries] of marks) {
     for (const entry of entries) if (root === null || root.contains(entry.el)) entries.delete(entry);
     if (!entries.size) marks.delete(key);
   }
 }
 export function paint() {
-  const keys = state.hover.length ? state.hover : state.pins, now = new Set();
+  const keys = state.hover.length ? state.hover : state.pins;
+  const now = new Set();
   for (const key of keys) for (const entry of marks.get(key) ?? []) now.add(entry);
   for (const entry of lit) if (!now.has(entry)) entry.el.classList.remove('lit', 'crossed', 'pinned');
   for (const entry of now) {
@@ -36,8 +40,14 @@ export function paint() {
   meant = sought;
 }
 // What a lesson speaks of may lie further down a list.
-export function reveal() { for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' }); }
-export function hover(keys = []) { state.hover = keys; paint(); for (const f of listeners) f('hover'); }
+export function reveal() {
+  for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' });
+}
+export function hover(keys = []) {
+  state.hover = keys;
+  paint();
+  for (const f of listeners) f('hover');
+}
 export function pin(keys) {
   const same = keys.length === state.pins.length && keys.every(key => state.pins.includes(key));
   state.pins = same ? [] : keys;
@@ -45,17 +55,35 @@ export function pin(keys) {
   paint();
   for (const f of listeners) f('pin');
 }
-export function onChange(f) { listeners.add(f); return () => listeners.delete(f); }
+export function onChange(f) {
+  listeners.add(f);
+  return () => listeners.delete(f);
+}
 export function pinned(side) {
   const key = state.pins.find(each => each.startsWith(`${side}:`));
   return key === undefined ? null : Number(key.split(':')[1]);
 }
 // Hovering and clicking an element means its keys.
 export function alive(el, keys, { over, out, click } = {}) {
-  el.addEventListener('mouseenter', () => { hover(keys); over?.(); });
-  el.addEventListener('mouseleave', () => { hover([]); out?.(); });
-  el.addEventListener('focus', () => { hover(keys); over?.(); });
-  el.addEventListener('blur', () => { hover([]); out?.(); });
-  el.addEventListener('click', () => { pin(keys); click?.(); });
+  el.addEventListener('mouseenter', () => {
+    hover(keys);
+    over?.();
+  });
+  el.addEventListener('mouseleave', () => {
+    hover([]);
+    out?.();
+  });
+  el.addEventListener('focus', () => {
+    hover(keys);
+    over?.();
+  });
+  el.addEventListener('blur', () => {
+    hover([]);
+    out?.();
+  });
+  el.addEventListener('click', () => {
+    pin(keys);
+    click?.();
+  });
   return mark(el, ...keys);
 }

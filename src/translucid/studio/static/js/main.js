@@ -11,99 +11,241 @@ import { guide, guided, whole } from './guide.js';
 import { tables } from './twin.js';
 import { copy } from './clipboard.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
-import { held } from './parts/walk.js';
+import { keepFocus } from './parts/walk.js';
 import { KEYS, save, saver } from './save.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
 const byId = id => document.getElementById(id);
-let leave = () => {}, drawing = 0, late = 0, now = null, shown = null;   // now: what is being drawn; shown: what the view was drawn from
+let leave = () => {};
+let drawing = 0;
+let late = 0;
+let now = null; // what is being drawn
+let shown = null; // what the view was drawn from
 
-const mark = byId('bar').querySelector('svg');      // the server is there before its models are open, and shows this
+const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
 const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
-const sizes = ({ config, parameters }) => [
-  config.layers && `${config.shape === 'encoder-decoder' ? `${config.layers}+${config.decoder_layers ?? config.layers}` : config.layers} layers`,
-  config.heads && `${config.heads} heads`, `${config.d_model ?? config.inputs} wide`, `${parameters.toLocaleString('en')} weights`,
-].filter(Boolean);
+const sizes = ({ config, parameters }) =>
+  [
+    config.layers &&
+      (config.shape === 'encoder-decoder'
+        ? `${config.layers}+${config.decoder_layers ?? config.layers} layers`
+        : `${config.layers} layers`),
+    config.heads && `${config.heads} heads`,
+    `${config.d_model ?? config.inputs} wide`,
+    `${parameters.toLocaleString('en')} weights`,
+  ].filter(Boolean);
 const inFull = model => (model.unopened ? 'in training' : sizes(model).join(' · '));
 // As many of them as the bar has room for: a size that is cut off says nothing.
-const inShort = model => { const room = root.clientWidth / unit(); return model.unopened ? 'in training' : sizes(model).slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4).join(' · '); };
+const inShort = model => {
+  const room = root.clientWidth / unit();
+  return model.unopened
+    ? 'in training'
+    : sizes(model)
+        .slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4)
+        .join(' · ');
+};
 
 // Before a run has saved a model there is its training to look at, and nothing else.
-const absent = (id, model, all) => (model.unopened && id !== 'train' ? 'This run has saved no model yet; open it again later' : VIEWS[id].lacks?.(model, all.filter(each => !each.unopened)));
-const tours = id => (id === 'lesson' ? { lesson: null } : {});      // the list of tours is not one of their stops
+const absent = (id, model, all) =>
+  model.unopened && id !== 'train'
+    ? 'This run has saved no model yet; open it again later'
+    : VIEWS[id].lacks?.(
+        model,
+        all.filter(each => !each.unopened),
+      );
+const tours = id => (id === 'lesson' ? { lesson: null } : {}); // the list of tours is not one of their stops
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a', { class: 'mark', href: to('flow') }, mark, 'translucid'),
     h('h1', { class: 'unseen' }, `Translucid studio: ${model.name}`),
-    h('nav', { class: 'views', 'aria-label': 'Views' }, Object.entries(VIEWS).map(([id, { name }]) => {
-      const why = absent(id, model, all);
-      return h('a', { href: why ? null : to(id, tours(id)), 'aria-current': id === view ? 'page' : null, 'aria-disabled': why ? 'true' : null, title: why || null }, name);
-    })),
-    h('div', { class: 'model' }, all.length > 1
-      ? h('select', { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)))
-      : h('b', null, model.name), h('span', { title: inFull(model) }, inShort(model))),
-    h('div', { class: 'tools' },
+    h(
+      'nav',
+      { class: 'views', 'aria-label': 'Views' },
+      Object.entries(VIEWS).map(([id, { name }]) => {
+        const why = absent(id, model, all);
+        return h(
+          'a',
+          {
+            href: why ? null : to(id, tours(id)),
+            'aria-current': id === view ? 'page' : null,
+            'aria-disabled': why ? 'true' : null,
+            title: why || null,
+          },
+          name,
+        );
+      }),
+    ),
+    h(
+      'div',
+      { class: 'model' },
+      all.length > 1
+        ? h(
+            'select',
+            { 'aria-label': 'Model', onchange: event => go(view, { m: event.target.value, at: null, off: null }) },
+            all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)),
+          )
+        : h('b', null, model.name),
+      h('span', { title: inFull(model) }, inShort(model)),
+    ),
+    h(
+      'div',
+      { class: 'tools' },
       saver(keep),
-      h('button', { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector }, 'Aa'),
-      h('button', { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) }, icon('theme')),
-      h('button', { title: 'Copy a link to exactly this (l)', 'aria-label': 'Copy a link to exactly this', onclick: () => copy(location.href, 'the link') }, icon('link')),
-      h('button', { title: 'The numbers of a picture as a table (t)', 'aria-label': 'Tables', onclick: tables }, icon('table')),
-      h('button', { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector }, icon('panel')),
-      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', onclick: () => keysTable() }, '?')),
+      h(
+        'button',
+        { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector },
+        'Aa',
+      ),
+      h(
+        'button',
+        { title: 'Light or dark (d)', 'aria-label': 'Light or dark', onclick: () => go(view, { theme: other() }) },
+        icon('theme'),
+      ),
+      h(
+        'button',
+        {
+          title: 'Copy a link to exactly this (l)',
+          'aria-label': 'Copy a link to exactly this',
+          onclick: () => copy(location.href, 'the link'),
+        },
+        icon('link'),
+      ),
+      h(
+        'button',
+        { title: 'The numbers of a picture as a table (t)', 'aria-label': 'Tables', onclick: tables },
+        icon('table'),
+      ),
+      h(
+        'button',
+        { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector },
+        icon('panel'),
+      ),
+      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', onclick: () => keysTable() }, '?'),
+    ),
   );
 }
 // The inspector stands beside the view; in a small window it is a drawer over it.
 function inspector() {
   root.classList.toggle('folded');
-  if (root.clientWidth > 1180 * unit()) draw();   // the view has other room now
+  if (root.clientWidth > 1180 * unit()) draw(); // the view has other room now
 }
-const WORDS = ['flow', 'attention', 'whatif', 'compare'];    // in the others these keys go from step to step
+const WORDS = ['flow', 'attention', 'whatif', 'compare']; // in the others these keys go from step to step
 function walkWords(by) {
   if (!now?.run) return;
-  const { source, target, features } = now.run.tokens, of = side => (side === 'tgt' ? target : source.length ? source : features).length;
-  const last = link.state.pins.at(-1), [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
-  const to = Math.min(of(side) - 1, Math.max(0, Number(place) + by)), key = `${side}:${to}`;
+  const { source, target, features } = now.run.tokens;
+  const of = which => (which === 'tgt' ? target : source.length ? source : features).length;
+  const last = link.state.pins.at(-1);
+  const [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
+  const next = Math.min(of(side) - 1, Math.max(0, Number(place) + by));
+  const key = `${side}:${next}`;
   if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
 }
 async function copyValue() {
-  const told = current();
-  if (told?.value === undefined || !now?.run) return;
-  copy(await exactValue(told, now.run));
+  const reading = current();
+  if (reading?.value === undefined || !now?.run) return;
+  copy(await exactValue(reading, now.run));
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
   line ? copy(line) : notice('what is shown here is no single number of the trace');
 }
-const keep = what => { if (shown) save(what, shown, draw).catch(told); };
-function projector() { root.classList.toggle('projector'); draw(); }
+const keep = what => {
+  if (shown) save(what, shown, draw).catch(told);
+};
+function projector() {
+  root.classList.toggle('projector');
+  draw();
+}
 
-const LONG = 96;                                    // words; a text of more is a strip
+const LONG = 96; // words; a text of more is a strip
 // The vectors under the words: what leaves the encoder and the decoder, or the last states.
-const DEPTHS = ['final_norm.output', 'recurrent.output', 'feedforward_residual.sum', 'feedforward_residual.norm.output', 'embedding.scaled', 'embedding.lookup'];
+const DEPTHS = [
+  'final_norm.output',
+  'recurrent.output',
+  'feedforward_residual.sum',
+  'feedforward_residual.norm.output',
+  'embedding.scaled',
+  'embedding.lookup',
+];
 function depth(run, side) {
   const names = run.points.map(point => point.at).filter(at => at.split('.').includes(side));
   return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
 }
 async function sentence(run, model) {
-  if (!run) return byId('sentence').replaceChildren(h('span', { class: 'quiet' }, 'This run is in training. Once it has saved a model, translucid explore opens it, and it reads sentences of yours.'));
-  const { source, target, follows, features } = run.tokens, bar = byId('sentence');
-  const lists = [source, target].filter(list => list.length), long = lists.filter(list => list.length > LONG).length;
-  const room = bar.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());                // beside Edit, and perhaps an answer
+  if (!run)
+    return byId('sentence').replaceChildren(
+      h(
+        'span',
+        { class: 'quiet' },
+        'This run is in training. Once it has saved a model, ' +
+          'translucid explore opens it, and it reads sentences of yours.',
+      ),
+    );
+  const { source, target, follows, features } = run.tokens;
+  const box = byId('sentence');
+  const lists = [source, target].filter(list => list.length);
+  const long = lists.filter(list => list.length > LONG).length;
+  // beside Edit, and perhaps an answer
+  const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());
   const words = async (list, side, keys) => {
-    const at = depth(run, side), many = list.length > LONG, frame = at ? await api.tensor(run.run, at, { pool: many ? '1024,8' : '128,32' }) : null, scale = frame && scaleOf(frame);
-    if (many) return minimap(list, frame?.table() ?? null, { side: keys, scale, name: lists.length > 1 ? (keys === 'src' ? 'The text' : 'What is written') : 'The text', width: Math.floor(lists.length < 2 ? room : long > 1 ? room / 2 - 24 * unit() : room * .6) });
-    return h('div', { class: 'tokens' }, list.map((word, i) => token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`)));
+    const at = depth(run, side);
+    const many = list.length > LONG;
+    const frame = at ? await api.tensor(run.run, at, { pool: many ? '1024,8' : '128,32' }) : null;
+    const scale = frame && scaleOf(frame);
+    if (many)
+      return minimap(list, frame?.table() ?? null, {
+        side: keys,
+        scale,
+        name: lists.length > 1 ? (keys === 'src' ? 'The text' : 'What is written') : 'The text',
+        width: Math.floor(lists.length < 2 ? room : long > 1 ? room / 2 - 24 * unit() : room * 0.6),
+      });
+    return h(
+      'div',
+      { class: 'tokens' },
+      list.map((word, i) => token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`)),
+    );
   };
-  link.forget(bar);
+  link.forget(box);
   const parts = [];
-  if (source.length) parts.push(await words(source.filter(word => word !== '</s>'), 'encoder', 'src'));
-  if (target.length && source.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), await words(follows.slice(0, -1), 'decoder', 'tgt'));
+  if (source.length)
+    parts.push(
+      await words(
+        source.filter(word => word !== '</s>'),
+        'encoder',
+        'src',
+      ),
+    );
+  if (target.length && source.length)
+    parts.push(
+      h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
+      await words(follows.slice(0, -1), 'decoder', 'tgt'),
+    );
   if (target.length && !source.length) parts.push(await words(target, 'decoder', 'tgt'));
-  if (features.length) parts.push(h('div', { class: 'tokens' }, run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`))));
-  if (!target.length && !features.length) parts.push(h('span', { class: 'to', 'aria-hidden': 'true' }, '→'), h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)));
+  if (features.length)
+    parts.push(
+      h(
+        'div',
+        { class: 'tokens' },
+        run.text.split(/[\s,]+/).map((text, i) => token(text, null, null, `src:${i}`)),
+      ),
+    );
+  if (!target.length && !features.length)
+    parts.push(
+      h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
+      h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)),
+    );
   const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
-  bar.replaceChildren(h('div', { class: 'rolls' }, parts), h('button', { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) }, icon('edit'), 'Edit'), more);
+  box.replaceChildren(
+    h('div', { class: 'rolls' }, parts),
+    h(
+      'button',
+      { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) },
+      icon('edit'),
+      'Edit',
+    ),
+    more,
+  );
 }
 function answer(run) {
   if (Array.isArray(run.answer)) return run.answer.join(' ');
@@ -112,13 +254,29 @@ function answer(run) {
 }
 function edit(run, model) {
   const field = h('input', { type: 'text', value: run.text, 'aria-label': 'Sentence', maxlength: 20000 });
-  const form = h('form', { class: 'asking', onsubmit: event => { event.preventDefault(); link.state.pins = []; go(address().view, { text: field.value, pin: null, m: model.m }); } }, field, h('button', { class: 'edit', type: 'submit' }, 'Read it'));
-  field.addEventListener('keydown', event => { if (event.key === 'Escape') sentence(run, model); });
+  const form = h(
+    'form',
+    {
+      class: 'asking',
+      onsubmit: event => {
+        event.preventDefault();
+        link.state.pins = [];
+        go(address().view, { text: field.value, pin: null, m: model.m });
+      },
+    },
+    field,
+    h('button', { class: 'edit', type: 'submit' }, 'Read it'),
+  );
+  field.addEventListener('keydown', event => {
+    if (event.key === 'Escape') sentence(run, model);
+  });
   byId('sentence').replaceChildren(form);
-  field.focus(); field.select();
+  field.focus();
+  field.select();
 }
 
-export async function context(known) {            // known(model, all): called before the model has read
+export async function context(known) {
+  // known(model, all): called before the model has read
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
@@ -136,27 +294,52 @@ function isThere(key, { tokens }) {
   return words !== undefined && Number(place) < words.length;
 }
 // What an address wants out of the way: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
-const hidden = params => [...(params.get('embed') ? ['bar', 'sentence'] : []), ...(params.get('hide')?.split(',') ?? [])];
+const hidden = params => [
+  ...(params.get('embed') ? ['bar', 'sentence'] : []),
+  ...(params.get('hide')?.split(',') ?? []),
+];
 function told(error) {
-  byId('stage').replaceChildren(h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message),
-    h('button', { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) }, 'Copy details')));
+  byId('stage').replaceChildren(
+    h(
+      'div',
+      { class: 'told', role: 'alert' },
+      h('h2', null, 'This cannot be shown'),
+      h('p', null, error.message),
+      h(
+        'button',
+        { class: 'edit', onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) },
+        'Copy details',
+      ),
+    ),
+  );
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
 async function draw() {
-  const turn = ++drawing, { view: wanted, params } = address(), back = held(document.body);
+  const turn = ++drawing;
+  const { view: wanted, params } = address();
+  const back = keepFocus(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
-    const shownBy = (model, all) => (Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
-    const found = await context((model, all) => { if (turn === drawing) { bar(shownBy(model, all), model, all); late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000); } });
+    const shownBy = (model, all) =>
+      Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow';
+    const found = await context((model, all) => {
+      if (turn === drawing) {
+        bar(shownBy(model, all), model, all);
+        late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000);
+      }
+    });
     clearTimeout(late);
     if (turn !== drawing) return;
     const stop = await whole(found);
     if (turn !== drawing) return;
-    if (stop) { history.replaceState(null, '', stop); return draw(); }
+    if (stop) {
+      history.replaceState(null, '', stop);
+      return draw();
+    }
     const view = shownBy(found.model, found.all);
     link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
@@ -164,7 +347,8 @@ async function draw() {
     await guide(view, found);
     if (turn !== drawing) return;
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
-    leave(); leave = () => {};
+    leave();
+    leave = () => {};
     link.forget(stage);
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
@@ -184,17 +368,28 @@ async function draw() {
     told(error);
   }
 }
-link.onChange(what => { if (what === 'pin') settle({ pin: link.state.pins.join(',') || null }); });
+link.onChange(what => {
+  if (what === 'pin') settle({ pin: link.state.pins.join(',') || null });
+});
 addEventListener('hashchange', draw);
 addEventListener('keydown', guided, true);
 let size = '';
-addEventListener('resize', () => { const now = `${root.clientWidth}x${root.clientHeight}`; if (now !== size) { size = now; draw(); } });
+addEventListener('resize', () => {
+  const measured = `${root.clientWidth}x${root.clientHeight}`;
+  if (measured !== size) {
+    size = measured;
+    draw();
+  }
+});
 addEventListener('keydown', event => {
   if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-  const { view } = address(), views = Object.keys(VIEWS);
+  const { view } = address();
+  const views = Object.keys(VIEWS);
   if (/^[1-8]$/.test(event.key) && views[event.key - 1]) go(views[event.key - 1], tours(views[event.key - 1]));
-  else if (event.key === '/') { event.preventDefault(); document.querySelector('.sentence .edit')?.click(); }
-  else if (event.key === 'd') go(view, { theme: other() });
+  else if (event.key === '/') {
+    event.preventDefault();
+    document.querySelector('.sentence .edit')?.click();
+  } else if (event.key === 'd') go(view, { theme: other() });
   else if (event.key === 'p') projector();
   else if (event.key === 'l') copy(location.href, 'the link');
   else if (event.key === 'c') copyValue();
@@ -202,7 +397,8 @@ addEventListener('keydown', event => {
   else if (event.key === 't') tables();
   else if (event.key === '?') keysTable();
   else if (event.key === 'i') inspector();
-  else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented) walkWords(event.key === 'ArrowLeft' ? -1 : 1);
+  else if (/^Arrow(Left|Right)$/.test(event.key) && WORDS.includes(view) && !event.defaultPrevented)
+    walkWords(event.key === 'ArrowLeft' ? -1 : 1);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
   else if (event.key === 'Escape' && link.state.pins.length) link.pin(link.state.pins);
 });

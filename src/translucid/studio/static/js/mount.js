@@ -3,6 +3,6 @@ import { makePlace } from './place.js';
 
 export function mount(el, given) {
   const place = makePlace(el, { ...given, style: STYLE, markup: MARKUP });
-  graph(place)('main.js');                       // draws as soon as it is loaded
+  graph(place)('main.js'); // draws as soon as it is loaded
   return place;
 }

@@ -7,33 +7,51 @@ import { drawMath } from './picture/math.js';
 import { at, face, px, store } from './picture/paint.js';
 import { drawText, fieldText, lineOf, marker, textAt } from './picture/text.js';
 
-const MARGIN = 24, LINE = 20, LETTERS = 14, PER_LETTER = 8.5;    // px, of the caption, on a page of ordinary size
+// Of the caption, in px on a page of ordinary size.
+const MARGIN = 24;
+const LINE = 20;
+const LETTERS = 14;
+const PER_LETTER = 8.5;
 const PARTS = ['stage', 'lesson', 'readout'];
 
 // ---- the order of painting: what has a place of its own comes after what flows
 function layer(el) {
   if (el.nodeType !== Node.ELEMENT_NODE) return 0;
-  const style = getComputedStyle(el), z = Number(style.zIndex) || 0;
+  const style = getComputedStyle(el);
+  const z = Number(style.zIndex) || 0;
   return z || (style.position === 'static' ? 0 : 0.5);
 }
-const inOrder = el => [...el.childNodes].map((kid, i) => [layer(kid), i, kid]).sort(([a, i], [b, j]) => a - b || i - j).map(([, , kid]) => kid);
+const inOrder = el =>
+  [...el.childNodes]
+    .map((kid, i) => [layer(kid), i, kid])
+    .sort(([a, i], [b, j]) => a - b || i - j)
+    .map(([, , kid]) => kid);
 const gone = style => style.display === 'none' || px(style.opacity) === 0 || style.clipPath.startsWith('inset(50%');
 
 function walk(node, given) {
-  if (node.nodeType === Node.TEXT_NODE) return getComputedStyle(node.parentElement).visibility === 'hidden' ? [] : drawText(node, getComputedStyle(node.parentElement), given);
+  if (node.nodeType === Node.TEXT_NODE)
+    return getComputedStyle(node.parentElement).visibility === 'hidden'
+      ? []
+      : drawText(node, getComputedStyle(node.parentElement), given);
   if (node.nodeType !== Node.ELEMENT_NODE) return [];
   const style = getComputedStyle(node);
   if (gone(style)) return [];
-  const box = node.getBoundingClientRect(), seen = style.visibility !== 'hidden' && style.display !== 'contents' && given.see(box, 4);
+  const box = node.getBoundingClientRect();
+  const seen = style.visibility !== 'hidden' && style.display !== 'contents' && given.see(box, 4);
   const made = [...(seen ? drawBox(node, style, box, given.kept) : []), ...inside(node, style, box, seen, given)];
   return px(style.opacity) < 1 && made.length ? [s('g', { opacity: style.opacity }, made)] : made;
 }
 function inside(node, style, box, seen, given) {
-  if (node instanceof SVGSVGElement) return seen || style.overflow === 'visible' ? clipped(node, style, box, drawSvg(node, { ...within(node, style, box, given), named: given.kept.named }), given) : [];
+  if (node instanceof SVGSVGElement)
+    return seen || style.overflow === 'visible'
+      ? clipped(node, style, box, drawSvg(node, { ...within(style, box, given), named: given.kept.named }), given)
+      : [];
   if (node.localName === 'math') return seen ? drawMath(node, given) : [];
   if (node.localName === 'canvas') return seen ? drawCanvas(node, style, box) : [];
-  if (/^(SELECT|INPUT|TEXTAREA)$/.test(node.tagName)) return seen ? [...control(node, style, box), ...fieldText(node, style, box)] : [];
-  const inner = within(node, style, box, given), kids = inOrder(node).flatMap(kid => walk(kid, inner));
+  if (/^(SELECT|INPUT|TEXTAREA)$/.test(node.tagName))
+    return seen ? [...control(node, style, box), ...fieldText(node, style, box)] : [];
+  const inner = within(style, box, given);
+  const kids = inOrder(node).flatMap(kid => walk(kid, inner));
   if (seen) kids.unshift(...beside(node, '::before', box, given), ...marker(node, style, firstLine(node)));
   if (seen) kids.push(...beside(node, '::after', box, given));
   return clipped(node, style, box, kids, given);
@@ -41,25 +59,50 @@ function inside(node, style, box, seen, given) {
 
 // ---- what rolls is cut off where the page cuts it off
 const cuts = style => style.overflowX !== 'visible' || style.overflowY !== 'visible';
-function pane(node, style, { x, y, width, height }) {
+function pane(style, { x, y, width, height }) {
   const [t, r, b, l] = ['Top', 'Right', 'Bottom', 'Left'].map(side => px(style[`border${side}Width`]));
   return { left: x + l, top: y + t, right: x + width - r, bottom: y + height - b };
 }
-function within(node, style, box, given) {
+function within(style, box, given) {
   if (!cuts(style)) return given;
-  const own = pane(node, style, box);
-  return { ...given, see: (each, edge = 0) => given.see(each, edge) && each.right + edge > own.left && each.left - edge < own.right && each.bottom + edge > own.top && each.top - edge < own.bottom };
+  const own = pane(style, box);
+  return {
+    ...given,
+    see: (each, edge = 0) =>
+      given.see(each, edge) &&
+      each.right + edge > own.left &&
+      each.left - edge < own.right &&
+      each.bottom + edge > own.top &&
+      each.top - edge < own.bottom,
+  };
 }
 function clipped(node, style, box, kids, { kept }) {
-  const over = node instanceof SVGElement ? reaches(node, box) : node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1;
+  const over =
+    node instanceof SVGElement
+      ? reaches(node, box)
+      : node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1;
   const rounded = node.children.length && px(style.borderTopLeftRadius) > 0;
   if (!kids.length || !cuts(style) || !(over || rounded)) return kids;
-  const { left, top, right, bottom } = pane(node, style, box);
-  const clip = kept.named(s('clipPath', null, s('rect', { x: at(left), y: at(top), width: at(Math.max(0, right - left)), height: at(Math.max(0, bottom - top)), rx: rounded ? at(px(style.borderTopLeftRadius)) : null })));
+  const { left, top, right, bottom } = pane(style, box);
+  const clip = kept.named(
+    s(
+      'clipPath',
+      null,
+      s('rect', {
+        x: at(left),
+        y: at(top),
+        width: at(Math.max(0, right - left)),
+        height: at(Math.max(0, bottom - top)),
+        rx: rounded ? at(px(style.borderTopLeftRadius)) : null,
+      }),
+    ),
+  );
   return [s('g', { 'clip-path': clip }, kids)];
 }
-function reaches(svg, box) {                       // beyond its own edge
-  const { x, y, width, height } = svg.getBBox?.() ?? {}, { width: w, height: t } = box;
+function reaches(svg, box) {
+  // beyond its own edge
+  const { x, y, width, height } = svg.getBBox?.() ?? {};
+  const { width: w, height: t } = box;
   return x < -1 || y < -1 || x + width > w + 1 || y + height > t + 1;
 }
 
@@ -69,15 +112,23 @@ function beside(el, which, box, given) {
   if (style.content === 'none' || style.content === 'normal' || style.display === 'none') return [];
   const text = /^"(.*)"$/.exec(style.content)?.[1] ?? '';
   if (style.position !== 'absolute') return text ? flowing(el, text, style) : [];
-  const own = getComputedStyle(el), x = box.x + px(own.borderLeftWidth) + px(style.left), y = box.y + px(own.borderTopWidth) + px(style.top);
+  const own = getComputedStyle(el);
+  const x = box.x + px(own.borderLeftWidth) + px(style.left);
+  const y = box.y + px(own.borderTopWidth) + px(style.top);
   const placed = DOMRect.fromRect({ x, y, width: px(style.width), height: px(style.height) });
-  return [...drawBox(null, style, placed, given.kept), ...(text ? [textAt(text, x, lineOf(placed, style), style)] : [])];
+  return [
+    ...drawBox(null, style, placed, given.kept),
+    ...(text ? [textAt(text, x, lineOf(placed, style), style)] : []),
+  ];
 }
-function flowing(el, text, style) {                // as the first words of the element
+function flowing(el, text, style) {
+  // as the first words of the element
   const range = new Range();
   range.selectNodeContents(el);
   const first = range.getClientRects()[0];
-  return first ? [textAt(text.trimEnd(), first.left, lineOf(first, style), style, { 'text-anchor': 'end', dx: -4 })] : [];
+  return first
+    ? [textAt(text.trimEnd(), first.left, lineOf(first, style), style, { 'text-anchor': 'end', dx: -4 })]
+    : [];
 }
 function firstLine(el) {
   if (el.tagName !== 'LI') return null;
@@ -90,35 +141,79 @@ function firstLine(el) {
 // ---- the whole
 function part(el, kept) {
   const box = el.getBoundingClientRect();
-  const see = (each, edge = 0) => each.right + edge > box.left && each.left - edge < box.right && each.bottom + edge > box.top && each.top - edge < box.bottom;
+  const see = (each, edge = 0) =>
+    each.right + edge > box.left &&
+    each.left - edge < box.right &&
+    each.bottom + edge > box.top &&
+    each.top - edge < box.bottom;
   return { box, drawn: walk(el, { see, kept, top: el.parentElement }) };
 }
 function lines(text, letters) {
   return text.match(new RegExp(`[^]{1,${Math.max(20, letters)}}`, 'gu')) ?? [];
 }
-const legal = text => (text.toWellFormed?.() ?? text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');   // in XML
+// biome-ignore lint/suspicious/noControlCharactersInRegex: XML may not hold them
+const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
+const legal = text => (text.toWellFormed?.() ?? text).replace(ILLEGAL, '\ufffd');
 
 export function asSvg(caption) {
-  const kept = store(), parts = PARTS.map(id => document.getElementById(id)).filter(el => el && el.getBoundingClientRect().height).map(el => part(el, kept));
-  const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width))), high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));
-  const u = unit(), told = lines(caption, Math.floor((width / u - 2 * MARGIN) / PER_LETTER)), height = Math.ceil(high + (MARGIN + told.length * LINE) * u);
-  const style = getComputedStyle(document.documentElement), token = name => style.getPropertyValue(name).trim();
+  const kept = store();
+  const parts = PARTS.map(id => document.getElementById(id))
+    .filter(el => el?.getBoundingClientRect().height)
+    .map(el => part(el, kept));
+  const width = Math.ceil(Math.max(...parts.map(({ box }) => box.width)));
+  const high = Math.ceil(parts.reduce((sum, { box }) => sum + box.height, 0));
+  const u = unit();
+  const told = lines(caption, Math.floor((width / u - 2 * MARGIN) / PER_LETTER));
+  const height = Math.ceil(high + (MARGIN + told.length * LINE) * u);
+  const style = getComputedStyle(document.documentElement);
+  const token = name => style.getPropertyValue(name).trim();
   let top = 0;
-  const placed = parts.map(({ box, drawn }) => { const y = top - box.y; top += box.height; return s('g', { transform: `translate(${at(-box.x, y)})` }, drawn); });
-  const svg = s('svg', { xmlns: 'http://www.w3.org/2000/svg', 'xmlns:xlink': 'http://www.w3.org/1999/xlink', width, height, viewBox: `0 0 ${width} ${height}` },
-    s('title', null, caption), kept.defs.childNodes.length ? kept.defs : null,
-    s('rect', { width, height, fill: token('--bg') }), placed,
-    told.map((line, i) => s('text', { x: at(MARGIN * u), y: at(high + (MARGIN / 2 + (i + .7) * LINE) * u), 'font-family': face(token('--numbers')), 'font-size': at(LETTERS * u), fill: token('--ink2'), 'xml:space': 'preserve' }, line)));
+  const placed = parts.map(({ box, drawn }) => {
+    const y = top - box.y;
+    top += box.height;
+    return s('g', { transform: `translate(${at(-box.x, y)})` }, drawn);
+  });
+  const svg = s(
+    'svg',
+    {
+      xmlns: 'http://www.w3.org/2000/svg',
+      'xmlns:xlink': 'http://www.w3.org/1999/xlink',
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+    },
+    s('title', null, caption),
+    kept.defs.childNodes.length ? kept.defs : null,
+    s('rect', { width, height, fill: token('--bg') }),
+    placed,
+    told.map((line, i) =>
+      s(
+        'text',
+        {
+          x: at(MARGIN * u),
+          y: at(high + (MARGIN / 2 + (i + 0.7) * LINE) * u),
+          'font-family': face(token('--numbers')),
+          'font-size': at(LETTERS * u),
+          fill: token('--ink2'),
+          'xml:space': 'preserve',
+        },
+        line,
+      ),
+    ),
+  );
   return legal(new XMLSerializer().serializeToString(svg));
 }
 
 export async function asPng(caption, sharp = 2) {
-  const text = asSvg(caption), image = new Image();
+  const text = asSvg(caption);
+  const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const made = document.createElement('canvas');
   made.width = image.naturalWidth * sharp;
   made.height = image.naturalHeight * sharp;
   made.getContext('2d').drawImage(image, 0, 0, made.width, made.height);
-  return new Promise((resolve, reject) => made.toBlob(blob => (blob ? resolve(blob) : reject(new Error('the browser made no picture'))), 'image/png'));
+  return new Promise((resolve, reject) =>
+    made.toBlob(blob => (blob ? resolve(blob) : reject(new Error('the browser made no picture'))), 'image/png'),
+  );
 }

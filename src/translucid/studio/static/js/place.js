@@ -2,56 +2,115 @@
 // The page's modules use document, location, history, fetch and addEventListener; in a bundle
 // (studio/bundle.py) these names mean what is made here, so that each box has its own state,
 // keys and address, and styles that stay inside.
-const WIDE = 1200, LARGE = 1600;                 // px: where the page is laid out in full; where it grows
-const OURS = new Set(['hashchange', 'resize']);  // told by the place itself; all else happens in the box
+const WIDE = 1200; // px, where the page is laid out in full
+const LARGE = 1600; // px, where it grows
+const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
 export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
-  const page = el.ownerDocument, events = new EventTarget();
-  const host = page.createElement('div'), shadow = host.attachShadow({ mode: 'open' });
-  host.setAttribute('data-lm-suppress-shortcuts', 'true');          // JupyterLab: letters typed here are not its commands
+  const page = el.ownerDocument;
+  const events = new EventTarget();
+  const host = page.createElement('div');
+  const shadow = host.attachShadow({ mode: 'open' });
+  host.setAttribute('data-lm-suppress-shortcuts', 'true'); // JupyterLab: letters typed here are not its commands
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(`${style}\n${BOX}`);
   shadow.adoptedStyleSheets = [sheet];
-  const room = box('studio-room'), root = box('studio'), body = box('studio-body');
-  function box(name) { const made = page.createElement('div'); made.className = name; return made; }
+  const room = box('studio-room');
+  const root = box('studio');
+  const body = box('studio-body');
+  function box(name) {
+    const made = page.createElement('div');
+    made.className = name;
+    return made;
+  }
   room.style.height = height;
   root.tabIndex = -1;
   root.dataset.theme = 'light';
-  body.append(...page.importNode(new DOMParser().parseFromString(markup, 'application/xhtml+xml').documentElement, true).childNodes);   // our own index.html
-  root.append(body); room.append(root); shadow.append(room); el.append(host);
+  body.append(
+    ...page.importNode(new DOMParser().parseFromString(markup, 'application/xhtml+xml').documentElement, true)
+      .childNodes,
+  ); // our own index.html
+  root.append(body);
+  room.append(root);
+  shadow.append(room);
+  el.append(host);
 
   let hash = address;
   const told = () => onaddress(hash);
   const location = {
-    get hash() { return hash; },
-    set hash(to) { if (to === hash) return; hash = to; told(); queueMicrotask(() => events.dispatchEvent(new Event('hashchange'))); },
-    get href() { return hash; },
-    host: '',                                    // no server, so no socket to one
+    get hash() {
+      return hash;
+    },
+    set hash(to) {
+      if (to === hash) return;
+      hash = to;
+      told();
+      queueMicrotask(() => events.dispatchEvent(new Event('hashchange')));
+    },
+    get href() {
+      return hash;
+    },
+    host: '', // no server, so no socket to one
     toString: () => hash,
   };
-  const history = { replaceState: (state, title, to) => { hash = to; told(); }, pushState: (state, title, to) => { hash = to; told(); } };
+  const history = {
+    replaceState: (_state, _title, to) => {
+      hash = to;
+      told();
+    },
+    pushState: (_state, _title, to) => {
+      hash = to;
+      told();
+    },
+  };
   const target = kind => (OURS.has(kind) ? events : root);
   const addEventListener = (kind, ...more) => target(kind).addEventListener(kind, ...more);
   const removeEventListener = (kind, ...more) => target(kind).removeEventListener(kind, ...more);
   const document = {
-    title: '', documentElement: root, body, head: shadow, styleSheets: [sheet], addEventListener, removeEventListener,
-    get activeElement() { return shadow.activeElement; },
-    get fonts() { return page.fonts; },
-    get hidden() { return page.hidden; },
+    title: '',
+    documentElement: root,
+    body,
+    head: shadow,
+    styleSheets: [sheet],
+    addEventListener,
+    removeEventListener,
+    get activeElement() {
+      return shadow.activeElement;
+    },
+    get fonts() {
+      return page.fonts;
+    },
+    get hidden() {
+      return page.hidden;
+    },
     getElementById: id => shadow.getElementById(id),
-    querySelector: selector => root.querySelector(selector), querySelectorAll: selector => root.querySelectorAll(selector),
-    createElement: tag => page.createElement(tag), createElementNS: (space, tag) => page.createElementNS(space, tag),
-    createTextNode: text => page.createTextNode(text), createDocumentFragment: () => page.createDocumentFragment(),
+    querySelector: selector => root.querySelector(selector),
+    querySelectorAll: selector => root.querySelectorAll(selector),
+    createElement: tag => page.createElement(tag),
+    createElementNS: (space, tag) => page.createElementNS(space, tag),
+    createTextNode: text => page.createTextNode(text),
+    createDocumentFragment: () => page.createDocumentFragment(),
     importNode: (node, deep) => page.importNode(node, deep),
   };
   const window = {
-    document, location, history, addEventListener, removeEventListener,
-    get devicePixelRatio() { return globalThis.devicePixelRatio; },
-    get innerWidth() { return root.clientWidth; }, get innerHeight() { return root.clientHeight; },
+    document,
+    location,
+    history,
+    addEventListener,
+    removeEventListener,
+    get devicePixelRatio() {
+      return globalThis.devicePixelRatio;
+    },
+    get innerWidth() {
+      return root.clientWidth;
+    },
+    get innerHeight() {
+      return root.clientHeight;
+    },
     dispatchEvent: event => target(event.type).dispatchEvent(event),
   };
-  const fetch = async (path, { method = 'GET', body = '' } = {}) => {
-    const { status, kind, bytes } = await ask(method, String(path), body);
+  const fetch = async (path, { method = 'GET', body: content = '' } = {}) => {
+    const { status, kind, bytes } = await ask(method, String(path), content);
     return new Response(bytes, { status, headers: { 'content-type': kind } });
   };
 
@@ -63,23 +122,32 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
     location.hash = to.getAttribute('href');
   });
   for (const kind of ['keydown', 'keyup', 'keypress']) {
-    root.addEventListener(kind, event => { if (!event.ctrlKey && !event.metaKey && !event.altKey && !(event.shiftKey && event.key === 'Enter')) event.stopPropagation(); });
+    root.addEventListener(kind, event => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey && !(event.shiftKey && event.key === 'Enter'))
+        event.stopPropagation();
+    });
   }
   // Where the focus was on something that is drawn anew, keys still mean this box.
   let inside = false;
-  const notice = event => { inside = event.composedPath().includes(host); };
+  const notice = event => {
+    inside = event.composedPath().includes(host);
+  };
   for (const kind of ['focusin', 'pointerdown']) page.addEventListener(kind, notice, true);
-  const lost = new MutationObserver(() => { if (inside && !shadow.activeElement && page.activeElement === page.body) root.focus({ preventScroll: true }); });
+  const lost = new MutationObserver(() => {
+    if (inside && !shadow.activeElement && page.activeElement === page.body) root.focus({ preventScroll: true });
+  });
   lost.observe(body, { childList: true, subtree: true });
 
   // A narrow box is laid out as a page of full width, and drawn smaller.
   function fit() {
     const width = room.clientWidth;
-    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;   // rules about width count in it
+    // rules about width count in it
+    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
     root.style.setProperty('--size', room.style.fontSize);
   }
   fit();
-  let size = `${room.clientWidth}x${room.clientHeight}`, waiting = 0;
+  let size = `${room.clientWidth}x${room.clientHeight}`;
+  let waiting = 0;
   const watch = new ResizeObserver(() => {
     const now = `${room.clientWidth}x${room.clientHeight}`;
     if (now === size || !room.clientWidth) return;
@@ -91,7 +159,10 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   watch.observe(room);
   const leave = () => {
     for (const kind of ['focusin', 'pointerdown']) page.removeEventListener(kind, notice, true);
-    lost.disconnect(); watch.disconnect(); clearTimeout(waiting); host.remove();
+    lost.disconnect();
+    watch.disconnect();
+    clearTimeout(waiting);
+    host.remove();
   };
   return { document, window, location, history, addEventListener, removeEventListener, fetch, root, leave };
 }

@@ -2,33 +2,72 @@
 import { h, special } from './dom.js';
 import { gradient, num } from './ink.js';
 
-let resting = null, shown = null;
-export function rest(told) { resting = told; readout(told); }
-export function readout(told = resting) {        // { at: [words...], path, value, scale, digits }
+let resting = null;
+let shown = null;
+export function rest(told) {
+  resting = told;
+  readout(told);
+}
+export function readout(told = resting) {
+  // { at: [words...], path, value, scale, digits }
   const foot = document.getElementById('readout');
   shown = told;
-  if (!told) { foot.replaceChildren(); return; }
+  if (!told) {
+    foot.replaceChildren();
+    return;
+  }
   const { scale, value } = told;
-  const parts = [h('div', { class: 'where' }, h('div', { class: 'at' }, told.at), h('div', { class: 'path' }, told.path ?? ''))];
+  const parts = [
+    h('div', { class: 'where' }, h('div', { class: 'at' }, told.at), h('div', { class: 'path' }, told.path ?? '')),
+  ];
   if (scale) {
     const digits = scale.max < 10 ? 1 : 0;
-    const ends = told.ends ?? (scale.kind === 'seq' ? ['0', num(scale.max, digits)] : [num(-scale.max, digits), '0', num(scale.max, digits)]);
+    const ends =
+      told.ends ??
+      (scale.kind === 'seq' ? ['0', num(scale.max, digits)] : [num(-scale.max, digits), '0', num(scale.max, digits)]);
     const place = told.place ?? (scale.kind === 'seq' ? value / scale.max : 0.5 + value / (2 * scale.max));
-    parts.push(h('div', { class: 'legend' },
-      h('div', { class: 'ramp', style: `background:${gradient(scale)}` }, Number.isFinite(place) ? h('i', { style: `left:${Math.min(1, Math.max(0, place)) * 100}%` }) : null),
-      h('div', { class: 'ends' }, ends.map(end => h('span', null, end)))));
+    parts.push(
+      h(
+        'div',
+        { class: 'legend' },
+        h(
+          'div',
+          { class: 'ramp', style: `background:${gradient(scale)}` },
+          Number.isFinite(place) ? h('i', { style: `left:${Math.min(1, Math.max(0, place)) * 100}%` }) : null,
+        ),
+        h(
+          'div',
+          { class: 'ends' },
+          ends.map(end => h('span', null, end)),
+        ),
+      ),
+    );
   } else parts.push(h('div'));
-  parts.push(h('div', { class: 'value' }, value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3)));
+  parts.push(
+    h(
+      'div',
+      { class: 'value' },
+      value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3),
+    ),
+  );
   foot.replaceChildren(...parts);
 }
 export const current = () => shown;
 // A word about what was just done, in the place of the address, for a moment.
 let quiet = 0;
 export function notice(text) {
-  const path = document.getElementById('readout').querySelector('.path') ?? document.getElementById('readout').appendChild(h('div', { class: 'path' })), before = path.textContent;
+  const path =
+    document.getElementById('readout').querySelector('.path') ??
+    document.getElementById('readout').appendChild(h('div', { class: 'path' }));
+  const before = path.textContent;
   path.textContent = text;
   path.classList.add('notice');
   clearTimeout(quiet);
-  quiet = setTimeout(() => { if (path.isConnected && path.textContent === text) { path.textContent = before; path.classList.remove('notice'); } }, 2500);
+  quiet = setTimeout(() => {
+    if (path.isConnected && path.textContent === text) {
+      path.textContent = before;
+      path.classList.remove('notice');
+    }
+  }, 2500);
 }
 export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);

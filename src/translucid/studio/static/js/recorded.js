@@ -6,78 +6,167 @@ import { mount } from './mount.js';
 const NOTHING = 255;
 const GONE = 'This was not recorded in this file. Open the model itself to see it: translucid explore';
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-const sorted = value => (value && typeof value === 'object' && !Array.isArray(value) ? Object.fromEntries(Object.keys(value).sort().map(key => [key, value[key]])) : value);
-function keyOf(method, path, body) {             // the order of names in a query says nothing
-  const [at, query = ''] = path.split('?'), given = new URLSearchParams(query);
+const sorted = value =>
+  value && typeof value === 'object' && !Array.isArray(value)
+    ? Object.fromEntries(
+        Object.keys(value)
+          .sort()
+          .map(key => [key, value[key]]),
+      )
+    : value;
+function keyOf(method, path, body) {
+  // the order of names in a query says nothing
+  const [at, query = ''] = path.split('?');
+  const given = new URLSearchParams(query);
   given.sort();
   return `${method} ${at}?${given} ${body ? JSON.stringify(sorted(JSON.parse(body))) : ''}`;
 }
 
 // ---- cutting
-function chosen(frame, index) {                  // along the leading axes; * takes all, 10:30 those from 10 to 29
-  const { shape } = frame, left = [], axes = [];
+function chosen(frame, index) {
+  // along the leading axes; * takes all, 10:30 those from 10 to 29
+  const { shape } = frame;
+  const left = [];
+  const axes = [];
   let starts = [0];
   shape.forEach((size, axis) => {
-    const at = index[axis] ?? '*', some = at === '*' || at.includes(':'), [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
+    const at = index[axis] ?? '*';
+    const some = at === '*' || at.includes(':');
+    const [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
     if (to > size) throw new Error(`index: ${frame.at} has the shape ${shape.join(', ')}`);
-    if (some) { left.push(to - from); axes.push(frame.axes[axis]); }
+    if (some) {
+      left.push(to - from);
+      axes.push(frame.axes[axis]);
+    }
     const all = Array.from({ length: to - from }, (_, i) => from + i);
     starts = starts.flatMap(start => all.map(i => start * size + i));
   });
   return { shape: left, axes, values: Float32Array.from(starts, at => frame.raw[at]) };
 }
-function pooled({ shape, axes, values }, sizes) { // of neighbours the one of largest size; nothing only where none is a number
+function pooled({ shape, axes, values }, sizes) {
+  // of neighbours the one of largest size; nothing only where none is a number
   for (let axis = Math.max(0, shape.length - 2); axis < shape.length; axis++) {
-    const size = shape[axis], most = sizes.at(axis - shape.length) ?? sizes[0], each = Math.ceil(size / most);
+    const size = shape[axis];
+    const most = sizes.at(axis - shape.length) ?? sizes[0];
+    const each = Math.ceil(size / most);
     if (size <= most) continue;
-    const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1), outer = shape.slice(0, axis).reduce((a, b) => a * b, 1), count = Math.ceil(size / each);
+    const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1);
+    const outer = shape.slice(0, axis).reduce((a, b) => a * b, 1);
+    const count = Math.ceil(size / each);
     const found = new Float32Array(outer * count * inner).fill(-Infinity);
-    for (let o = 0; o < outer; o++) for (let i = 0; i < size; i++) for (let k = 0; k < inner; k++) {
-      const value = values[(o * size + i) * inner + k], to = (o * count + Math.floor(i / each)) * inner + k;
-      if (Number.isFinite(value) && (!Number.isFinite(found[to]) || Math.abs(value) > Math.abs(found[to]))) found[to] = value;
-    }
+    for (let o = 0; o < outer; o++)
+      for (let i = 0; i < size; i++)
+        for (let k = 0; k < inner; k++) {
+          const value = values[(o * size + i) * inner + k];
+          const to = (o * count + Math.floor(i / each)) * inner + k;
+          if (Number.isFinite(value) && (!Number.isFinite(found[to]) || Math.abs(value) > Math.abs(found[to])))
+            found[to] = value;
+        }
     shape = shape.with(axis, count);
     values = found;
   }
   return { shape, axes, values };
 }
 function packed(frame, cut, whole, form, index) {
-  const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1, hi = frame.scale === 'unit' ? 1 : most, lo = frame.scale === 'signed' ? -hi : 0;
-  const small = form === 'u8', numbers = small ? Uint8Array.from(cut.values, v => (Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING)) : cut.values;
-  let head = JSON.stringify({ at: frame.at, axes: cut.axes, shape: cut.shape, whole, dtype: small ? 'u8' : 'f32', scale: frame.scale, lo, hi, index });
+  const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1;
+  const hi = frame.scale === 'unit' ? 1 : most;
+  const lo = frame.scale === 'signed' ? -hi : 0;
+  const small = form === 'u8';
+  const numbers = small
+    ? Uint8Array.from(cut.values, v =>
+        Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING,
+      )
+    : cut.values;
+  let head = JSON.stringify({
+    at: frame.at,
+    axes: cut.axes,
+    shape: cut.shape,
+    whole,
+    dtype: small ? 'u8' : 'f32',
+    scale: frame.scale,
+    lo,
+    hi,
+    index,
+  });
   head += ' '.repeat((8 - ((head.length + 4) % 8)) % 8);
-  const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength), out = new Uint8Array(4 + head.length + body.length + ((8 - (body.length % 8)) % 8));
+  const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+  const out = new Uint8Array(4 + head.length + body.length + ((8 - (body.length % 8)) % 8));
   new DataView(out.buffer).setUint32(0, head.length, true);
   out.set(new TextEncoder().encode(head), 4);
   out.set(body, 4 + head.length);
   return out;
 }
 function tensors(points, given) {
-  const index = given.get('index') ? given.get('index').split(',') : [], pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
+  const index = given.get('index') ? given.get('index').split(',') : [];
+  const pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
   const parts = given.getAll('at').map(name => {
-    const frame = points.get(name), cut = chosen(frame, index);
-    return packed(frame, pooled(cut, pool), cut.shape, given.get('as') ?? 'u8', index.map(at => (at === '*' ? null : at.includes(':') ? at.split(':').map(Number) : Number(at))));
+    const frame = points.get(name);
+    const cut = chosen(frame, index);
+    return packed(
+      frame,
+      pooled(cut, pool),
+      cut.shape,
+      given.get('as') ?? 'u8',
+      index.map(at => (at === '*' ? null : at.includes(':') ? at.split(':').map(Number) : Number(at))),
+    );
   });
   return new Blob(parts).arrayBuffer();
 }
-function cell(points, given) {                   // the number itself; how it came about needs the model
-  const frame = points.get(given.get('at')), index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
+function cell(points, given) {
+  // the number itself; how it came about needs the model
+  const frame = points.get(given.get('at'));
+  const index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
   const place = index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0);
   return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: [] };
 }
 
+// Of recorded steps those that are wanted, with fewer tokens each; nothing where some were not recorded.
+function steps(all, wanted) {
+  const k = Number(wanted.get('k') ?? 10);
+  const [from, to] = wanted.get('positions')?.split(':').map(Number) ?? [0, all.steps.length];
+  const some = all.steps.filter(each => each.n >= from && each.n < to);
+  if (some.length < to - from || some.some(each => each.ids.length < k && each.others)) return null;
+  return { ...all, steps: some.map(each => fewer(each, k)) };
+}
+function fewer(step, k) {
+  const [words, ids, probabilities, logits] = [step.words, step.ids, step.probabilities, step.logits].map(list =>
+    list.slice(0, k),
+  );
+  const rest = Math.max(0, 1 - probabilities.reduce((sum, p) => sum + p, 0));
+  return { ...step, words, ids, probabilities, logits, rest, others: step.others + step.ids.length - ids.length };
+}
+
 // ---- answering
 export function recorded({ answers, points }) {
-  const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer])), opened = new Map();
+  const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer]));
+  const opened = new Map();
   function pointsOf(run) {
-    if (!opened.has(run)) opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
+    if (!opened.has(run))
+      opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
     return opened.get(run);
   }
+  // What is recorded of the steps of a run, along the same tokens.
+  const stepsOf = (run, tokens) =>
+    answers.flatMap(([, path, , , , text]) => {
+      const [at, query] = path.split('?');
+      const all = at === `/api/runs/${run}/steps` ? new URLSearchParams(query) : null;
+      return all && all.get('tokens') === tokens && !all.has('positions') ? [JSON.parse(text)] : [];
+    });
   const json = (value, status = 200) => ({ status, kind: 'application/json', bytes: JSON.stringify(value) });
   return async (method, path, body) => {
     const found = known.get(keyOf(method, path, body));
-    if (found) return { status: found[0], kind: found[1], bytes: found[1] === 'application/json' ? found[2] : bytesOf(found[2]) };
-    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell)\?(.*)$/), given = new URLSearchParams(asked?.[3]);
+    if (found)
+      return {
+        status: found[0],
+        kind: found[1],
+        bytes: found[1] === 'application/json' ? found[2] : bytesOf(found[2]),
+      };
+    const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell|steps)\?(.*)$/);
+    const given = new URLSearchParams(asked?.[3]);
+    if (asked?.[2] === 'steps') {
+      const cut = stepsOf(asked[1], given.get('tokens')).map(all => steps(all, given));
+      return json(cut.find(Boolean) ?? { error: GONE }, cut.some(Boolean) ? 200 : 404);
+    }
     if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
       if (asked[2] === 'cell') return json(cell(pointsOf(asked[1]), given));
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };
@@ -87,9 +176,15 @@ export function recorded({ answers, points }) {
 }
 export function open(el, data) {
   const place = mount(el, {
-    ask: recorded(data), address: location.hash || data.address, height: '100vh',
-    onaddress: to => { if (location.hash !== to) history.replaceState(null, '', to); },
+    ask: recorded(data),
+    address: location.hash || data.address,
+    height: '100vh',
+    onaddress: to => {
+      if (location.hash !== to) history.replaceState(null, '', to);
+    },
   });
-  addEventListener('hashchange', () => { place.location.hash = location.hash; });
+  addEventListener('hashchange', () => {
+    place.location.hash = location.hash;
+  });
   return place;
 }

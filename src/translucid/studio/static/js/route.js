@@ -5,12 +5,17 @@ export function address() {
 }
 export function link(view, changes = {}) {
   const { params } = address();
-  for (const [key, value] of Object.entries(changes)) value === null || value === undefined ? params.delete(key) : params.set(key, value);
+  for (const [key, value] of Object.entries(changes))
+    value === null || value === undefined ? params.delete(key) : params.set(key, value);
   return written(view, params);
 }
 export function written(view, params) {
   const query = params.toString().replaceAll('%3A', ':').replaceAll('%2C', ',');
   return `#/${view}${query ? `?${query}` : ''}`;
 }
-export function go(view, changes = {}) { location.hash = link(view, changes); }
-export function settle(changes) { history.replaceState(null, '', link(address().view, changes)); }   // no redraw
+export function go(view, changes = {}) {
+  location.hash = link(view, changes);
+}
+export function settle(changes) {
+  history.replaceState(null, '', link(address().view, changes));
+} // no redraw

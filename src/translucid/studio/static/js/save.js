@@ -5,30 +5,66 @@ import * as api from './api.js';
 import { asPng, asSvg } from './picture.js';
 
 const root = document.documentElement;
-function given(name, content, type) {            // to the person, as a file
-  const blob = content instanceof Blob ? content : new Blob([content], { type }), to = URL.createObjectURL(blob);
+function given(name, content, type) {
+  // to the person, as a file
+  const blob = content instanceof Blob ? content : new Blob([content], { type });
+  const to = URL.createObjectURL(blob);
   h('a', { href: to, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(to), 60_000);
 }
-export function caption({ model, run }) { return `${[model.name, run?.text].filter(Boolean).join(' · ')} · ${location.hash || `#/${address().view}`}`; }
+export function caption({ model, run }) {
+  return `${[model.name, run?.text].filter(Boolean).join(' · ')} · ${location.hash || `#/${address().view}`}`;
+}
 
 // Pictures are for paper: a dark page is drawn in light, and then in dark again.
 async function inLight(draw, act) {
   const dark = root.dataset.theme === 'dark';
-  if (dark) { settle({ theme: null }); await draw(); await new Promise(later => setTimeout(later, 300)); }
-  try { return await act(); } finally { if (dark) { settle({ theme: 'dark' }); await draw(); } }
+  if (dark) {
+    settle({ theme: null });
+    await draw();
+    await new Promise(later => setTimeout(later, 300));
+  }
+  try {
+    return await act();
+  } finally {
+    if (dark) {
+      settle({ theme: 'dark' });
+      await draw();
+    }
+  }
 }
 export async function save(what, found, draw) {
-  const { view } = address(), name = `translucid-${view}`;
+  const { view } = address();
+  const name = `translucid-${view}`;
   if (what === 'svg') given(`${name}.svg`, await inLight(draw, () => asSvg(caption(found))), 'image/svg+xml');
   if (what === 'png') given(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
   if (what === 'session') given('translucid-session.html', await api.session(location.hash));
 }
 export const KEYS = { s: 'svg', S: 'png', x: 'session' };
-const WHAT = [['svg', 'This view as SVG', 's'], ['png', 'This view as PNG', 'Shift s'], ['session', 'This session as one HTML file', 'x']];
+const WHAT = [
+  ['svg', 'This view as SVG', 's'],
+  ['png', 'This view as PNG', 'Shift s'],
+  ['session', 'This session as one HTML file', 'x'],
+];
 // A menu above everything else: a box of a notebook, or the rolling bar of a long sentence, would cut it off.
 export function saver(act) {
-  const menu = h('div', { class: 'menu', popover: 'auto' }, WHAT.map(([what, name, key]) => h('button', { onclick: () => { menu.hidePopover(); act(what); } }, name, h('kbd', null, key))));
+  const menu = h(
+    'div',
+    { class: 'menu', popover: 'auto' },
+    WHAT.map(([what, name, key]) =>
+      h(
+        'button',
+        {
+          onclick: () => {
+            menu.hidePopover();
+            act(what);
+          },
+        },
+        name,
+        h('kbd', null, key),
+      ),
+    ),
+  );
   const button = h('button', { title: 'Save', 'aria-label': 'Save', 'aria-haspopup': 'true' }, icon('save'));
   button.popoverTargetElement = menu;
   menu.addEventListener('toggle', event => {

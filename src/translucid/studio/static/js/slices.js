@@ -1,21 +1,26 @@
-// What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled to
-// as many as are drawn; nothing has more columns than its pane can show.
+// What Flow asks the server for. Of a long text: the rows of the window, one for each word, and all the others pooled
+// to as many as are drawn; nothing has more columns than its pane can show.
 import * as api from './api.js';
 import { byRows } from './anatomy.js';
 import { scaleOf } from './ink.js';
 
-const POOL = 128, WHOLE = 1 << 15, MANY = 96;    // columns of a short text; numbers sent whole; words
-const NEAR = 32, FAR = 32;                       // blocks of keys that the window looks at; of all words among each other
-const PLATES = 7;                                // more of them stand as close as can be
+const POOL = 128; // columns of a short text
+const WHOLE = 1 << 15; // numbers sent whole
+const MANY = 96; // words
+const NEAR = 32; // blocks of keys that the window looks at
+const FAR = 32; // of all words among each other
+const PLATES = 7; // more of them stand as close as can be
 
-async function batches(run, names, options) {    // 64 points at most are asked for at once
+async function batches(run, names, options) {
+  // 64 points at most are asked for at once
   const parts = [];
   for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
   return (await Promise.all(parts)).flat();
 }
 const isWoven = pane => pane.kind === 'weave' || pane.kind === 'cross';
 const size = point => point.shape.reduce((a, b) => a * b, 1);
-const flat = (frame, point) => (frame.shape.length === 2 ? frame.table() : byRows(point) ? frame.row().map(value => [value]) : [frame.row()]);
+const flat = (frame, point) =>
+  frame.shape.length === 2 ? frame.table() : byRows(point) ? frame.row().map(value => [value]) : [frame.row()];
 const stepOf = frame => (frame.shape.length > 1 ? Math.ceil(frame.whole.at(-1) / frame.shape.at(-1)) : 1);
 
 // The tiles of all bands: at -> { rows, scale, step: numbers that one column stands for, far: rows of many words }.
@@ -24,60 +29,125 @@ export async function tilesOf(run, points, bands) {
   await Promise.all(bands.map(band => (band.long ? cut : whole)(run, points, band, found)));
   return found;
 }
-function namesOf(band) {                         // at -> how many columns can be seen
-  const plates = band.panes.filter(pane => pane.kind === 'plate').length, found = new Map();
+function namesOf(band) {
+  // at -> how many columns can be seen
+  const plates = band.panes.filter(pane => pane.kind === 'plate').length;
+  const found = new Map();
   for (const pane of band.panes) {
-    if (!isWoven(pane)) found.set(pane.at, pane.kind === 'plate' ? (plates > PLATES ? 4 : 12) : pane.kind === 'thin' ? 12 : 48);
+    if (!isWoven(pane))
+      found.set(pane.at, pane.kind === 'plate' ? (plates > PLATES ? 4 : 12) : pane.kind === 'thin' ? 12 : 48);
     else if (pane.result) found.set(pane.result.at, 12);
   }
   return found;
 }
 async function whole(run, points, band, found) {
-  const names = [...namesOf(band).keys()], large = names.some(at => size(points.get(at)) > WHOLE);
-  for (const frame of await batches(run, names, large ? { pool: POOL } : {})) found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
+  const names = [...namesOf(band).keys()];
+  const large = names.some(at => size(points.get(at)) > WHOLE);
+  for (const frame of await batches(run, names, large ? { pool: POOL } : {}))
+    found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
 }
 async function cut(run, points, band, found) {
-  const groups = new Map();                      // columns -> names; '': no columns; null: no rows
+  const groups = new Map(); // columns -> names; '': no columns; null: no rows
   for (const [at, columns] of namesOf(band)) {
-    const point = points.get(at), key = !byRows(point) ? null : point.shape[0] !== band.words.length ? undefined : point.shape.length === 1 ? '' : columns;
+    const point = points.get(at);
+    const key = !byRows(point)
+      ? null
+      : point.shape[0] !== band.words.length
+        ? undefined
+        : point.shape.length === 1
+          ? ''
+          : columns;
     if (key !== undefined) groups.set(key, [...(groups.get(key) ?? []), at]);
   }
-  await Promise.all([...groups].map(async ([columns, names]) => {
-    if (columns === null) { for (const frame of await batches(run, names, { pool: POOL })) found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) }); return; }
-    const [near, far] = await Promise.all([
-      batches(run, names, { index: `${band.first}:${band.first + band.rows}`, pool: columns ? `${band.rows},${columns}` : undefined }),
-      batches(run, names, { pool: columns ? `${band.blocks},${columns}` : band.blocks })]);
-    near.forEach((frame, k) => { const point = points.get(frame.at); found.set(frame.at, { rows: flat(frame, point), scale: scaleOf(far[k]), step: stepOf(frame), far: flat(far[k], point) }); });
-  }));
+  await Promise.all(
+    [...groups].map(async ([columns, names]) => {
+      if (columns === null) {
+        for (const frame of await batches(run, names, { pool: POOL }))
+          found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
+        return;
+      }
+      const [near, far] = await Promise.all([
+        batches(run, names, {
+          index: `${band.first}:${band.first + band.rows}`,
+          pool: columns ? `${band.rows},${columns}` : undefined,
+        }),
+        batches(run, names, { pool: columns ? `${band.blocks},${columns}` : band.blocks }),
+      ]);
+      near.forEach((frame, k) => {
+        const point = points.get(frame.at);
+        found.set(frame.at, {
+          rows: flat(frame, point),
+          scale: scaleOf(far[k]),
+          step: stepOf(frame),
+          far: flat(far[k], point),
+        });
+      });
+    }),
+  );
 }
 
-// The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column, far: the same of all words }.
+// The weights of attention, the mean over the heads: at -> { rows, first, stepRows, keys: the words of each column,
+// far: the same of all words }.
 // Keys of the window stand alone, the others in blocks.
 export async function weightsOf(run, bands) {
-  const found = new Map(), source = bands.find(band => band.key === 'src');
-  await Promise.all(bands.flatMap(band => band.panes.filter(isWoven).map(async pane => {
-    const keys = pane.kind === 'cross' ? source ?? band : band, lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
-    const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*', ask = options => api.tensor(run.run, pane.at, options);
-    const [all, near, far] = await Promise.all([
-      ask(band.long || keys.long ? { index: lead + rows, pool: `${Math.max(1, band.rows)},${keys.long ? NEAR : MANY}`, as: 'f16' } : {}),
-      keys.long ? ask({ index: `${lead}${rows},${keys.first}:${keys.first + keys.rows}`, as: 'f16' }) : null,
-      band.long ? ask({ pool: FAR }) : null]);
-    found.set(pane.at, { ...(near ? merged(mean(all), mean(near), keys) : mean(all)), first: band.first, far: far && mean(far) });
-  })));
+  const found = new Map();
+  const source = bands.find(band => band.key === 'src');
+  await Promise.all(
+    bands.flatMap(band =>
+      band.panes.filter(isWoven).map(async pane => {
+        const keys = pane.kind === 'cross' ? (source ?? band) : band;
+        const lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
+        const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*';
+        const ask = options => api.tensor(run.run, pane.at, options);
+        const [all, near, far] = await Promise.all([
+          ask(
+            band.long || keys.long
+              ? { index: lead + rows, pool: `${Math.max(1, band.rows)},${keys.long ? NEAR : MANY}`, as: 'f16' }
+              : {},
+          ),
+          keys.long ? ask({ index: `${lead}${rows},${keys.first}:${keys.first + keys.rows}`, as: 'f16' }) : null,
+          band.long ? ask({ pool: FAR }) : null,
+        ]);
+        found.set(pane.at, {
+          ...(near ? merged(mean(all), mean(near), keys) : mean(all)),
+          first: band.first,
+          far: far && mean(far),
+        });
+      }),
+    ),
+  );
   return found;
 }
 function mean(frame) {
-  const heads = frame.shape.length === 3 ? frame.shape[0] : 1, [n, m] = frame.shape.slice(-2), rows = Array.from({ length: n }, () => new Float32Array(m));
-  for (let head = 0, at = 0; head < heads; head++) for (let i = 0; i < n; i++) for (let j = 0; j < m; j++, at++) { const value = frame.number(at); rows[i][j] += (Number.isFinite(value) ? value : 0) / heads; }
-  const [whole, across] = frame.whole.slice(-2), each = Math.ceil(across / m);
-  return { rows, stepRows: Math.ceil(whole / n), keys: Array.from({ length: m }, (_, j) => [j * each, Math.min(across, (j + 1) * each)]) };
+  const heads = frame.shape.length === 3 ? frame.shape[0] : 1;
+  const [n, m] = frame.shape.slice(-2);
+  const rows = Array.from({ length: n }, () => new Float32Array(m));
+  for (let head = 0, at = 0; head < heads; head++)
+    for (let i = 0; i < n; i++)
+      for (let j = 0; j < m; j++, at++) {
+        const value = frame.number(at);
+        rows[i][j] += (Number.isFinite(value) ? value : 0) / heads;
+      }
+  const [down, across] = frame.whole.slice(-2);
+  const each = Math.ceil(across / m);
+  return {
+    rows,
+    stepRows: Math.ceil(down / n),
+    keys: Array.from({ length: m }, (_, j) => [j * each, Math.min(across, (j + 1) * each)]),
+  };
 }
 // A block that lies half in the window counts only for what the words of the window do not explain.
 function merged(blocks, exact, { first, rows: count }) {
-  const last = first + count, kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);
-  const inside = ([from, to], row) => row.slice(Math.max(0, from - first), Math.max(0, to - first)).reduce((a, b) => Math.max(a, b), 0);
+  const last = first + count;
+  const kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);
+  const inside = ([from, to], row) =>
+    row.slice(Math.max(0, from - first), Math.max(0, to - first)).reduce((a, b) => Math.max(a, b), 0);
   return {
-    ...blocks, keys: [...kept.map(j => blocks.keys[j]), ...Array.from({ length: count }, (_, k) => [first + k, first + k + 1])],
-    rows: blocks.rows.map((row, i) => [...kept.map(j => (inside(blocks.keys[j], exact.rows[i]) >= 0.9 * row[j] ? 0 : row[j])), ...exact.rows[i]]),
+    ...blocks,
+    keys: [...kept.map(j => blocks.keys[j]), ...Array.from({ length: count }, (_, k) => [first + k, first + k + 1])],
+    rows: blocks.rows.map((row, i) => [
+      ...kept.map(j => (inside(blocks.keys[j], exact.rows[i]) >= 0.9 * row[j] ? 0 : row[j])),
+      ...exact.rows[i],
+    ]),
   };
 }

@@ -3,18 +3,25 @@
 import * as api from './api.js';
 import { frames } from './frames.js';
 
-const MOST = { points: 4000, norms: 800 };                 // kept here; then neighbours are joined
-const AGAIN = [1000, 2000, 4000, 8000];                    // ms before the next try
+const MOST = { points: 4000, norms: 800 }; // kept here; then neighbours are joined
+const AGAIN = [1000, 2000, 4000, 8000]; // ms before the next try
 const OVER = new Set(['finished', 'interrupted', 'failed']);
 export const numbers = list => list.map(value => value ?? NaN);
 
 export function follow(m, changed) {
   const data = { about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '', lost: false };
-  let socket = null, tries = 0, timer = 0, left = false;
+  let socket = null;
+  let tries = 0;
+  let timer = 0;
+  let left = false;
   function open() {
     socket = api.training(m);
     socket.binaryType = 'arraybuffer';
-    socket.addEventListener('message', event => { tries = 0; data.lost = false; changed(take(event.data)); });
+    socket.addEventListener('message', event => {
+      tries = 0;
+      data.lost = false;
+      changed(take(event.data));
+    });
     socket.addEventListener('close', () => {
       if (left) return;
       data.lost = true;
@@ -23,16 +30,28 @@ export function follow(m, changed) {
     });
   }
   function take(told) {
-    if (typeof told !== 'string') { whole(frames(told)); return 'whole'; }
+    if (typeof told !== 'string') {
+      whole(frames(told));
+      return 'whole';
+    }
     const message = JSON.parse(told);
-    if (message.about) { data.about = message.about; return 'about'; }
+    if (message.about) {
+      data.about = message.about;
+      return 'about';
+    }
     more(message);
     return 'more';
   }
   function whole([points, norms]) {
     data.points = points.table();
     data.norms = norms.table().map((row, i) => [norms.steps[i], ...row]);
-    Object.assign(data, { valid: points.valid.map(numbers), probes: points.probes, bad: points.bad, state: points.state, why: points.why ?? '' });
+    Object.assign(data, {
+      valid: points.valid.map(numbers),
+      probes: points.probes,
+      bad: points.bad,
+      state: points.state,
+      why: points.why ?? '',
+    });
   }
   function more({ points, norms, valid, probes, bad, state, why }) {
     data.points = joined(data.points.concat(points.map(numbers)), MOST.points);
@@ -45,15 +64,30 @@ export function follow(m, changed) {
     Object.assign(data, { state, why: why ?? '' });
   }
   open();
-  return { data, close() { left = true; clearTimeout(timer); socket.close(); } };
+  return {
+    data,
+    close() {
+      left = true;
+      clearTimeout(timer);
+      socket.close();
+    },
+  };
 }
 // Two neighbours become one: their mean, with the least and the most of both.
 export function joined(points, most) {
   if (points.length <= most) return points;
   const found = [];
   for (let i = 0; i < points.length; i += 2) {
-    const a = points[i], b = points[i + 1] ?? a, real = [a, b].filter(p => Number.isFinite(p[1]));
-    found.push([b[0], real.length ? real.reduce((sum, p) => sum + p[1], 0) / real.length : NaN, Math.min(...real.map(p => p[2])), Math.max(...real.map(p => p[3])), b[4]]);
+    const a = points[i];
+    const b = points[i + 1] ?? a;
+    const real = [a, b].filter(p => Number.isFinite(p[1]));
+    found.push([
+      b[0],
+      real.length ? real.reduce((sum, p) => sum + p[1], 0) / real.length : NaN,
+      Math.min(...real.map(p => p[2])),
+      Math.max(...real.map(p => p[3])),
+      b[4],
+    ]);
   }
   return found;
 }
@@ -61,8 +95,10 @@ export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at
 
 // How the run stands, in words.
 export function standing(data, { about } = data) {
-  const step = last(data).toLocaleString('en'), all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
-  const again = `translucid explore ${about.folder}`, resume = `translucid resume ${about.folder}`;
+  const step = last(data).toLocaleString('en');
+  const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
+  const again = `translucid explore ${about.folder}`;
+  const resume = `translucid resume ${about.folder}`;
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],
@@ -71,6 +107,20 @@ export function standing(data, { about } = data) {
     stopped: [`Ended without a word after step ${step}${all}`, `go on with: ${resume}`],
   };
   const [said, more] = ends[data.state] ?? [`Step ${step}${all}`, ''];
-  if (data.lost) return [said, OVER.has(data.state) ? `${more ? `${more} · ` : ''}look again with: ${again}` : `the server does not answer; later: ${again}`];
-  return [said, more || (about.recorded ? '' : data.points.length ? 'trained without --studio: loss, score and learning rate from metrics.jsonl' : 'nothing is recorded yet')];
+  if (data.lost)
+    return [
+      said,
+      OVER.has(data.state)
+        ? `${more ? `${more} · ` : ''}look again with: ${again}`
+        : `the server does not answer; later: ${again}`,
+    ];
+  return [
+    said,
+    more ||
+      (about.recorded
+        ? ''
+        : data.points.length
+          ? 'trained without --studio: loss, score and learning rate from metrics.jsonl'
+          : 'nothing is recorded yet'),
+  ];
 }

@@ -4,7 +4,12 @@ import { mount } from './mount.js';
 // Jupyter, VS Code and marimo each say in their own way that they are dark.
 function dark() {
   const { body, documentElement: root } = document;
-  return body.dataset.jpThemeLight === 'false' || root.dataset.jpThemeLight === 'false' || body.matches('.vscode-dark, .dark, .dark-theme') || root.matches('.dark, [data-theme="dark"]');
+  return (
+    body.dataset.jpThemeLight === 'false' ||
+    root.dataset.jpThemeLight === 'false' ||
+    body.matches('.vscode-dark, .dark, .dark-theme') ||
+    root.matches('.dark, [data-theme="dark"]')
+  );
 }
 function themed(address) {
   if (/[?&]theme=/.test(address) || !dark()) return address;
@@ -13,7 +18,8 @@ function themed(address) {
 const whole = ({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength);
 
 export function render({ model, el }) {
-  const own = crypto.randomUUID(), waiting = new Map();          // one widget may be shown twice
+  const own = crypto.randomUUID();
+  const waiting = new Map(); // one widget may be shown twice
   const moved = { bytes: 0, asked: 0 };
   let last = 0;
   const heard = (message, buffers) => {
@@ -25,20 +31,35 @@ export function render({ model, el }) {
     waiting.delete(message.id);
     silent.remove();
   };
-  const ask = (method, path, body) => new Promise(resolve => {
-    waiting.set(++last, resolve);
-    model.send({ of: own, id: last, method, path, body });
-  });
+  const ask = (method, path, body) =>
+    new Promise(resolve => {
+      waiting.set(++last, resolve);
+      model.send({ of: own, id: last, method, path, body });
+    });
   const silent = document.createElement('p');
-  silent.textContent = 'The studio waits for Python. If this stays, run the cell again: the numbers come from the running model.';
+  silent.textContent =
+    'The studio waits for Python. If this stays, run the cell again: the numbers come from the running model.';
   el.append(silent);
   model.on('msg:custom', heard);
   const place = mount(el, {
-    ask, address: themed(model.get('address')), height: `${model.get('height')}px`,
-    onaddress: to => { if (model.get('address') !== to) { model.set('address', to); model.save_changes(); } },
+    ask,
+    address: themed(model.get('address')),
+    height: `${model.get('height')}px`,
+    onaddress: to => {
+      if (model.get('address') !== to) {
+        model.set('address', to);
+        model.save_changes();
+      }
+    },
   });
-  const follow = () => { place.location.hash = themed(model.get('address')); };
+  const follow = () => {
+    place.location.hash = themed(model.get('address'));
+  };
   model.on('change:address', follow);
-  place.root.moved = moved;                                       // for the curious, and for the tests
-  return () => { model.off('msg:custom', heard); model.off('change:address', follow); place.leave(); };
+  place.root.moved = moved; // for the curious, and for the tests
+  return () => {
+    model.off('msg:custom', heard);
+    model.off('change:address', follow);
+    place.leave();
+  };
 }

@@ -1,18 +1,21 @@
-// A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags where
-// a number is none. It is drawn again as points come; the pointer and the arrows read it.
+// A curve over steps: a line on canvas, a band where points were thinned, breaks where nothing was recorded, flags
+// where a number is none. It is drawn again as points come; the pointer and the arrows read it.
 import { h, s, unit, widest } from '../dom.js';
 import { canvas, num } from '../ink.js';
 import { readout } from '../readout.js';
 import { twin } from '../twin.js';
 
-const ROOM = { left: 54, right: 10, top: 30, bottom: 24 };         // in units, around the plot
+const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // in units, around the plot
 
-export const amount = value => {                                   // few digits for any size
+export const amount = value => {
+  // few digits for any size
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
   if (size < 0.001 || size >= 1e6) return value.toExponential(1).replace('-', '−').replace('e+', 'e');
-  return size >= 100 ? Math.round(value).toLocaleString('en').replace('-', '−') : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
+  return size >= 100
+    ? Math.round(value).toLocaleString('en').replace('-', '−')
+    : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
 };
 
 // Where a line breaks: before a point that is far away, measured by the steps on both sides.
@@ -25,64 +28,151 @@ export function breaks(points) {
   return found;
 }
 
-// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0), oncursor(step), onpick(step)
+// o: title, short (where there is little room), name (of the number), path, width, height, low (the axis begins at 0),
+// oncursor(step), onpick(step)
 export function curve(o) {
-  const u = unit(), W = o.width, H = o.height, box = { x: ROOM.left * u, y: ROOM.top * u, w: W - (ROOM.left + ROOM.right) * u, h: H - (ROOM.top + ROOM.bottom) * u };
-  const long = name => widest([name], 1, 'names', 600), title = long(o.title) < W ? o.title : o.short ?? o.title;
-  const { el: ground, ctx } = canvas(W, H), axis = s('g'), flags = s('g'), line = s('path', { class: 'cursor' }), newest = s('tspan', { class: 'aside' }), chosen = s('path', { class: 'chosen' }), dot = s('circle', { class: 'unitdot', r: 4 * u });
-  const svg = s('svg', { width: W, height: H, tabindex: 0, role: 'application', 'aria-roledescription': 'curve', 'aria-label': `${o.title}; left and right walk over the points` },
-    s('text', { class: 'title', x: 0, y: 16 * u }, `${title} `, newest), axis, flags, chosen, line, dot);
+  const u = unit();
+  const W = o.width;
+  const H = o.height;
+  const box = {
+    x: ROOM.left * u,
+    y: ROOM.top * u,
+    w: W - (ROOM.left + ROOM.right) * u,
+    h: H - (ROOM.top + ROOM.bottom) * u,
+  };
+  const long = name => widest([name], 1, 'names', 600);
+  const title = long(o.title) < W ? o.title : (o.short ?? o.title);
+  const { el: ground, ctx } = canvas(W, H);
+  const axis = s('g');
+  const flags = s('g');
+  const line = s('path', { class: 'cursor' });
+  const newest = s('tspan', { class: 'aside' });
+  const chosen = s('path', { class: 'chosen' });
+  const dot = s('circle', { class: 'unitdot', r: 4 * u });
+  const svg = s(
+    'svg',
+    {
+      width: W,
+      height: H,
+      tabindex: 0,
+      role: 'application',
+      'aria-roledescription': 'curve',
+      'aria-label': `${o.title}; left and right walk over the points`,
+    },
+    s('text', { class: 'title', x: 0, y: 16 * u }, `${title} `, newest),
+    axis,
+    flags,
+    chosen,
+    line,
+    dot,
+  );
   const el = h('div', { class: 'heat curve', style: `width:${W}px;height:${H}px` }, ground, svg);
-  let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 }, at = null;
-  twin(el, o.title, () => ({ corner: 'step', columns: [o.name, 'least', 'most'], rows: shown.points.map(([step, value, least = value, most = value]) => [step.toLocaleString('en'), ...[value, least, most].map(amount)]), note: 'Where points were thinned, a row is the mean of neighbours, with the least and the most of them.' }));
+  let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 };
+  let at = null;
+  twin(el, o.title, () => ({
+    corner: 'step',
+    columns: [o.name, 'least', 'most'],
+    rows: shown.points.map(([step, value, least = value, most = value]) => [
+      step.toLocaleString('en'),
+      ...[value, least, most].map(amount),
+    ]),
+    note: 'Where points were thinned, a row is the mean of neighbours, with the least and the most of them.',
+  }));
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
   const y = value => box.y + (1 - (value - shown.least) / (shown.most - shown.least || 1)) * box.h;
 
   function draw({ points, from, to, bad = [] }) {
     const values = points.flatMap(p => (p.length > 2 ? [p[1], p[2], p[3]] : [p[1]])).filter(Number.isFinite);
-    const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1, low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
-    const below = low - 0.06 * (most - low || Math.abs(most) || 1), least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
+    const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1;
+    const low = values.length ? values.reduce((a, b) => Math.min(a, b)) : 0;
+    const below = low - 0.06 * (most - low || Math.abs(most) || 1);
+    const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
     const value = points.length ? ` ${amount(points.at(-1)[1])}` : '';
-    newest.textContent = long(`${title} `) + widest([value], .875, 'mono') < W ? value : '';
-    paint(); written(); cursor(at);
+    newest.textContent = long(`${title} `) + widest([value], 0.875, 'mono') < W ? value : '';
+    paint();
+    written();
+    cursor(at);
   }
   function paint() {
-    const style = getComputedStyle(document.documentElement), cut = breaks(shown.points), { points } = shown;
+    const style = getComputedStyle(document.documentElement);
+    const cut = breaks(shown.points);
+    const { points } = shown;
     ctx.clearRect(0, 0, W, H);
     ctx.fillStyle = style.getPropertyValue('--wash2');
     for (const [step, , lo, hi] of points) if (hi > lo) ctx.fillRect(x(step) - 1, y(hi), 2, Math.max(1, y(lo) - y(hi)));
-    ctx.strokeStyle = style.getPropertyValue('--accent'); ctx.lineWidth = 1.75 * u; ctx.lineJoin = 'round';
+    ctx.strokeStyle = style.getPropertyValue('--accent');
+    ctx.lineWidth = 1.75 * u;
+    ctx.lineJoin = 'round';
     ctx.beginPath();
     let pen = false;
     points.forEach(([step, value], i) => {
-      if (!Number.isFinite(value)) { pen = false; return; }
-      if (!pen || cut.has(i)) ctx.moveTo(x(step), y(value)); else ctx.lineTo(x(step), y(value));
+      if (!Number.isFinite(value)) {
+        pen = false;
+        return;
+      }
+      if (!pen || cut.has(i)) ctx.moveTo(x(step), y(value));
+      else ctx.lineTo(x(step), y(value));
       pen = true;
     });
     ctx.stroke();
     ctx.fillStyle = style.getPropertyValue('--accent');
-    if (points.length < 60) for (const [step, value] of points) if (Number.isFinite(value)) { ctx.beginPath(); ctx.arc(x(step), y(value), 2 * u, 0, 7); ctx.fill(); }
-    ctx.fillStyle = style.getPropertyValue('--ink3');                // a gap: three dots where nothing was recorded
-    for (const i of cut) for (const t of [.3, .5, .7]) { ctx.beginPath(); ctx.arc(x(points[i - 1][0] + t * (points[i][0] - points[i - 1][0])), box.y + box.h - 4 * u, 1.5 * u, 0, 7); ctx.fill(); }
+    if (points.length < 60)
+      for (const [step, value] of points)
+        if (Number.isFinite(value)) {
+          ctx.beginPath();
+          ctx.arc(x(step), y(value), 2 * u, 0, 7);
+          ctx.fill();
+        }
+    ctx.fillStyle = style.getPropertyValue('--ink3'); // a gap: three dots where nothing was recorded
+    for (const i of cut)
+      for (const t of [0.3, 0.5, 0.7]) {
+        ctx.beginPath();
+        ctx.arc(x(points[i - 1][0] + t * (points[i][0] - points[i - 1][0])), box.y + box.h - 4 * u, 1.5 * u, 0, 7);
+        ctx.fill();
+      }
   }
   function written() {
-    const { least, most, from, to, bad } = shown, top = y(most), low = y(o.low ? 0 : least);
+    const { least, most, from, to, bad } = shown;
+    const top = y(most);
+    const low = y(o.low ? 0 : least);
     axis.replaceChildren(
       s('path', { class: 'bracket', d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
-      s('text', { class: 'num', x: box.x - 6 * u, y: top, 'text-anchor': 'end', 'dominant-baseline': 'central' }, amount(most)),
-      s('text', { class: 'num', x: box.x - 6 * u, y: low, 'text-anchor': 'end', 'dominant-baseline': 'central' }, o.low ? '0' : amount(least)),
+      s(
+        'text',
+        { class: 'num', x: box.x - 6 * u, y: top, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+        amount(most),
+      ),
+      s(
+        'text',
+        { class: 'num', x: box.x - 6 * u, y: low, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+        o.low ? '0' : amount(least),
+      ),
       s('text', { class: 'num', x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
-      s('text', { class: 'num', x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')));
-    flags.replaceChildren(...bad.slice(0, 40).map((step, k) => s('g', { class: 'flag' }, s('path', { d: `M${x(step)} ${box.y + box.h}V${box.y - 2 * u}l${6 * u} ${4 * u}l${-6 * u} ${4 * u}` }), k ? null : s('text', { x: x(step) + 9 * u, y: box.y + 6 * u }, 'not a number'))));
+      s('text', { class: 'num', x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
+    );
+    flags.replaceChildren(
+      ...bad
+        .slice(0, 40)
+        .map((step, k) =>
+          s(
+            'g',
+            { class: 'flag' },
+            s('path', { d: `M${x(step)} ${box.y + box.h}V${box.y - 2 * u}l${6 * u} ${4 * u}l${-6 * u} ${4 * u}` }),
+            k ? null : s('text', { x: x(step) + 9 * u, y: box.y + 6 * u }, 'not a number'),
+          ),
+        ),
+    );
   }
-  function cursor(step) {                                             // shared by all charts: the point at or before it
+  function cursor(step) {
+    // shared by all charts: the point at or before it
     const found = step === null ? null : near(step);
     line.style.display = dot.style.display = found === null ? 'none' : '';
     if (found === null) return;
     const [px, py] = [x(found[0]), y(found[1])];
     line.setAttribute('d', `M${px} ${box.y}V${box.y + box.h}`);
-    dot.setAttribute('cx', px); dot.setAttribute('cy', Number.isFinite(py) ? py : box.y);
+    dot.setAttribute('cx', px);
+    dot.setAttribute('cy', Number.isFinite(py) ? py : box.y);
   }
   function pick(step) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
@@ -91,26 +181,73 @@ export function curve(o) {
   const near = step => {
     const { points } = shown;
     if (!points.length) return null;
-    let lo = 0, hi = points.length - 1;
-    while (lo < hi) { const mid = (lo + hi + 1) >> 1; if (points[mid][0] <= step) lo = mid; else hi = mid - 1; }
-    return points[lo + 1] && Math.abs(points[lo + 1][0] - step) < Math.abs(points[lo][0] - step) ? points[lo + 1] : points[lo];
+    let lo = 0;
+    let hi = points.length - 1;
+    while (lo < hi) {
+      const mid = (lo + hi + 1) >> 1;
+      if (points[mid][0] <= step) lo = mid;
+      else hi = mid - 1;
+    }
+    return points[lo + 1] && Math.abs(points[lo + 1][0] - step) < Math.abs(points[lo][0] - step)
+      ? points[lo + 1]
+      : points[lo];
   };
-  const read = ([step, value, least, most]) => readout({ at: `${o.name} ${most > least ? `from ${amount(least)} to ${amount(most)}, mean` : ''} at step ${step.toLocaleString('en')}`, path: o.path, value, digits: digitsOf(value) });
-  const look = step => { const found = near(step); if (!found) return; at = found[0]; o.oncursor(at); read(found); };
-  const leave = () => { if (at === null) return; at = null; o.oncursor(null); readout(); };
-  svg.append(s('rect', { class: 'hit', x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u,
-    onpointermove: event => look(stepAt(event)), onpointerleave: leave, onclick: event => o.onpick?.(stepAt(event)) }));
-  const stepAt = event => shown.from + (event.clientX - svg.getBoundingClientRect().left - box.x) / box.w * (shown.to - shown.from);
-  svg.addEventListener('focus', () => { if (svg.matches(':focus-visible') && shown.points.length) look(at ?? shown.to); });
+  const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
+  const read = ([step, value, least, most]) =>
+    readout({
+      at: `${o.name} ${span(least, most)} at step ${step.toLocaleString('en')}`,
+      path: o.path,
+      value,
+      digits: digitsOf(value),
+    });
+  const look = step => {
+    const found = near(step);
+    if (!found) return;
+    at = found[0];
+    o.oncursor(at);
+    read(found);
+  };
+  const leave = () => {
+    if (at === null) return;
+    at = null;
+    o.oncursor(null);
+    readout();
+  };
+  svg.append(
+    s('rect', {
+      class: 'hit',
+      x: box.x,
+      y: box.y - 8 * u,
+      width: box.w,
+      height: box.h + 16 * u,
+      onpointermove: event => look(stepAt(event)),
+      onpointerleave: leave,
+      onclick: event => o.onpick?.(stepAt(event)),
+    }),
+  );
+  const stepAt = event =>
+    shown.from + ((event.clientX - svg.getBoundingClientRect().left - box.x) / box.w) * (shown.to - shown.from);
+  svg.addEventListener('focus', () => {
+    if (svg.matches(':focus-visible') && shown.points.length) look(at ?? shown.to);
+  });
   svg.addEventListener('blur', leave);
   svg.addEventListener('keydown', event => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key], { points } = shown;
-    if (event.key === 'Enter' && at !== null) { o.onpick?.(at); event.preventDefault(); }
+    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    const { points } = shown;
+    if (event.key === 'Enter' && at !== null) {
+      o.onpick?.(at);
+      event.preventDefault();
+    }
     if (by === undefined || !points.length) return;
     event.preventDefault();
     const here = at === null ? points.length - 1 : points.indexOf(near(at));
-    look(points[Math.min(points.length - 1, Math.max(0, by === -Infinity ? 0 : by === Infinity ? points.length - 1 : here + by))][0]);
+    look(
+      points[
+        Math.min(points.length - 1, Math.max(0, by === -Infinity ? 0 : by === Infinity ? points.length - 1 : here + by))
+      ][0],
+    );
   });
   return { el, draw, cursor, pick, svg };
 }
-export const digitsOf = value => (Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 0.1 || value === 0 ? 3 : Math.abs(value) >= 0.001 ? 5 : 7);
+export const digitsOf = value =>
+  Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 0.1 || value === 0 ? 3 : Math.abs(value) >= 0.001 ? 5 : 7;

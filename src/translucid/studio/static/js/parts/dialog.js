@@ -5,9 +5,16 @@ export function dialog(title, ...body) {
   const shut = h('button', { class: 'edit', onclick: () => box.close() }, 'Close');
   const box = h('dialog', { class: 'over', 'aria-label': title }, h('header', null, h('h2', null, title), shut), body);
   const before = document.activeElement;
-  box.addEventListener('click', event => { if (event.target === box) box.close(); });
-  box.addEventListener('close', () => { box.remove(); before?.focus?.({ preventScroll: true }); });
-  box.addEventListener('keydown', event => { if (event.key !== 'Escape') event.stopPropagation(); });
+  box.addEventListener('click', event => {
+    if (event.target === box) box.close();
+  });
+  box.addEventListener('close', () => {
+    box.remove();
+    before?.focus?.({ preventScroll: true });
+  });
+  box.addEventListener('keydown', event => {
+    if (event.key !== 'Escape') event.stopPropagation();
+  });
   document.body.append(box);
   box.showModal();
   return box;

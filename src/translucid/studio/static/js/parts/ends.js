@@ -8,70 +8,215 @@ import { ofHead } from '../anatomy.js';
 
 const ONE = { kind: 'seq', max: 1 };
 export function endRoom({ u, W, data }) {
-  const roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
-  if (data.end?.kind === 'class') return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
+  const roomy = W / u > 1000;
+  const bar = (roomy ? 50 : 38) * u;
+  if (data.end?.kind === 'class')
+    return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
   if (data.end?.kind === 'number') return 120 * u;
-  return bar + 16 * u + Math.max(60 * u, widest(shownWords(data).map(word => clip(word, 14)), 1.125));
+  return (
+    bar +
+    16 * u +
+    Math.max(
+      60 * u,
+      widest(
+        shownWords(data).map(word => clip(word, 14)),
+        1.125,
+      ),
+    )
+  );
 }
 // Of a long text only the words of the window are said.
-const shownWords = ({ said, bands }) => { const { first, rows } = bands.at(-1); return (said.words ?? []).slice(first, first + rows).filter(Boolean); };
+const shownWords = ({ said, bands }) => {
+  const { first, rows } = bands.at(-1);
+  return (said.words ?? []).slice(first, first + rows).filter(Boolean);
+};
 export function ends(pen, band) {
-  const { u, front, W, data } = pen, roomy = W / u > 1000, bar = (roomy ? 50 : 38) * u;
+  const { u, front, W, data } = pen;
+  const roomy = W / u > 1000;
+  const bar = (roomy ? 50 : 38) * u;
   if (!data.end) return;
-  const x = band.right + 2 * u, g = s('g', { class: `part end${data.end.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `What is said, ${data.end.kind}: ${data.end.at}` });
+  const x = band.right + 2 * u;
+  const g = s('g', {
+    class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
+    tabindex: -1,
+    role: 'button',
+    'aria-label': `What is said, ${data.end.kind}: ${data.end.at}`,
+  });
   const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
   const head = y => s('text', { class: 'halo', x, y }, data.end.kind);
   if (data.end.kind === 'class') {
-    const all = Object.entries(data.said.classes), step = Math.min(40 * u, band.tall / all.length), y0 = band.y + band.tall / 2 - all.length * step / 2, from = band.panes.findLast(each => each.kind === 'vector');
-    const left = x + 34 * u, name = widest(all.map(([label]) => label), 1.125, 'serif', 600);
-    g.append(s('rect', { class: 'hit', x: left - 8 * u, y: y0 - 4 * u, width: W - left + 8 * u, height: all.length * step + 8 * u, rx: 5 * u }), s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'));
+    const all = Object.entries(data.said.classes);
+    const step = Math.min(40 * u, band.tall / all.length);
+    const y0 = band.y + band.tall / 2 - (all.length * step) / 2;
+    const from = band.panes.findLast(each => each.kind === 'vector');
+    const left = x + 34 * u;
+    const name = widest(
+      all.map(([label]) => label),
+      1.125,
+      'serif',
+      600,
+    );
+    g.append(
+      s('rect', {
+        class: 'hit',
+        x: left - 8 * u,
+        y: y0 - 4 * u,
+        width: W - left + 8 * u,
+        height: all.length * step + 8 * u,
+        rx: 5 * u,
+      }),
+      s('text', { class: 'halo', x: left, y: y0 - 13 * u }, 'class'),
+    );
     all.forEach(([label, p], i) => {
       const y = y0 + (i + 0.5) * step;
-      g.append(s('text', { class: 'word', x: left, y, 'dominant-baseline': 'central', style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null }, label), ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
-        s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)));
-      if (from) pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d: `M${from.x + from.w} ${from.top + from.tall / 2}C${left - 24 * u} ${from.top + from.tall / 2} ${left - 30 * u} ${y} ${left - 8 * u} ${y}` }));
+      g.append(
+        s(
+          'text',
+          {
+            class: 'word',
+            x: left,
+            y,
+            'dominant-baseline': 'central',
+            style: p === Math.max(...all.map(each => each[1])) ? 'font-weight:600' : null,
+          },
+          label,
+        ),
+        ...barAt(left + name + 9 * u, y, bar, Math.min(16 * u, step * 0.5), p),
+        s('text', { class: 'num', x: left + name + bar + 15 * u, y, 'dominant-baseline': 'central' }, num(p, 3)),
+      );
+      if (!from) return;
+      const middle = from.top + from.tall / 2;
+      const d = `M${from.x + from.w} ${middle}C${left - 24 * u} ${middle} ${left - 30 * u} ${y} ${left - 8 * u} ${y}`;
+      pen.back.append(s('path', { class: 'strand', 'stroke-width': 1.2 * u, d }));
     });
-    pane.top = y0; pane.tall = all.length * step;
+    pane.top = y0;
+    pane.tall = all.length * step;
     if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
   } else if (data.end.kind === 'number') {
-    const all = data.said.numbers ?? [], y0 = band.y + band.tall / 2 - all.length * 16 * u;
-    g.append(s('rect', { class: 'hit', x, y: y0 - 22 * u, width: W - x - 2 * u, height: all.length * 32 * u + 36 * u, rx: 5 * u }), ...all.map((value, i) => s('text', { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' }, num(value, 3))));
-    pane.top = y0; pane.tall = all.length * 32 * u;
+    const all = data.said.numbers ?? [];
+    const y0 = band.y + band.tall / 2 - all.length * 16 * u;
+    g.append(
+      s('rect', {
+        class: 'hit',
+        x,
+        y: y0 - 22 * u,
+        width: W - x - 2 * u,
+        height: all.length * 32 * u + 36 * u,
+        rx: 5 * u,
+      }),
+      ...all.map((value, i) =>
+        s(
+          'text',
+          { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' },
+          num(value, 3),
+        ),
+      ),
+    );
+    pane.top = y0;
+    pane.tall = all.length * 32 * u;
   } else {
-    const every = Math.max(1, Math.ceil(16 * u / band.pitch));
-    pane.top = band.y - PAD * u; pane.tall = band.tall + 2 * PAD * u;
-    g.append(s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }), head(band.y - (PAD + 9) * u));
-    let frame;
+    const every = Math.max(1, Math.ceil((16 * u) / band.pitch));
+    pane.top = band.y - PAD * u;
+    pane.tall = band.tall + 2 * PAD * u;
+    g.append(
+      s('rect', { class: 'hit', x: x - 4 * u, y: pane.top, width: W - x + 4 * u, height: pane.tall, rx: 5 * u }),
+      head(band.y - (PAD + 9) * u),
+    );
     const texts = [];
     for (let i = 0; i < band.rows; i++) {
-      const y = yRow(band, i), at = band.first + i, word = (data.said.words ?? [])[at] ?? '', p = data.said.shares[at];
-      g.append(...barAt(x, y, bar, band.rowH, p), frame = s('rect', { class: 'frame', x: x - 0.75, y: y - band.rowH / 2 - 0.75, width: bar + 1.5, height: band.rowH + 1.5, rx: 1.5 }));
+      const y = yRow(band, i);
+      const at = band.first + i;
+      const word = (data.said.words ?? [])[at] ?? '';
+      const p = data.said.shares[at];
+      const frame = s('rect', {
+        class: 'frame',
+        x: x - 0.75,
+        y: y - band.rowH / 2 - 0.75,
+        width: bar + 1.5,
+        height: band.rowH + 1.5,
+        rx: 1.5,
+      });
+      g.append(...barAt(x, y, bar, band.rowH, p), frame);
       markRow(frame, band, i);
-      const text = markRow(s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: x + bar + 9 * u, y, 'dominant-baseline': 'central', style: band.pitch < 20 * u ? 'font-size:.9375rem' : null }, clip(word, 14)), band, i);
-      g.append(text); texts.push(text);
+      const text = markRow(
+        s(
+          'text',
+          {
+            class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
+            x: x + bar + 9 * u,
+            y,
+            'dominant-baseline': 'central',
+            style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
+          },
+          clip(word, 14),
+        ),
+        band,
+        i,
+      );
+      g.append(text);
+      texts.push(text);
     }
     if (every > 1) pen.columns.push({ every, texts });
   }
   front.append(link.mark(g, `part:${data.end.at}`));
-  twin(g, `What is said: ${data.end.kind}`, () => (data.end.kind === 'class' ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
-    : data.end.kind === 'number' ? { corner: 'output', columns: ['number'], rows: (data.said.numbers ?? []).map((value, i) => [String(i), value]) }
-      : { corner: 'after', columns: [data.end.kind, 'probability'], rows: Array.from({ length: band.rows }, (_, i) => band.first + i).map(i => [band.words[i], data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']), note: band.long ? `Words ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.` : '' }));
+  twin(g, `What is said: ${data.end.kind}`, () =>
+    data.end.kind === 'class'
+      ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
+      : data.end.kind === 'number'
+        ? {
+            corner: 'output',
+            columns: ['number'],
+            rows: (data.said.numbers ?? []).map((value, i) => [String(i), value]),
+          }
+        : {
+            corner: 'after',
+            columns: [data.end.kind, 'probability'],
+            rows: Array.from({ length: band.rows }, (_, i) => band.first + i).map(i => [
+              band.words[i],
+              data.said.words?.[i] ?? '',
+              data.said.shares?.[i] ?? '',
+            ]),
+            note: band.long
+              ? `Words ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.`
+              : '',
+          },
+  );
   pen.hits.push({ part: g, pane, band });
 }
 function barAt(x, y, width, height, p) {
-  return [s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
-    Number.isFinite(p) ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) }) : null].filter(Boolean);
+  return [
+    s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
+    Number.isFinite(p)
+      ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, ONE) })
+      : null,
+  ].filter(Boolean);
 }
 // Pooling: the strands come together in one vector, each with its share.
 function gather({ u, back, ctx, data }, band, to) {
-  const shares = data.said.pooled ?? [], y = to.top + to.tall / 2, way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
-  if (band.long) for (let i = 0; i < band.words.length; i += band.each) {        // pressed ones on canvas, together
-    const share = shares.slice(i, i + band.each).reduce((a, b) => a + b, 0);
-    ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand'); ctx.lineWidth = (0.4 + 3 * share) * u;
-    if (share > 0) ctx.stroke(new Path2D(way(yWord(band, Math.min(band.words.length - 1, i + (band.each - 1) / 2)))));
-  }
+  const shares = data.said.pooled ?? [];
+  const y = to.top + to.tall / 2;
+  const way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
+  if (band.long)
+    for (let i = 0; i < band.words.length; i += band.each) {
+      // pressed ones on canvas, together
+      const share = shares.slice(i, i + band.each).reduce((a, b) => a + b, 0);
+      ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand');
+      ctx.lineWidth = (0.4 + 3 * share) * u;
+      if (share > 0) ctx.stroke(new Path2D(way(yWord(band, Math.min(band.words.length - 1, i + (band.each - 1) / 2)))));
+    }
   for (let i = 0; i < band.rows; i++) {
     const share = shares[band.first + i] ?? 0;
-    if (share > 0) back.append(markRow(s('path', { class: `strand${band.long ? ' thread' : ''}`, 'stroke-width': (0.8 + 3 * share) * u, d: way(yRow(band, i)) }), band, i));
+    if (share > 0)
+      back.append(
+        markRow(
+          s('path', {
+            class: `strand${band.long ? ' thread' : ''}`,
+            'stroke-width': (0.8 + 3 * share) * u,
+            d: way(yRow(band, i)),
+          }),
+          band,
+          i,
+        ),
+      );
   }
 }

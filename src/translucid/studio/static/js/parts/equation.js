@@ -1,9 +1,16 @@
 // A formula of the catalogue as it stands in a book: symbol = formula. And a number with all the digits it has.
 import { h, formula } from '../dom.js';
 
-export function equation(entry) {                // of the catalogue: { symbol, formula }
+export function equation(entry) {
+  // of the catalogue: { symbol, formula }
   if (!entry?.formula) return null;
-  return h('div', { class: 'equation' }, formula(entry.symbol, false), h('span', { class: 'is' }, '='), formula(entry.formula, false));
+  return h(
+    'div',
+    { class: 'equation' },
+    formula(entry.symbol, false),
+    h('span', { class: 'is' }, '='),
+    formula(entry.formula, false),
+  );
 }
 // The fewest digits that mean the same 32-bit number again.
 export function exact(value) {
@@ -19,5 +26,7 @@ const plain = told => {
   const [digits, power] = told.split('e');
   if (power === undefined) return digits.replace('-', '−');
   const value = Number(told);
-  return Math.abs(value) >= 1e-4 ? String(value).replace('-', '−') : `${digits.replace('-', '−')}e${power.replace('-', '−').replace('+', '')}`;
+  return Math.abs(value) >= 1e-4
+    ? String(value).replace('-', '−')
+    : `${digits.replace('-', '−')}e${power.replace('-', '−').replace('+', '')}`;
 };

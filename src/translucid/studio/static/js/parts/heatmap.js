@@ -8,86 +8,180 @@ import { grid } from './table.js';
 import { twin } from '../twin.js';
 import { aim, follow, looked, range, short, shown } from './aim.js';
 
-const LEAN = 42, TIGHT = 7;                       // degrees; below so many px a cell has no gap and no number
+const LEAN = 42; // degrees
+const TIGHT = 7; // below so many px a cell has no gap and no number
 
 // Labels lie flat when the widest one fits its column, and lean when it does not.
 export function headRoom(cols, cellWidth, rem) {
-  const u = unit(), w = widest(cols.map(word => short(String(word))), rem);
-  return w <= cellWidth - 5 * u ? { slant: false, labelHeight: 34 } : { slant: true, labelHeight: Math.ceil(w * 0.67 / u) + 16 };
+  const u = unit();
+  const w = widest(
+    cols.map(word => short(String(word))),
+    rem,
+  );
+  return w <= cellWidth - 5 * u
+    ? { slant: false, labelHeight: 34 }
+    : { slant: true, labelHeight: Math.ceil((w * 0.67) / u) + 16 };
 }
 
 export function heatmap(o) {
-  const u = unit(), nR = o.values.length, nC = o.values[0].length;
-  const g = { u, nR, nC, lw: (o.labelWidth ?? 0) * u, lh: (o.labelHeight ?? 0) * u, cw: Math.max(o.cellWidth, Math.min(2, 160 * u / nC)), ch: Math.max(o.cellHeight, Math.min(2, 120 * u / nR)) };   // words of any length leave the picture something
-  g.W = g.lw + nC * g.cw; g.H = g.lh + nR * g.ch;
+  const u = unit();
+  const nR = o.values.length;
+  const nC = o.values[0].length;
+  const g = {
+    u,
+    nR,
+    nC,
+    lw: (o.labelWidth ?? 0) * u,
+    lh: (o.labelHeight ?? 0) * u,
+    cw: Math.max(o.cellWidth, Math.min(2, (160 * u) / nC)),
+    ch: Math.max(o.cellHeight, Math.min(2, (120 * u) / nR)),
+  }; // words of any length leave the picture something
+  g.W = g.lw + nC * g.cw;
+  g.H = g.lh + nR * g.ch;
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);
-  const svg = s('svg', { width: g.W, height: g.H, tabindex: 0, role: 'application', 'aria-roledescription': 'matrix', 'aria-label': `${o.title}; arrows walk over the cells, Enter pins` });
+  const svg = s('svg', {
+    width: g.W,
+    height: g.H,
+    tabindex: 0,
+    role: 'application',
+    'aria-roledescription': 'matrix',
+    'aria-label': `${o.title}; arrows walk over the cells, Enter pins`,
+  });
   const light = written(svg, o, g);
-  for (const [from, to, name] of o.groups ?? []) svg.append(
-    s('path', { class: 'bracket', d: `M${g.lw + from * g.cw + 4 * u} ${g.lh - 26 * u}H${g.lw + to * g.cw - 4 * u}` }),
-    s('text', { class: 'name', x: g.lw + (from + to) / 2 * g.cw, y: g.lh - 33 * u, 'text-anchor': 'middle' }, name));
-  if (o.mark !== undefined) svg.append(s('path', { d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`, stroke: 'var(--pos)', 'stroke-width': 2.5 * u, 'stroke-linecap': 'round' }));
+  for (const [from, to, name] of o.groups ?? [])
+    svg.append(
+      s('path', { class: 'bracket', d: `M${g.lw + from * g.cw + 4 * u} ${g.lh - 26 * u}H${g.lw + to * g.cw - 4 * u}` }),
+      s('text', { class: 'name', x: g.lw + ((from + to) / 2) * g.cw, y: g.lh - 33 * u, 'text-anchor': 'middle' }, name),
+    );
+  if (o.mark !== undefined)
+    svg.append(
+      s('path', {
+        d: `M${g.lw + o.mark * g.cw} ${g.lh - 2 * u}V${g.H + 2 * u}`,
+        stroke: 'var(--pos)',
+        'stroke-width': 2.5 * u,
+        'stroke-linecap': 'round',
+      }),
+    );
   const box = h('div', { class: 'heat', style: `width:${g.W}px;height:${g.H}px` }, el, svg);
   pointed(box, svg, light, o, g);
-  return o.table === null ? box : twin(box, o.title, o.table ?? (() => grid(o.rows, o.cols, o.values.map((row, i) => row.map((v, j) => (o.hatched?.(i, j) ? NaN : v))))));
+  return o.table === null
+    ? box
+    : twin(
+        box,
+        o.title,
+        o.table ??
+          (() =>
+            grid(
+              o.rows,
+              o.cols,
+              o.values.map((row, i) => row.map((v, j) => (o.hatched?.(i, j) ? NaN : v))),
+            )),
+      );
 }
 
 // ---- cells
 function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
-  const gap = o.gap ?? 1, line = getComputedStyle(document.documentElement).getPropertyValue('--line');
-  o.values.forEach((row, i) => row.forEach((v, j) => {
-    const x = lw + j * cw, y = lh + i * ch, out = !Number.isFinite(v) || o.hatched?.(i, j);
-    ctx.fillStyle = css(out ? 0 : v, o.scale);
-    ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
-    if (out) {                                             // masked: hatched, never a colour
-      ctx.save(); ctx.beginPath(); ctx.rect(x + gap / 2, y + gap / 2, cw - gap, ch - gap); ctx.clip();
-      ctx.strokeStyle = line; ctx.lineWidth = 1.25 * u;
-      ctx.beginPath();
-      for (let t = -ch; t < cw; t += 8 * u) { ctx.moveTo(x + t, y + ch); ctx.lineTo(x + t + ch, y); }
-      ctx.stroke(); ctx.restore();
-    } else if (o.digits !== undefined) {
-      const text = o.write ? o.write(v) : cw < 48 * u && Math.abs(v) < 1 ? num(v, o.digits).replace('0.', '.') : num(v, o.digits);
-      figure(ctx, text, x + cw / 2, y + ch / 2 + u, { size: (o.fontSize ?? 15) * u, ground: css(v, o.scale), fill: textOn(v, o.scale), alpha: o.fade && v < o.fade ? 0.62 : 1 });
-    }
-  }));
+  const gap = o.gap ?? 1;
+  const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
+  o.values.forEach((row, i) =>
+    row.forEach((v, j) => {
+      const x = lw + j * cw;
+      const y = lh + i * ch;
+      const out = !Number.isFinite(v) || o.hatched?.(i, j);
+      ctx.fillStyle = css(out ? 0 : v, o.scale);
+      ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
+      if (out) {
+        // masked: hatched, never a colour
+        ctx.save();
+        ctx.beginPath();
+        ctx.rect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
+        ctx.clip();
+        ctx.strokeStyle = line;
+        ctx.lineWidth = 1.25 * u;
+        ctx.beginPath();
+        for (let t = -ch; t < cw; t += 8 * u) {
+          ctx.moveTo(x + t, y + ch);
+          ctx.lineTo(x + t + ch, y);
+        }
+        ctx.stroke();
+        ctx.restore();
+      } else if (o.digits !== undefined) {
+        const text = o.write
+          ? o.write(v)
+          : cw < 48 * u && Math.abs(v) < 1
+            ? num(v, o.digits).replace('0.', '.')
+            : num(v, o.digits);
+        figure(ctx, text, x + cw / 2, y + ch / 2 + u, {
+          size: (o.fontSize ?? 15) * u,
+          ground: css(v, o.scale),
+          fill: textOn(v, o.scale),
+          alpha: o.fade && v < o.fade ? 0.62 : 1,
+        });
+      }
+    }),
+  );
 }
-function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {  // one pixel for each number, then stretched
-  const small = document.createElement('canvas'), pen = small.getContext('2d');
-  small.width = nC; small.height = nR;
+function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
+  // one pixel for each number, then stretched
+  const small = document.createElement('canvas');
+  const pen = small.getContext('2d');
+  small.width = nC;
+  small.height = nR;
   const image = pen.createImageData(nC, nR);
-  o.values.forEach((row, i) => row.forEach((v, j) => {
-    if (Number.isFinite(v) && !o.hatched?.(i, j)) image.data.set([...rgb(v, o.scale), 255], 4 * (i * nC + j));
-  }));
+  o.values.forEach((row, i) =>
+    row.forEach((v, j) => {
+      if (Number.isFinite(v) && !o.hatched?.(i, j)) image.data.set([...rgb(v, o.scale), 255], 4 * (i * nC + j));
+    }),
+  );
   pen.putImageData(image, 0, 0);
-  ctx.save(); ctx.beginPath(); ctx.rect(lw, lh, nC * cw, nR * ch); ctx.clip();
-  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--line'); ctx.lineWidth = 1.25 * u;
+  ctx.save();
   ctx.beginPath();
-  for (let t = -nR * ch; t < nC * cw; t += 8 * u) { ctx.moveTo(lw + t, lh + nR * ch); ctx.lineTo(lw + t + nR * ch, lh); }
-  ctx.stroke(); ctx.restore();
+  ctx.rect(lw, lh, nC * cw, nR * ch);
+  ctx.clip();
+  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--line');
+  ctx.lineWidth = 1.25 * u;
+  ctx.beginPath();
+  for (let t = -nR * ch; t < nC * cw; t += 8 * u) {
+    ctx.moveTo(lw + t, lh + nR * ch);
+    ctx.lineTo(lw + t + nR * ch, lh);
+  }
+  ctx.stroke();
+  ctx.restore();
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(small, lw, lh, nC * cw, nR * ch);
 }
 
 // ---- labels: where rows or columns are too many, every n-th
 function written(svg, o, { u, lw, lh, cw, ch }) {
-  const every = { rows: Math.ceil(20 * u / ch), cols: o.slant ? Math.ceil(26 * u / cw) : 1 };
-  const row = i => label(o.rows[i], lw - 10 * u, lh + (i + .5) * ch, 'end', o.rowKey?.(i), o.wordSize);
+  const every = { rows: Math.ceil((20 * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
+  const row = i => label(o.rows[i], lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);
   const col = j => {
-    const x = lw + (j + .5) * cw, y = lh - 8 * u;
-    if (o.names) return s('text', { class: 'name' + (j === o.mark ? ' cutmark' : ''), x, y, 'text-anchor': 'middle' }, o.cols[j]);
+    const x = lw + (j + 0.5) * cw;
+    const y = lh - 8 * u;
+    if (o.names)
+      return s('text', { class: `name${j === o.mark ? ' cutmark' : ''}`, x, y, 'text-anchor': 'middle' }, o.cols[j]);
     const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
     if (o.slant) text.setAttribute('transform', `rotate(-${LEAN} ${x} ${y})`);
     return text;
   };
   const some = (words, make, step) => (words ?? []).map((_, i) => (i % step ? null : make(i)));
-  const rows = some(o.rows, row, every.rows), cols = some(o.cols, col, every.cols), floating = s('g');
+  const rows = some(o.rows, row, every.rows);
+  const cols = some(o.cols, col, every.cols);
+  const floating = s('g');
   svg.append(...[...rows, ...cols].filter(Boolean), floating);
   // A looked-at word that has no label of its own gets one for the moment, and its neighbours step aside.
   const light = (i, j) => {
     if (every.rows < 2 && every.cols < 2) return;
     link.forget(floating);
-    floating.replaceChildren(...[[i, rows, o.rows, row], [j, cols, o.cols, col]].filter(([at, own, words]) => at !== null && words && !own[at]).map(([at, , , make]) => make(at)));
+    floating.replaceChildren(
+      ...[
+        [i, rows, o.rows, row],
+        [j, cols, o.cols, col],
+      ]
+        .filter(([at, own, words]) => at !== null && words && !own[at])
+        .map(([at, , , make]) => make(at)),
+    );
     for (const text of floating.children) text.classList.add('lit');
     rows.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.rows, i)));
     cols.forEach((text, k) => text?.classList.toggle('away', !shown(k, every.cols, j)));
@@ -95,57 +189,137 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   return light;
 }
 function label(word, x, y, anchor, key, size) {
-  const parts = joined(Array.isArray(word) ? word : [word]), last = parts.length - 1;
-  const drawn = s('text', { class: 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': anchor === 'end' ? 'central' : 'auto', style: size ? `font-size:${size}` : null },
-    parts.map((part, k) => (special(part) || k < last ? s('tspan', { class: special(part) ? 'aside special' : 'aside' }, part) : part)));
+  const parts = joined(Array.isArray(word) ? word : [word]);
+  const last = parts.length - 1;
+  const drawn = s(
+    'text',
+    {
+      class: 'word',
+      x,
+      y,
+      'text-anchor': anchor,
+      'dominant-baseline': anchor === 'end' ? 'central' : 'auto',
+      style: size ? `font-size:${size}` : null,
+    },
+    parts.map((part, k) =>
+      special(part) || k < last ? s('tspan', { class: special(part) ? 'aside special' : 'aside' }, part) : part,
+    ),
+  );
   if (key) link.alive(drawn, [key]);
   return drawn;
 }
 // Parts that look alike are one: 'dog', ' → ', 'sleeps' is 'dog → ' and 'sleeps'.
 function joined(parts) {
-  return parts.map(part => short(part, 16)).reduce((found, part, k) => {
-    if (k && k < parts.length - 1 && !special(part) && !special(found.at(-1))) found[found.length - 1] += part; else found.push(part);
-    return found;
-  }, []);
+  return parts
+    .map(part => short(part, 16))
+    .reduce((found, part, k) => {
+      if (k && k < parts.length - 1 && !special(part) && !special(found.at(-1))) found[found.length - 1] += part;
+      else found.push(part);
+      return found;
+    }, []);
 }
 
 // ---- the pointer, the arrows, and the frames around what is looked at
 function pointed(box, svg, light, o, g) {
-  const { u, nR, nC, lw, lh, cw, ch } = g;
-  const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [], colKeys = o.colKey ? range(nC).map(o.colKey) : [];
-  const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 }), colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
+  const { nR, nC, lw, lh, cw, ch } = g;
+  const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
+  const colKeys = o.colKey ? range(nC).map(o.colKey) : [];
+  const rowBand = s('rect', { class: 'band lit', x: lw, width: nC * cw, height: ch, rx: 2 });
+  const colBand = s('rect', { class: 'band lit', y: lh, width: cw, height: nR * ch, rx: 2 });
   const cross = s('rect', { class: 'cell crossed', width: cw, height: ch, rx: 2 });
-  let at = null;                                            // the cell under the pointer or the focus
-  const put = (el, on, x, y) => { el.style.display = on ? '' : 'none'; if (on) { if (x !== null) el.setAttribute('x', x); if (y !== null) el.setAttribute('y', y); } };
+  let at = null; // the cell under the pointer or the focus
+  const put = (el, on, x, y) => {
+    el.style.display = on ? '' : 'none';
+    if (on) {
+      if (x !== null) el.setAttribute('x', x);
+      if (y !== null) el.setAttribute('y', y);
+    }
+  };
   const frame = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), met = at ?? o.ring ?? (exact ? [row, col] : null);
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const met = at ?? o.ring ?? (exact ? [row, col] : null);
     put(rowBand, row !== null, null, lh + row * ch);
     put(colBand, col !== null, lw + col * cw, null);
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);
     light(row, col);
   };
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);
-  const look = place => { at = place; link.hover(keysOf(place)); if (!rowKeys.length && !colKeys.length) frame(); if (o.read) readout(o.read(...place)); o.onlook?.(...place); };
-  const leave = () => { if (!at) return; at = null; link.hover([]); frame(); readout(); o.onleave?.(); };
-  const pick = () => { if (at) { const place = at; link.pin(keysOf(place)); o.onpick?.(...place); } };
+  const look = place => {
+    at = place;
+    link.hover(keysOf(place));
+    if (!rowKeys.length && !colKeys.length) frame();
+    if (o.read) readout(o.read(...place));
+    o.onlook?.(...place);
+  };
+  const leave = () => {
+    if (!at) return;
+    at = null;
+    link.hover([]);
+    frame();
+    readout();
+    o.onleave?.();
+  };
+  const pick = () => {
+    if (at) {
+      const place = at;
+      link.pin(keysOf(place));
+      o.onpick?.(...place);
+    }
+  };
   const placeOf = event => {
-    const from = svg.getBoundingClientRect(), j = Math.floor((event.clientX - from.left - lw) / cw), i = Math.floor((event.clientY - from.top - lh) / ch);
+    const from = svg.getBoundingClientRect();
+    const j = Math.floor((event.clientX - from.left - lw) / cw);
+    const i = Math.floor((event.clientY - from.top - lh) / ch);
     return i >= 0 && j >= 0 && i < nR && j < nC ? [i, j] : null;
   };
-  svg.append(rowBand, colBand, cross, s('rect', {
-    class: 'hit', x: lw, y: lh, width: nC * cw, height: nR * ch,
-    onpointermove: event => { const place = placeOf(event); if (place && String(place) !== String(at)) look(place); },
-    onpointerleave: leave, onclick: event => { at = placeOf(event); pick(); },
-  }));
-  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -nC], End: [0, nC] };
+  svg.append(
+    rowBand,
+    colBand,
+    cross,
+    s('rect', {
+      class: 'hit',
+      x: lw,
+      y: lh,
+      width: nC * cw,
+      height: nR * ch,
+      onpointermove: event => {
+        const place = placeOf(event);
+        if (place && String(place) !== String(at)) look(place);
+      },
+      onpointerleave: leave,
+      onclick: event => {
+        at = placeOf(event);
+        pick();
+      },
+    }),
+  );
+  const MOVES = {
+    ArrowUp: [-1, 0],
+    ArrowDown: [1, 0],
+    ArrowLeft: [0, -1],
+    ArrowRight: [0, 1],
+    Home: [0, -nC],
+    End: [0, nC],
+  };
   const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
-  const start = () => { const { row, col } = aim(link.state.pins, rowKeys, colKeys); return [row ?? 0, col ?? 0]; };
-  svg.addEventListener('focus', () => { if (svg.matches(':focus-visible')) look(at ?? start()); });
+  const start = () => {
+    const { row, col } = aim(link.state.pins, rowKeys, colKeys);
+    return [row ?? 0, col ?? 0];
+  };
+  svg.addEventListener('focus', () => {
+    if (svg.matches(':focus-visible')) look(at ?? start());
+  });
   svg.addEventListener('blur', leave);
   svg.addEventListener('keydown', event => {
     const move = MOVES[event.key];
-    if (move) { event.preventDefault(); const [i, j] = at ?? start(); look([fit(i + move[0], nR), fit(j + move[1], nC)]); }
-    else if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); pick(); }
+    if (move) {
+      event.preventDefault();
+      const [i, j] = at ?? start();
+      look([fit(i + move[0], nR), fit(j + move[1], nC)]);
+    } else if (event.key === 'Enter' || event.key === ' ') {
+      event.preventDefault();
+      pick();
+    }
   });
   follow(box, link, frame);
 }

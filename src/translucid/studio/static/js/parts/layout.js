@@ -2,57 +2,99 @@
 import { s, widest } from '../dom.js';
 import * as link from '../link.js';
 
-export const PAD = 7;                            // of a pane, above and below its rows
+export const PAD = 7; // of a pane, above and below its rows
 export const clip = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
-// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and the
-// other words lie pressed above and below it, each band.per px high.
+// A band has a row for each word (band.rows of them, from word band.first on). Of a long text these are a window, and
+// the other words lie pressed above and below it, each band.per px high.
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
 export const isNear = (band, word) => word >= band.first && word < band.first + band.rows;
 const above = (band, word) => band.y + word * band.per;
 const below = (band, word) => band.y0 + band.rows * band.pitch + band.gap + (word - band.first - band.rows) * band.per;
-export function yWord(band, word) {              // its middle; a place between two words is one, too
-  return isNear(band, Math.floor(word)) ? yRow(band, word - band.first) : (word < band.first ? above : below)(band, word + 0.5);
+export function yWord(band, word) {
+  // its middle; a place between two words is one, too
+  return isNear(band, Math.floor(word))
+    ? yRow(band, word - band.first)
+    : (word < band.first ? above : below)(band, word + 0.5);
 }
-export function pieces(band, from, to) {         // where these words lie pressed: [[top, bottom], ...]
-  const last = band.first + band.rows, found = [];
+export function pieces(band, from, to) {
+  // where these words lie pressed: [[top, bottom], ...]
+  const last = band.first + band.rows;
+  const found = [];
   if (from < band.first) found.push([above(band, from), above(band, Math.min(to, band.first))]);
   if (to > last) found.push([below(band, Math.max(from, last)), below(band, to)]);
   return found;
 }
 export function wordAt(band, py) {
-  const { first, rows, y, y0, pitch, per, gap } = band, foot = y0 + rows * pitch;
-  const word = py < y0 && first ? Math.min(first - 1, (py - y) / per) : py < foot + gap || !per ? first + Math.min(rows - 1, (py - y0) / pitch) : first + rows + (py - foot - gap) / per;
+  const { first, rows, y, y0, pitch, per, gap } = band;
+  const foot = y0 + rows * pitch;
+  const word =
+    py < y0 && first
+      ? Math.min(first - 1, (py - y) / per)
+      : py < foot + gap || !per
+        ? first + Math.min(rows - 1, (py - y0) / pitch)
+        : first + rows + (py - foot - gap) / per;
   return Math.min(band.words.length - 1, Math.max(0, Math.floor(word)));
 }
 export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
 
 // ---- heights: short texts have rows as high as there is room; of a long one the window comes first.
-const LONG = 96;                                 // words; a text of more is pressed
-const WINDOW = 20, LEAST = 5, ROW = 16, PRESSED = 1.75;   // rows of a window, and at least; units of a row; px of a pressed one
+const LONG = 96; // words; a text of more is pressed
+const WINDOW = 20; // rows of a window
+const LEAST = 5; // and at least
+const ROW = 16; // units of a row
+const PRESSED = 1.75; // px of a pressed one
 export function heights(bands, height, u) {
-  const top = 52 * u, between = 84 * u, foot = 62 * u, free = height - top - foot - between * (bands.length - 1);
-  const long = bands.map(band => !band.columns && band.words.length > LONG), count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
-  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0), longs = long.filter(Boolean).length;
+  const top = 52 * u;
+  const between = 84 * u;
+  const foot = 62 * u;
+  const free = height - top - foot - between * (bands.length - 1);
+  const long = bands.map(band => !band.columns && band.words.length > LONG);
+  const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
+  const short = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
+  const longs = long.filter(Boolean).length;
   // A short text beside a long one keeps its words readable, as far as it goes.
-  const pitch = longs ? Math.min(16 * u, free * 0.45 / Math.max(1, short)) : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / short));
+  const pitch = longs
+    ? Math.min(16 * u, (free * 0.45) / Math.max(1, short))
+    : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / short));
   let y = top;
   bands.forEach((band, k) => {
-    Object.assign(band, { y, long: long[k] }, long[k] ? pressed(band, (free - short * pitch) / longs, u) : { y0: y, first: 0, rows: count[k], per: 0, gap: 0, pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch });
+    Object.assign(
+      band,
+      { y, long: long[k] },
+      long[k]
+        ? pressed(band, (free - short * pitch) / longs, u)
+        : {
+            y0: y,
+            first: 0,
+            rows: count[k],
+            per: 0,
+            gap: 0,
+            pitch: band.columns ? free : pitch >= 8 * u ? Math.floor(pitch) : pitch,
+          },
+    );
     band.tall = long[k] ? (free - short * pitch) / longs : band.rows * band.pitch;
-    band.rowH = band.pitch > 12 * u ? Math.min(24 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46))) : Math.max(1.5, band.pitch * 0.72);
+    band.rowH =
+      band.pitch > 12 * u
+        ? Math.min(24 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46)))
+        : Math.max(1.5, band.pitch * 0.72);
     if (long[k]) open(band);
     y += band.tall + between;
   });
   return Math.max(height, y - between + foot);
 }
 function pressed(band, tall, u) {
-  const n = band.words.length, rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u)))), gap = 3 * u;
-  const per = Math.max(0.05, (tall - rows * ROW * u - 2 * gap) / (n - rows)), most = Math.max(8, Math.min(n, Math.ceil(n * per / PRESSED)));
+  const n = band.words.length;
+  const rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u))));
+  const gap = 3 * u;
+  const per = Math.max(0.05, (tall - rows * ROW * u - 2 * gap) / (n - rows));
+  const most = Math.max(8, Math.min(n, Math.ceil((n * per) / PRESSED)));
   return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
 }
-// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a jump.
+// Where the window begins: around the pinned word, in steps of half a window, so that a neighbour is reached without a
+// jump.
 export function windowOf(band) {
-  const half = Math.floor(band.rows / 2), pin = link.pinned(band.key) ?? 0;
+  const half = Math.floor(band.rows / 2);
+  const pin = link.pinned(band.key) ?? 0;
   return Math.min(band.words.length - band.rows, Math.max(0, Math.floor(pin / half) * half - Math.floor(half / 2)));
 }
 function open(band) {
@@ -63,11 +105,17 @@ function open(band) {
   if (band.first + band.rows === band.words.length) band.gap = 0;
 }
 
-
 // base: width in units at 1280 and in a roomy stage; grow: share of what is left; most: where growing ends.
 const SIZES = {
-  tile: [50, 74, 0.14, 120], wide: [58, 90, 0.3, 170], cell: [22, 30, 0.5, 130], thin: [14, 20, 0, 20], plate: [26, 34, 0, 34],
-  weave: [90, 120, 1, 460], cross: [100, 140, 1.2, 420], vector: [50, 74, 0.2, 140], column: [56, 70, 0.3, 120],
+  tile: [50, 74, 0.14, 120],
+  wide: [58, 90, 0.3, 170],
+  cell: [22, 30, 0.5, 130],
+  thin: [14, 20, 0, 20],
+  plate: [26, 34, 0, 34],
+  weave: [90, 120, 1, 460],
+  cross: [100, 140, 1.2, 420],
+  vector: [50, 74, 0.2, 140],
+  column: [56, 70, 0.3, 120],
 };
 const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : pane.kind];
 
@@ -75,34 +123,72 @@ export function place(panes, from, to, { u, roomy }) {
   const plates = panes.filter(pane => pane.kind === 'plate').length;
   const joined = (pane, next) => pane.group !== null && pane.group !== undefined && pane.group === next.group;
   const both = (pane, next) => pane.kind === 'plate' && next.kind === 'plate' && plates > 7;
-  let gaps = panes.slice(1).map((pane, i) => (joined(panes[i], pane) ? 6 : pane.kind === 'vector' && i > 1 ? 44 : pane.kind === 'column' ? 40 : both(panes[i], pane) ? (pane.layer % 6 ? 3 : 10) : roomy ? 18 : 13) * u);
+  let gaps = panes
+    .slice(1)
+    .map(
+      (pane, i) =>
+        (joined(panes[i], pane)
+          ? 6
+          : pane.kind === 'vector' && i > 1
+            ? 44
+            : pane.kind === 'column'
+              ? 40
+              : both(panes[i], pane)
+                ? pane.layer % 6
+                  ? 3
+                  : 10
+                : roomy
+                  ? 18
+                  : 13) * u,
+    );
   for (const pane of panes) pane.w = (pane.kind === 'plate' && plates > 7 ? 10 : sizeOf(pane)[roomy ? 1 : 0]) * u;
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
-  for (let turn = 0; turn < 6 && left() > 1; turn++) {      // grow, until nobody can
-    const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]), free = left(), shares = sum(able.map(pane => sizeOf(pane)[2]));
-    for (const pane of able) pane.w = Math.min(sizeOf(pane)[3] * u, pane.w + free * sizeOf(pane)[2] / shares);
+  for (let turn = 0; turn < 6 && left() > 1; turn++) {
+    // grow, until nobody can
+    const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]);
+    const free = left();
+    const shares = sum(able.map(pane => sizeOf(pane)[2]));
+    for (const pane of able) pane.w = Math.min(sizeOf(pane)[3] * u, pane.w + (free * sizeOf(pane)[2]) / shares);
   }
-  if (left() > 1 && gaps.length) { const more = Math.min((panes[0].kind === 'column' ? 70 : 56) * u, left() / gaps.length); gaps = gaps.map((gap, i) => (joined(panes[i], panes[i + 1]) ? Math.min(gap + more, 14 * u) : gap + more)); }
-  if (left() < 0) {                                          // too many: all give way alike
+  if (left() > 1 && gaps.length) {
+    const more = Math.min((panes[0].kind === 'column' ? 70 : 56) * u, left() / gaps.length);
+    gaps = gaps.map((gap, i) => (joined(panes[i], panes[i + 1]) ? Math.min(gap + more, 14 * u) : gap + more));
+  }
+  if (left() < 0) {
+    // too many: all give way alike
     const factor = (to - from) / (to - from - left());
     gaps = gaps.map(gap => gap * factor);
     for (const pane of panes) pane.w *= factor;
   }
   let x = from;
-  panes.forEach((pane, i) => { pane.x = x; x += pane.w + (gaps[i] ?? 0); });
+  panes.forEach((pane, i) => {
+    pane.x = x;
+    x += pane.w + (gaps[i] ?? 0);
+  });
 }
 
 // Whole names where they fit, letters where they do not, nothing where even these would touch; the selected one first.
 export function labels(svg, panes, y, u, selected, from, to) {
-  const taken = [[-Infinity, from], [to, Infinity]], rank = pane => (pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3);
+  const taken = [
+    [-Infinity, from],
+    [to, Infinity],
+  ];
+  const rank = pane =>
+    pane.at === selected ? 0 : ['weave', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
   const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, 'names') > pane.w + 4 * u);
-  let below = false;                             // of two vectors side by side, one is named above and one below
+  let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
-    if (pane.kind === 'vector' && pane.top > y + 20 * u) { write(svg, pane, pane.label, below ? pane.top + pane.tall + 19 * u : pane.top - 9 * u, selected); below = !below; continue; }
+    if (pane.kind === 'vector' && pane.top > y + 20 * u) {
+      write(svg, pane, pane.label, under ? pane.top + pane.tall + 19 * u : pane.top - 9 * u, selected);
+      under = !under;
+      continue;
+    }
     const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
-      const half = widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u, middle = pane.x + pane.w / 2;
+      const half =
+        widest([text], 0.875, 'names', pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u;
+      const middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);
       write(svg, pane, text, y, selected);
@@ -111,5 +197,16 @@ export function labels(svg, panes, y, u, selected, from, to) {
   }
 }
 function write(svg, pane, text, y, selected) {
-  svg.append(s('text', { class: `halo panelabel${pane.at === selected ? ' chosen' : ''}`, x: pane.x + pane.w / 2, y, 'text-anchor': 'middle' }, text));
+  svg.append(
+    s(
+      'text',
+      {
+        class: `halo panelabel${pane.at === selected ? ' chosen' : ''}`,
+        x: pane.x + pane.w / 2,
+        y,
+        'text-anchor': 'middle',
+      },
+      text,
+    ),
+  );
 }

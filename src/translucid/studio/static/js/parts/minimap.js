@@ -1,5 +1,5 @@
-// A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those that
-// are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
+// A long text as one strip: a column for each word, in the colours of its vector; every n-th word is written, and those
+// that are pinned or looked at. One tab stop: arrows walk from word to word (up and down by ten), Enter pins.
 import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css } from '../ink.js';
 import * as link from '../link.js';
@@ -8,44 +8,125 @@ import { twin } from '../twin.js';
 import { follow, short } from './aim.js';
 import { walks } from './walk.js';
 
-const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000], LINE = 25, STRIP = 17, JUMP = 10;
+const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000];
+const LINE = 25;
+const STRIP = 17;
+const JUMP = 10;
 
 // rows: for each word (or every few of them) some numbers, or null; o: side, scale, width, name
 export function minimap(words, rows, { side, scale, width: W, name }) {
-  const u = unit(), n = words.length, per = W / n, H = (LINE + STRIP + 3) * u, top = LINE * u, { el, ctx } = canvas(W, H), x = i => i * per;
+  const u = unit();
+  const n = words.length;
+  const per = W / n;
+  const H = (LINE + STRIP + 3) * u;
+  const top = LINE * u;
+  const { el, ctx } = canvas(W, H);
+  const x = i => i * per;
   if (rows) strip(ctx, rows, { per: W / rows.length, top, high: STRIP * u, scale });
-  const svg = s('svg', { width: W, height: H }), box = h('div', { class: 'minimap', style: `width:${W}px;height:${H}px` }, el, svg), floating = s('g');
+  const svg = s('svg', { width: W, height: H });
+  const box = h('div', { class: 'minimap', style: `width:${W}px;height:${H}px` }, el, svg);
+  const floating = s('g');
   const text = (i, lit) => {
-    const wide = widest([short(words[i])], 1.0625, 'serif', 600), at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + .5) - wide / 2 : x(i)));
-    return { at, wide, el: s('text', { class: `${special(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: at, y: top - 8 * u }, short(words[i])) };
+    const wide = widest([short(words[i])], 1.0625, 'serif', 600);
+    const at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
+    return {
+      at,
+      wide,
+      el: s(
+        'text',
+        { class: `${special(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: at, y: top - 8 * u },
+        short(words[i]),
+      ),
+    };
   };
-  const gap = widest(words.map(each => short(each)), 1.0625, 'serif') + 16 * u, every = EVERY.find(count => count * per >= gap) ?? n;
-  const ticks = [], written = [];
-  for (let i = 0; i < n; i += every) { const made = text(i); if (x(i) + made.wide <= W) { written.push(made); ticks.push(i); } }
-  svg.append(s('path', { class: 'bracket', d: ticks.map(i => `M${x(i) + .5} ${top - 5 * u}V${top}`).join('') }), ...written.map(each => each.el), floating);
+  const gap =
+    widest(
+      words.map(each => short(each)),
+      1.0625,
+      'serif',
+    ) +
+    16 * u;
+  const every = EVERY.find(count => count * per >= gap) ?? n;
+  const ticks = [];
+  const written = [];
+  for (let i = 0; i < n; i += every) {
+    const made = text(i);
+    if (x(i) + made.wide <= W) {
+      written.push(made);
+      ticks.push(i);
+    }
+  }
+  svg.append(
+    s('path', { class: 'bracket', d: ticks.map(i => `M${x(i) + 0.5} ${top - 5 * u}V${top}`).join('') }),
+    ...written.map(each => each.el),
+    floating,
+  );
 
-  const placed = key => (key?.startsWith(`${side}:`) && Number(key.split(':')[1]) < n ? Number(key.split(':')[1]) : null);
+  const placed = pin =>
+    pin?.startsWith(`${side}:`) && Number(pin.split(':')[1]) < n ? Number(pin.split(':')[1]) : null;
   const light = () => {
-    const all = [...new Map([...link.state.pins.map(key => [placed(key), 'pinned']), ...link.state.hover.map(key => [placed(key), 'lit'])])].filter(([i]) => i !== null);
-    const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) })), free = (one, two) => one.at + one.wide + 6 * u < two.at || two.at + two.wide + 6 * u < one.at;
-    floating.replaceChildren(...shown.flatMap((one, k) => [
-      s('rect', { class: `place ${one.how}`, x: x(one.i) - u, y: top - 2 * u, width: Math.max(3 * u, per) + 2 * u, height: (STRIP + 4) * u, rx: 2 * u }),
-      ...(shown.slice(0, k).every(other => free(one, other)) ? [one.el] : [])]));
+    const all = [
+      ...new Map([
+        ...link.state.pins.map(pin => [placed(pin), 'pinned']),
+        ...link.state.hover.map(over => [placed(over), 'lit']),
+      ]),
+    ].filter(([i]) => i !== null);
+    const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));
+    const free = (one, two) => one.at + one.wide + 6 * u < two.at || two.at + two.wide + 6 * u < one.at;
+    floating.replaceChildren(
+      ...shown.flatMap((one, k) => [
+        s('rect', {
+          class: `place ${one.how}`,
+          x: x(one.i) - u,
+          y: top - 2 * u,
+          width: Math.max(3 * u, per) + 2 * u,
+          height: (STRIP + 4) * u,
+          rx: 2 * u,
+        }),
+        ...(shown.slice(0, k).every(other => free(one, other)) ? [one.el] : []),
+      ]),
+    );
     for (const one of written) one.el.classList.toggle('away', !shown.every(other => free(one, other)));
   };
-  const key = i => `${side}:${i}`, fit = i => Math.min(n - 1, Math.max(0, i)), at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
-  const look = i => { if (link.state.hover[0] !== key(i)) link.hover([key(i)]); readout({ at: [`word ${i} of ${n}: `, word(words[i])], path: '' }); };
-  const leave = () => { link.hover([]); readout(); };
+  const key = i => `${side}:${i}`;
+  const fit = i => Math.min(n - 1, Math.max(0, i));
+  const at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
+  const look = i => {
+    if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
+    readout({ at: [`word ${i} of ${n}: `, word(words[i])], path: '' });
+  };
+  const leave = () => {
+    link.hover([]);
+    readout();
+  };
   svg.addEventListener('pointermove', event => look(at(event)));
   svg.addEventListener('pointerleave', leave);
   svg.addEventListener('click', event => link.pin([key(at(event))]));
-  walks(svg, { name: `${name}, ${n} words, from ${words.slice(0, 4).join(' ')}`, start: () => link.state.pins.map(placed).find(i => i !== null) ?? 0, step: (i, down, across) => fit(i + across + JUMP * down), look, leave, take: i => link.pin([key(i)]) });
+  walks(svg, {
+    name: `${name}, ${n} words, from ${words.slice(0, 4).join(' ')}`,
+    start: () => link.state.pins.map(placed).find(i => i !== null) ?? 0,
+    step: (i, down, across) => fit(i + across + JUMP * down),
+    look,
+    leave,
+    take: i => link.pin([key(i)]),
+  });
   follow(box, link, light);
-  return twin(box, name, () => ({ corner: 'place', columns: ['word'], rows: words.map((each, i) => [String(i), each]) }));
+  return twin(box, name, () => ({
+    corner: 'place',
+    columns: ['word'],
+    rows: words.map((each, i) => [String(i), each]),
+  }));
 }
 function strip(ctx, rows, { per, top, high, scale }) {
   rows.forEach((row, i) => {
-    const x = Math.round(i * per * 2) / 2, wide = Math.max(.5, Math.round((i + 1) * per * 2) / 2 - x), step = high / row.length;
-    row.forEach((value, k) => { if (Number.isFinite(value)) { ctx.fillStyle = css(value, scale); ctx.fillRect(x, top + k * step, wide, step); } });
+    const x = Math.round(i * per * 2) / 2;
+    const wide = Math.max(0.5, Math.round((i + 1) * per * 2) / 2 - x);
+    const step = high / row.length;
+    row.forEach((value, k) => {
+      if (Number.isFinite(value)) {
+        ctx.fillStyle = css(value, scale);
+        ctx.fillRect(x, top + k * step, wide, step);
+      }
+    });
   });
 }

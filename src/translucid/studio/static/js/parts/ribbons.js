@@ -8,91 +8,219 @@ import { twin } from '../twin.js';
 import { latest } from '../latest.js';
 import { aim, follow, looked, range, short, spaced, wordIn } from './aim.js';
 
-const CURVES = 400, MANY = 40, TOP = 4, THIN = 0.003;
+const CURVES = 400;
+const MANY = 40;
+const TOP = 4;
+const THIN = 0.003;
 
 // weights: rows of numbers; rowKeys, colKeys: a key for each row and column
 export function ribbons(weights, o) {
-  return twin(Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o), 'The same head as ribbons', () => grid(o.rows, o.cols, weights, 'who looks'));
+  return twin(
+    Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o),
+    'The same head as ribbons',
+    () => grid(o.rows, o.cols, weights, 'who looks'),
+  );
 }
-const side = words => widest(words.map(word => short(word, 11)), 1.125, 'serif', 600);
+// A band of thickness t from a on the left to b on the right, between bars, bent around the middle.
+function bent(xl, xr, bar, a, b, t) {
+  const c = (xr - xl) / 2;
+  const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
+  return `${there}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z`;
+}
+const side = words =>
+  widest(
+    words.map(word => short(word, 11)),
+    1.125,
+    'serif',
+    600,
+  );
 
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
-  const u = unit(), nq = rows.length, nk = cols.length, pitch = H / nq, bar = 5 * u, xl = side(rows) + 8 * u, xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0)), least = Math.min(22 * u, H / nk * (H / nk > 20 * u ? .92 : .6)), air = Math.min(6 * u, H / nk * .25);
+  const u = unit();
+  const nq = rows.length;
+  const nk = cols.length;
+  const pitch = H / nq;
+  const bar = 5 * u;
+  const xl = side(rows) + 8 * u;
+  const xr = W - side(cols) - 8 * u;
+  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
+  const least = Math.min(22 * u, (H / nk) * (H / nk > 20 * u ? 0.92 : 0.6));
+  const air = Math.min(6 * u, (H / nk) * 0.25);
   let one = pitch * 0.66;
   const slots = size => got.map(v => Math.max(least, v * size + air));
   while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
-  const heights = slots(one), free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk), mids = [];
+  const heights = slots(one);
+  const free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk);
+  const mids = [];
   let y = 0;
-  const tops = heights.map((v, j) => { mids.push(y + (v + free) / 2); const top = y + (v + free - got[j] * one) / 2; y += v + free; return top; });
-  const strongest = [...weights.flat()].sort((a, b) => b - a), floor = Math.max(THIN, strongest[CURVES] ?? 0);
-  const cursor = [...tops], paths = [], c = (xr - xl) / 2;
+  const tops = heights.map((v, j) => {
+    mids.push(y + (v + free) / 2);
+    const top = y + (v + free - got[j] * one) / 2;
+    y += v + free;
+    return top;
+  });
+  const strongest = [...weights.flat()].sort((a, b) => b - a);
+  const floor = Math.max(THIN, strongest[CURVES] ?? 0);
+  const cursor = [...tops];
+  const paths = [];
   weights.forEach((row, i) => {
-    let a = (i + .5) * pitch - one / 2;
+    let a = (i + 0.5) * pitch - one / 2;
     row.forEach((w, j) => {
-      const t = w * one, b = cursor[j];
-      if (w > floor) paths.push({ i, j, el: s('path', { class: 'ribbon', d: `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z` }) });
-      a += t; cursor[j] += t;
+      const t = w * one;
+      const b = cursor[j];
+      if (w > floor)
+        paths.push({
+          i,
+          j,
+          el: s('path', {
+            class: 'ribbon',
+            d: bent(xl, xr, bar, a, b, t),
+          }),
+        });
+      a += t;
+      cursor[j] += t;
     });
   });
-  const left = rows.map((_, i) => s('rect', { class: 'slot', x: xl, y: (i + .5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }));
-  const right = cols.map((_, j) => s('rect', { class: 'slot', x: xr - bar, y: tops[j], width: bar, height: Math.max(2, got[j] * one), rx: 1.5 }));
-  const leftWords = rows.map((word, i) => text(word, xl - 8 * u, (i + .5) * pitch, 'end', rowKeys[i]));
+  const left = rows.map((_, i) =>
+    s('rect', { class: 'slot', x: xl, y: (i + 0.5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }),
+  );
+  const right = cols.map((_, j) =>
+    s('rect', { class: 'slot', x: xr - bar, y: tops[j], width: bar, height: Math.max(2, got[j] * one), rx: 1.5 }),
+  );
+  const leftWords = rows.map((word, i) => text(word, xl - 8 * u, (i + 0.5) * pitch, 'end', rowKeys[i]));
   const rightWords = cols.map((word, j) => text(word, xr + 8 * u, mids[j], 'start', colKeys[j]));
-  const svg = s('svg', { width: W, height: H, class: 'ribbons', role: 'img', 'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at' },
-    paths.map(path => path.el), left, right, leftWords, rightWords);
-  const places = { rows: rows.map((_, i) => (i + .5) * pitch), cols: mids };
+  const svg = s(
+    'svg',
+    {
+      width: W,
+      height: H,
+      class: 'ribbons',
+      role: 'img',
+      'aria-label': 'The same head as ribbons: on the left who looks, on the right what is looked at',
+    },
+    paths.map(path => path.el),
+    left,
+    right,
+    leftWords,
+    rightWords,
+  );
+  const places = { rows: rows.map((_, i) => (i + 0.5) * pitch), cols: mids };
   const light = () => {
-    const { row, col, exact } = aim(looked(link), rowKeys, colKeys), one = !exact && rowKeys[0] === colKeys[0];   // one word of self-attention: what it gives
+    const { row, col, exact } = aim(looked(link), rowKeys, colKeys);
+    const gives = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
     const seen = { rows: spaced(places.rows, 18 * u, row), cols: spaced(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
     for (const { i, j, el } of paths) {
-      el.classList.toggle('lit', i === row || (j === col && !one));
-      el.classList.toggle('crossed', exact ? i === row && j === col : one && i === row);
+      el.classList.toggle('lit', i === row || (j === col && !gives));
+      el.classList.toggle('crossed', exact ? i === row && j === col : gives && i === row);
     }
     left.forEach((el, i) => el.classList.toggle('lit', i === row));
-    right.forEach((el, j) => el.classList.toggle('lit', j === col && !one));
-    leftWords.forEach((el, i) => { el.classList.toggle('away', !seen.rows.has(i)); el.classList.toggle('lit', i === row); });
-    rightWords.forEach((el, j) => { el.classList.toggle('away', !seen.cols.has(j)); el.classList.toggle('lit', j === col && !one); });
+    right.forEach((el, j) => el.classList.toggle('lit', j === col && !gives));
+    leftWords.forEach((el, i) => {
+      el.classList.toggle('away', !seen.rows.has(i));
+      el.classList.toggle('lit', i === row);
+    });
+    rightWords.forEach((el, j) => {
+      el.classList.toggle('away', !seen.cols.has(j));
+      el.classList.toggle('lit', j === col && !gives);
+    });
   };
   follow(svg, link, light);
   const weaker = weights.flat().filter(w => w > THIN && w <= floor).length;
-  return h('div', { class: 'ribbonbox' }, svg, weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null);
+  return h(
+    'div',
+    { class: 'ribbonbox' },
+    svg,
+    weaker ? h('p', { class: 'kicker' }, `The ${CURVES} strongest; ${weaker} more are not drawn.`) : null,
+  );
 }
 
-// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or rounded.
+// o.exactly(row): a promise of the row as it is, { word, key, weights, cols, colKeys }, where `weights` is pooled or
+// rounded.
 // More words than curves can show: the row that is looked at, its strongest keys, and what is left as one bar.
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
-  const u = unit(), svg = s('svg', { width: W, height: H, class: 'ribbons focused', role: 'img', 'aria-label': `The word that is looked at and the ${TOP} words it looks at most` });
+  const u = unit();
+  const svg = s('svg', {
+    width: W,
+    height: H,
+    class: 'ribbons focused',
+    role: 'img',
+    'aria-label': `The word that is looked at and the ${TOP} words it looks at most`,
+  });
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
-    const order = range(words.length).sort((a, b) => given[b] - given[a])
-      .slice(0, TOP).filter((j, k) => k === 0 || given[j] > 5e-4), rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
-    const ends = [...order.map(j => [words[j], given[j], keys[j]]), [`${words.length - order.length} more`, Math.max(0, rest), null]].filter(([, w], k) => w > 0 || k < order.length);
-    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u, xr = W - 158 * u, one = Math.max(20 * u, Math.min(H * .55, H - ends.length * 24 * u)), c = (xr - xl) / 2;
-    const room = ends.map(([, w]) => Math.max(22 * u, w * one)), free = (H - room.reduce((x, y) => x + y, 0)) / ends.length;
-    let a = H / 2 - one / 2, y = 0;
-    svg.replaceChildren(s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }), text(who, xl - 8 * u, H / 2, 'end', own));
+    const order = range(words.length)
+      .sort((j, k) => given[k] - given[j])
+      .slice(0, TOP)
+      .filter((j, k) => k === 0 || given[j] > 5e-4);
+    const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
+    const ends = [
+      ...order.map(j => [words[j], given[j], keys[j]]),
+      [`${words.length - order.length} more`, Math.max(0, rest), null],
+    ].filter(([, w], k) => w > 0 || k < order.length);
+    const xl = widest([short(who, 11)], 1.125, 'serif', 600) + 10 * u;
+    const xr = W - 158 * u;
+    const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
+    const room = ends.map(([, w]) => Math.max(22 * u, w * one));
+    const free = (H - room.reduce((sum, each) => sum + each, 0)) / ends.length;
+    let a = H / 2 - one / 2;
+    let y = 0;
+    svg.replaceChildren(
+      s('rect', { class: 'slot lit', x: xl, y: a, width: 5 * u, height: one, rx: 1.5 }),
+      text(who, xl - 8 * u, H / 2, 'end', own),
+    );
     ends.forEach(([word, w, key], k) => {
-      const t = w * one, at = y + (room[k] + free) / 2, b = at - t / 2;
-      svg.append(s('path', { class: key ? 'ribbon lit' : 'ribbon', d: `M${xl + 5 * u} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - 5 * u} ${b}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + 5 * u} ${a + t}Z` }),
-        s('rect', { class: key ? 'slot lit' : 'slot', x: xr - 5 * u, y: b, width: 5 * u, height: Math.max(2, t), rx: 1.5 }),
-        key ? text(word, xr + 8 * u, at, 'start', key, false) : s('text', { class: 'name', x: xr + 8 * u, y: at, 'dominant-baseline': 'central' }, word),
-        s('text', { class: 'num', x: W, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, num(w, 3)));
-      a += t; y += room[k] + free;
+      const t = w * one;
+      const at = y + (room[k] + free) / 2;
+      const b = at - t / 2;
+      svg.append(
+        s('path', {
+          class: key ? 'ribbon lit' : 'ribbon',
+          d: bent(xl, xr, 5 * u, a, b, t),
+        }),
+        s('rect', {
+          class: key ? 'slot lit' : 'slot',
+          x: xr - 5 * u,
+          y: b,
+          width: 5 * u,
+          height: Math.max(2, t),
+          rx: 1.5,
+        }),
+        key
+          ? text(word, xr + 8 * u, at, 'start', key, false)
+          : s('text', { class: 'name', x: xr + 8 * u, y: at, 'dominant-baseline': 'central' }, word),
+        s('text', { class: 'num', x: W, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, num(w, 3)),
+      );
+      a += t;
+      y += room[k] + free;
     });
   };
-  const ask = latest(async place => { const found = await exactly(place).catch(() => null); if (found && place === asked) draw(found); });
+  const ask = latest(async place => {
+    const found = await exactly(place).catch(() => null);
+    if (found && place === asked) draw(found);
+  });
   follow(svg, link, () => {
-    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins, row = aim(lit, rowKeys, colKeys).row ?? 0, place = exactly ? wordIn(lit, rowKeys, row) : row;
+    const lit = aim(looked(link), rowKeys, colKeys).row !== null ? looked(link) : link.state.pins;
+    const row = aim(lit, rowKeys, colKeys).row ?? 0;
+    const place = exactly ? wordIn(lit, rowKeys, row) : row;
     if (place === asked) return;
     asked = place;
-    if (exactly) ask(place); else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
+    if (exactly) ask(place);
+    else draw({ word: rows[row], key: rowKeys[row], weights: weights[row], cols, colKeys });
   });
-  return h('div', { class: 'ribbonbox' }, svg, h('p', { class: 'kicker' }, `The ${TOP} strongest of all words; the rest as one.`));
+  return h(
+    'div',
+    { class: 'ribbonbox' },
+    svg,
+    h('p', { class: 'kicker' }, `The ${TOP} strongest of all words; the rest as one.`),
+  );
 }
 function text(word, x, y, anchor, key, looks = true) {
-  const el = s('text', { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': 'central' }, short(word, 11));
+  const el = s(
+    'text',
+    { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, 'dominant-baseline': 'central' },
+    short(word, 11),
+  );
   if (looks) {
     el.addEventListener('mouseenter', () => link.hover([key]));
     el.addEventListener('mouseleave', () => link.hover([]));

@@ -6,55 +6,176 @@ import { readout, word } from '../readout.js';
 import { twin } from '../twin.js';
 import { walks } from './walk.js';
 
-const SHORT = { 'after self-attention': 'self', 'after cross-attention': 'cross', 'after feed-forward': 'ff', embedding: 'words', 'with positions': 'place', 'with letters': 'letters', 'last norm': 'norm', 'after alignment': 'align' };
-function columns(depths) {                       // short names, and the layers they belong to
-  const found = depths.map(depth => { const at = /^layer (\d+), (.*)$/.exec(depth); return { layer: at ? at[1] : null, name: SHORT[at ? at[2] : depth] ?? (at ? at[2] : depth).replace(/^(forward|backward) \w+ hidden$/, '$1').replace(/^\w+ hidden$/, 'state') }; });
+const SHORT = {
+  'after self-attention': 'self',
+  'after cross-attention': 'cross',
+  'after feed-forward': 'ff',
+  embedding: 'words',
+  'with positions': 'place',
+  'with letters': 'letters',
+  'last norm': 'norm',
+  'after alignment': 'align',
+};
+function columns(depths) {
+  // short names, and the layers they belong to
+  const found = depths.map(depth => {
+    const at = /^layer (\d+), (.*)$/.exec(depth);
+    return {
+      layer: at ? at[1] : null,
+      name:
+        SHORT[at ? at[2] : depth] ??
+        (at ? at[2] : depth).replace(/^(forward|backward) \w+ hidden$/, '$1').replace(/^\w+ hidden$/, 'state'),
+    };
+  });
   const groups = [];
-  found.forEach(({ layer }, i) => { if (layer !== null) groups.at(-1)?.layer === layer ? groups.at(-1).to = i + 1 : groups.push({ layer, from: i, to: i + 1 }); });
+  found.forEach(({ layer }, i) => {
+    if (layer === null) return;
+    if (groups.at(-1)?.layer === layer) groups.at(-1).to = i + 1;
+    else groups.push({ layer, from: i, to: i + 1 });
+  });
   return { names: found.map(each => each.name), groups };
 }
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
 export function ripple(table, { width, height, scale, keyOf }) {
-  const u = unit(), { names, groups } = columns(table.depths), nC = names.length, nR = table.words.length, start = started(table);
-  const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u), grouped = groups.some(each => each.to - each.from > 1), lh = (grouped ? 50 : 28) * u;
-  const cw = Math.min(96 * u, Math.max(9 * u, (width - lw) / nC)), ch = Math.max(20 * u, Math.min(34 * u, (height - lh - 4 * u) / nR));
-  const W = lw + nC * cw, H = lh + nR * ch + 2 * u, { el, ctx } = canvas(W, H);
+  const u = unit();
+  const { names, groups } = columns(table.depths);
+  const nC = names.length;
+  const nR = table.words.length;
+  const start = started(table);
+  const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u);
+  const grouped = groups.some(each => each.to - each.from > 1);
+  const lh = (grouped ? 50 : 28) * u;
+  const cw = Math.min(96 * u, Math.max(9 * u, (width - lw) / nC));
+  const ch = Math.max(20 * u, Math.min(34 * u, (height - lh - 4 * u) / nR));
+  const W = lw + nC * cw;
+  const H = lh + nR * ch + 2 * u;
+  const { el, ctx } = canvas(W, H);
   const line = getComputedStyle(document.documentElement).getPropertyValue('--line');
-  for (let r = 0; r < nR; r++) for (let c = 0; c < nC; c++) {
-    const v = table.values[c][r];
-    ctx.fillStyle = css(v ?? 0, scale);
-    ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
-    if (v === null) { ctx.strokeStyle = line; ctx.beginPath(); ctx.moveTo(lw + c * cw, lh + (r + 1) * ch); ctx.lineTo(lw + (c + 1) * cw, lh + r * ch); ctx.stroke(); }   // not a number: crossed
-  }
-  const svg = s('svg', { width: W, height: H }), title = `How far each word has moved, ${table.side}: ${start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`}`;
-  const flat = widest(names, .875) <= cw - 3 * u;
-  names.forEach((name, c) => flat && svg.append(s('text', { class: `name${c === start ? ' cutmark' : ''}`, x: lw + (c + .5) * cw, y: lh - 8 * u, 'text-anchor': 'middle' }, name)));
-  for (const { layer, from, to } of groups) if (grouped || !flat) svg.append(
-    s('path', { class: 'bracket', d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
-    s('text', { class: 'name', x: lw + (from + to) / 2 * cw, y: lh - 33 * u, 'text-anchor': 'middle' }, (to - from) * cw > 56 * u ? `layer ${layer}` : layer));
-  table.words.forEach((w, r) => svg.append(link.mark(s('text', { class: special(w) ? 'special' : 'word', x: lw - 10 * u, y: lh + (r + .5) * ch, 'text-anchor': 'end', 'dominant-baseline': 'central', style: special(w) ? null : 'font-size:1rem' }, w.length > 16 ? `${w.slice(0, 15)}…` : w), keyOf(r)),
-    link.mark(s('rect', { class: 'band', x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r))));
-  if (start >= 0) svg.append(s('path', { d: `M${lw + start * cw} ${lh - 2 * u}V${H}`, stroke: 'var(--pos)', 'stroke-width': 2.5 * u, 'stroke-linecap': 'round' }));
+  for (let r = 0; r < nR; r++)
+    for (let c = 0; c < nC; c++) {
+      const v = table.values[c][r];
+      ctx.fillStyle = css(v ?? 0, scale);
+      ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
+      if (v === null) {
+        ctx.strokeStyle = line;
+        ctx.beginPath();
+        ctx.moveTo(lw + c * cw, lh + (r + 1) * ch);
+        ctx.lineTo(lw + (c + 1) * cw, lh + r * ch);
+        ctx.stroke();
+      } // not a number: crossed
+    }
+  const svg = s('svg', { width: W, height: H });
+  const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
+  const title = `How far each word has moved, ${table.side}: ${where}`;
+  const flat = widest(names, 0.875) <= cw - 3 * u;
+  names.forEach(
+    (name, c) =>
+      flat &&
+      svg.append(
+        s(
+          'text',
+          {
+            class: `name${c === start ? ' cutmark' : ''}`,
+            x: lw + (c + 0.5) * cw,
+            y: lh - 8 * u,
+            'text-anchor': 'middle',
+          },
+          name,
+        ),
+      ),
+  );
+  for (const { layer, from, to } of groups)
+    if (grouped || !flat)
+      svg.append(
+        s('path', { class: 'bracket', d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
+        s(
+          'text',
+          { class: 'name', x: lw + ((from + to) / 2) * cw, y: lh - 33 * u, 'text-anchor': 'middle' },
+          (to - from) * cw > 56 * u ? `layer ${layer}` : layer,
+        ),
+      );
+  table.words.forEach((w, r) =>
+    svg.append(
+      link.mark(
+        s(
+          'text',
+          {
+            class: special(w) ? 'special' : 'word',
+            x: lw - 10 * u,
+            y: lh + (r + 0.5) * ch,
+            'text-anchor': 'end',
+            'dominant-baseline': 'central',
+            style: special(w) ? null : 'font-size:1rem',
+          },
+          w.length > 16 ? `${w.slice(0, 15)}…` : w,
+        ),
+        keyOf(r),
+      ),
+      link.mark(s('rect', { class: 'band', x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r)),
+    ),
+  );
+  if (start >= 0)
+    svg.append(
+      s('path', {
+        d: `M${lw + start * cw} ${lh - 2 * u}V${H}`,
+        stroke: 'var(--pos)',
+        'stroke-width': 2.5 * u,
+        'stroke-linecap': 'round',
+      }),
+    );
   const frame = s('rect', { class: 'under', width: cw, height: ch, rx: 2, visibility: 'hidden' });
   svg.append(frame);
-  const cell = event => { const box = svg.getBoundingClientRect(), c = Math.floor((event.clientX - box.left - lw) / cw), r = Math.floor((event.clientY - box.top - lh) / ch); return c >= 0 && c < nC && r >= 0 && r < nR ? [r, c] : null; };
+  const cell = event => {
+    const box = svg.getBoundingClientRect();
+    const c = Math.floor((event.clientX - box.left - lw) / cw);
+    const r = Math.floor((event.clientY - box.top - lh) / ch);
+    return c >= 0 && c < nC && r >= 0 && r < nR ? [r, c] : null;
+  };
   let last = '';
   svg.addEventListener('mousemove', event => {
-    const at = cell(event), now = String(at);
+    const at = cell(event);
+    const now = String(at);
     if (now === last) return;
     last = now;
     at ? look(at) : leave();
   });
   const look = ([r, c]) => {
-    for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' })) frame.setAttribute(key, value);
+    for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
+      frame.setAttribute(key, value);
     link.hover([keyOf(r)]);
     readout(reading(table, r, c, scale));
   };
-  const leave = () => { last = ''; frame.setAttribute('visibility', 'hidden'); link.hover([]); readout(); }, fit = (v, n) => Math.min(n - 1, Math.max(0, v));
+  const leave = () => {
+    last = '';
+    frame.setAttribute('visibility', 'hidden');
+    link.hover([]);
+    readout();
+  };
+  const fit = (v, n) => Math.min(n - 1, Math.max(0, v));
   svg.addEventListener('mouseleave', leave);
-  walks(svg, { name: title, look, leave, start: () => [0, Math.max(0, start)], step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)], take: ([r]) => link.pin([keyOf(r)]) });
-  svg.addEventListener('click', event => { const at = cell(event); if (at) link.pin([keyOf(at[0])]); });
-  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({ corner: 'word', columns: table.depths, rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]), note: 'How far each vector has moved, as a share of its length.' }));
+  walks(svg, {
+    name: title,
+    look,
+    leave,
+    start: () => [0, Math.max(0, start)],
+    step: ([r, c], down, across) => [fit(r + down, nR), fit(c + across, nC)],
+    take: ([r]) => link.pin([keyOf(r)]),
+  });
+  svg.addEventListener('click', event => {
+    const at = cell(event);
+    if (at) link.pin([keyOf(at[0])]);
+  });
+  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
+    corner: 'word',
+    columns: table.depths,
+    rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]),
+    note: 'How far each vector has moved, as a share of its length.',
+  }));
 }
-export const reading = (table, r, c, scale) => ({ at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`], path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`, value: table.values[c][r] ?? NaN, scale });
+export const reading = (table, r, c, scale) => ({
+  at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`],
+  path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`,
+  value: table.values[c][r] ?? NaN,
+  scale,
+});

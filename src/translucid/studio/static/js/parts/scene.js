@@ -1,4 +1,5 @@
-// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and frames above.
+// The scene of Flow: strands through glass. Places every pane, then draws: glass below, numbers on canvas, words and
+// frames above.
 import { h, s, special, unit, widest } from '../dom.js';
 import { canvas, css, figure, num, textOn } from '../ink.js';
 import * as link from '../link.js';
@@ -10,63 +11,147 @@ import { endRoom, ends } from './ends.js';
 import { ofHead } from '../anatomy.js';
 import { twin } from '../twin.js';
 
-const CURVES = 390;                              // lines of attention on screen, all panes together
-const FEW = 4, BEHIND = 120, GATHERED = 16;      // of a long text: lines of each word of the window; of all words, on canvas; strands of its memory
+const CURVES = 390; // lines of attention on screen, all panes together
+// Of a long text:
+const FEW = 4; // lines of each word of the window
+const BEHIND = 120; // of all words, on canvas
+const GATHERED = 16; // strands of its memory
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
 export function scene(data) {
-  const u = unit(), W = data.width, H = data.height;
+  const u = unit();
+  const W = data.width;
+  const H = data.height;
   const back = s('svg', { width: W, height: H, 'aria-hidden': 'true' });
-  const front = s('svg', { width: W, height: H, role: 'group', 'aria-label': 'The model, part by part, in the order of the data' });
+  const front = s('svg', {
+    width: W,
+    height: H,
+    role: 'group',
+    'aria-label': 'The model, part by part, in the order of the data',
+  });
   const { el, ctx } = canvas(W, H);
   const root = h('div', { class: 'scene-in', style: `height:${H}px` }, back, el, front);
-  back.append(s('defs', null, s('linearGradient', { id: 'plate', x1: 0, y1: 0, x2: 0, y2: 1 }, s('stop', { offset: 0, 'stop-color': 'var(--plate)' }), s('stop', { offset: 1, 'stop-color': 'var(--plate2)' }))));
+  back.append(
+    s(
+      'defs',
+      null,
+      s(
+        'linearGradient',
+        { id: 'plate', x1: 0, y1: 0, x2: 0, y2: 1 },
+        s('stop', { offset: 0, 'stop-color': 'var(--plate)' }),
+        s('stop', { offset: 1, 'stop-color': 'var(--plate2)' }),
+      ),
+    ),
+  );
   const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], columns: [], pooled: 1 };
-  const wide = Math.max(...data.bands.map(band => widest(band.words.map(word => clip(word, 16)), 1.125)), 30 * u);
+  const wide = Math.max(
+    ...data.bands.map(band =>
+      widest(
+        band.words.map(word => clip(word, 16)),
+        1.125,
+      ),
+    ),
+    30 * u,
+  );
   const many = Math.max(...data.bands.flatMap(band => band.ids.map(id => String(id).length)), 0);
-  pen.xWord = Math.max(70 * u, wide); pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0); pen.x0 = pen.xId + 12 * u;
+  pen.xWord = Math.max(70 * u, wide);
+  pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0);
+  pen.x0 = pen.xId + 12 * u;
   const weaves = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
   pen.most = Math.floor(CURVES / Math.max(1, weaves));
   for (const band of data.bands) {
-    const last = band === data.bands.at(-1), room = last ? endRoom(pen) : 44 * u;
+    const last = band === data.bands.at(-1);
+    const room = last ? endRoom(pen) : 44 * u;
     place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
   if (data.bands.length === 2) memory(pen, ...data.bands);
   ends(pen, data.bands.at(-1));
-  const told = notes(pen);
+  const told = notesOf(pen);
   if (told) front.append(s('text', { class: 'note', x: 0, y: H - 6 * u }, told));
-  twin(root, 'The parts, in the order of the data', () => ({ corner: 'part', columns: ['name in the trace', 'size'], rows: pen.hits.map(({ pane }) => [pane.say, pane.at, (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × ')]), note: 'Each part has a table of its own: choose the part, and its picture at the right.' }));
+  twin(root, 'The parts, in the order of the data', () => ({
+    corner: 'part',
+    columns: ['name in the trace', 'size'],
+    rows: pen.hits.map(({ pane }) => [
+      pane.say,
+      pane.at,
+      (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × '),
+    ]),
+    note: 'Each part has a table of its own: choose the part, and its picture at the right.',
+  }));
   return { root, hits: pen.hits, columns: pen.columns };
 }
 // A lit word that is not written otherwise takes the room of its neighbours.
 export function makeRoom(columns) {
   for (const { every, texts } of columns) {
     const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
-    texts.forEach((text, i) => text.classList.toggle('away', !text.classList.contains('lit') && shown.some(row => Math.abs(row - i) < every)));
+    texts.forEach((text, i) =>
+      text.classList.toggle('away', !text.classList.contains('lit') && shown.some(row => Math.abs(row - i) < every)),
+    );
   }
 }
 
 function strands(pen, band) {
-  const { u, front, back, ctx, data } = pen, through = band.panes.findLast(pane => pane.kind !== 'vector');
+  const { u, front, back, ctx, data } = pen;
+  const through = band.panes.findLast(pane => pane.kind !== 'vector');
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
-  front.append(s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
-  const every = Math.max(1, Math.ceil(16 * u / band.pitch)), small = band.pitch < 20 * u, texts = [], ids = [];
-  if (band.long) front.append(pressable(band, s('rect', { class: 'rowhit', x: 0, y: band.y, width: stop, height: band.tall }), event => wordAt(band, event.clientY - front.getBoundingClientRect().top)));
+  front.append(
+    s('text', { class: 'title', x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'),
+  );
+  const every = Math.max(1, Math.ceil((16 * u) / band.pitch));
+  const small = band.pitch < 20 * u;
+  const texts = [];
+  const ids = [];
+  if (band.long)
+    front.append(
+      pressable(band, s('rect', { class: 'rowhit', x: 0, y: band.y, width: stop, height: band.tall }), event =>
+        wordAt(band, event.clientY - front.getBoundingClientRect().top),
+      ),
+    );
   for (let i = 0; i < band.rows; i++) {
-    const y = yRow(band, i), at = band.first + i, word = band.words[at], keys = [`${band.key}:${at}`];
+    const y = yRow(band, i);
+    const at = band.first + i;
+    const word = band.words[at];
+    const keys = [`${band.key}:${at}`];
     back.append(markRow(s('path', { class: 'strand thread', d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
-    const text = s('text', { class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`, x: pen.xWord, y, 'text-anchor': 'end', 'dominant-baseline': 'central', style: small ? 'font-size:.9375rem' : null }, clip(word, 16));
+    const text = s(
+      'text',
+      {
+        class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
+        x: pen.xWord,
+        y,
+        'text-anchor': 'end',
+        'dominant-baseline': 'central',
+        style: small ? 'font-size:.9375rem' : null,
+      },
+      clip(word, 16),
+    );
     markRow(text, band, i);
-    front.append(text); texts.push(text);
-    if (band.ids.length) front.append(ids[i] = s('text', { class: `id${i % every ? ' between' : ''}`, x: pen.xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, String(band.ids[at])));
-    if (ids[i] && every > 1) markRow(ids[i], band, i);
+    front.append(text);
+    texts.push(text);
+    if (band.ids.length) {
+      ids[i] = s(
+        'text',
+        {
+          class: `id${i % every ? ' between' : ''}`,
+          x: pen.xId,
+          y,
+          'text-anchor': 'end',
+          'dominant-baseline': 'central',
+        },
+        String(band.ids[at]),
+      );
+      front.append(ids[i]);
+      if (every > 1) markRow(ids[i], band, i);
+    }
     if (band.long) continue;
     const hit = s('rect', { class: 'rowhit', x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
-    hit.addEventListener('mouseenter', () => link.hover(keys)); hit.addEventListener('mouseleave', () => link.hover([])); hit.addEventListener('click', () => link.pin(keys));
+    hit.addEventListener('mouseenter', () => link.hover(keys));
+    hit.addEventListener('mouseleave', () => link.hover([]));
+    hit.addEventListener('click', () => link.pin(keys));
     front.append(hit);
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
@@ -77,61 +162,136 @@ function strands(pen, band) {
   const frames = Array.from({ length: band.rows }, () => '');
   for (const pane of band.panes) fill(pen, band, pane, frames);
   frames.forEach((d, i) => d && front.append(markRow(s('path', { class: 'frame', d }), band, i)));
-  if (band.long) floats(pen, band, band.panes.map(pane => pane.inner ?? pane.out).filter(inner => inner && inner.y === undefined));
+  if (band.long)
+    floats(
+      pen,
+      band,
+      band.panes.map(pane => pane.inner ?? pane.out).filter(inner => inner && inner.y === undefined),
+    );
   brackets(pen, band);
-  labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, widest(['Decoder'], 1, 'names', 600) + 8 * u, band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right : Infinity);
+  labels(
+    front,
+    band.panes,
+    band.y - (PAD + 9) * u,
+    u,
+    data.selected,
+    widest(['Decoder'], 1, 'names', 600) + 8 * u,
+    band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right : Infinity,
+  );
   ctx.globalAlpha = 1;
 }
 // What lies outside the window, and how much of it.
 function bounds({ front, notes, u, xId }, band) {
-  const n = band.words.length, last = band.first + band.rows, line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
-  const told = (from, to, y, room) => (room >= 18 * u ? s('text', { class: 'id quietly', x: xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' }, from === to ? String(from) : `${from} … ${to}`) : '');
-  const high = (n - last) * band.per, foot = band.y0 + band.rows * band.pitch;
-  if (band.first) front.append(line(band.y0 - 1.5 * u), told(0, band.first - 1, band.y + band.first * band.per / 2, band.first * band.per));
+  const n = band.words.length;
+  const last = band.first + band.rows;
+  const line = y => s('path', { class: 'bracket windowedge', d: `M0 ${y}H${band.stop}` });
+  const told = (from, to, y, room) =>
+    room >= 18 * u
+      ? s(
+          'text',
+          { class: 'id quietly', x: xId, y, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+          from === to ? String(from) : `${from} … ${to}`,
+        )
+      : '';
+  const high = (n - last) * band.per;
+  const foot = band.y0 + band.rows * band.pitch;
+  if (band.first)
+    front.append(
+      line(band.y0 - 1.5 * u),
+      told(0, band.first - 1, band.y + (band.first * band.per) / 2, band.first * band.per),
+    );
   if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
   notes.add(`words ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`);
 }
-const nth = n => `${n}${n % 10 === 1 && n % 100 !== 11 ? 'st' : n % 10 === 2 && n % 100 !== 12 ? 'nd' : n % 10 === 3 && n % 100 !== 13 ? 'rd' : 'th'}`;
+const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };
+const nth = n => `${n}${Math.floor((n % 100) / 10) === 1 ? 'th' : (ENDINGS[n % 10] ?? 'th')}`;
 
 // Thickness is the length of the vector, from the last place where it was measured.
 function threads(pen, band) {
-  const { ctx, u, data } = pen, norms = [];
+  const { ctx, u, data } = pen;
+  const norms = [];
   let most = 0;
   for (const pane of band.panes) {
     const held = pane.stream && !band.long ? data.tiles.get(pane.at) : null;
-    const found = held && held.step === 1 && held.rows.length === band.rows ? held.rows.map(row => Math.hypot(...row)) : null;
-    norms.push(found); if (found) most = Math.max(most, ...found);
+    const found =
+      held && held.step === 1 && held.rows.length === band.rows ? held.rows.map(row => Math.hypot(...row)) : null;
+    norms.push(found);
+    if (found) most = Math.max(most, ...found);
   }
   ctx.strokeStyle = ink('--strand');
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i);
-    let x = pen.x0 - 4 * u, thick = Math.min(1.2 * u, band.pitch * 0.3);
-    const draw = to => { ctx.lineWidth = thick; ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(to, y); ctx.stroke(); };
+    let x = pen.x0 - 4 * u;
+    let thick = Math.min(1.2 * u, band.pitch * 0.3);
+    const draw = to => {
+      ctx.lineWidth = thick;
+      ctx.beginPath();
+      ctx.moveTo(x, y);
+      ctx.lineTo(to, y);
+      ctx.stroke();
+    };
     band.panes.forEach((pane, k) => {
       if (pane.x > x) draw(Math.min(pane.x, band.stop));
-      if (pane.kind !== 'vector') { if (pane.kind === 'weave' || pane.kind === 'cross') ctx.globalAlpha = 0.3; x = Math.min(pane.x, band.stop); draw(Math.min(pane.x + pane.w, band.stop)); ctx.globalAlpha = 1; }
+      if (pane.kind !== 'vector') {
+        if (pane.kind === 'weave' || pane.kind === 'cross') ctx.globalAlpha = 0.3;
+        x = Math.min(pane.x, band.stop);
+        draw(Math.min(pane.x + pane.w, band.stop));
+        ctx.globalAlpha = 1;
+      }
       x = Math.min(pane.kind === 'vector' ? pane.x : pane.x + pane.w, band.stop);
-      if (norms[k]) thick = Math.min(band.pitch * 0.34, (0.7 + 3 * norms[k][i] / most) * u);
+      if (norms[k]) thick = Math.min(band.pitch * 0.34, (0.7 + (3 * norms[k][i]) / most) * u);
     });
     if (x < band.stop) draw(band.stop);
   }
 }
 
 function glass(pen, band, pane) {
-  const { back, front, u, data } = pen, plate = pane.kind === 'plate';
-  const one = pane.kind === 'vector', mid = ofHead(pane) ? band.y + band.tall / 2 : band.y + band.pitch / 2;
-  pane.top = one ? mid - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u; pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
+  const { back, front, u, data } = pen;
+  const plate = pane.kind === 'plate';
+  const one = pane.kind === 'vector';
+  const mid = ofHead(pane) ? band.y + band.tall / 2 : band.y + band.pitch / 2;
+  pane.top = one ? mid - Math.max(band.pitch, 20 * u) / 2 : band.y - PAD * u;
+  pane.tall = one ? Math.max(band.pitch, 20 * u) : band.tall + 2 * PAD * u;
   const { x, w, top, tall } = pane;
-  back.append(s('rect', { class: plate ? null : 'glass', fill: plate ? 'url(#plate)' : null, x, y: top, width: w, height: tall, rx: 5 * u }));
-  for (const edge of [x + 0.75, x + w - 0.75]) back.append(s('line', { class: plate ? 'plate-edge' : 'edgeline', x1: edge, x2: edge, y1: top + 5 * u, y2: top + tall - 5 * u }));
-  const part = s('g', { class: `part${pane.at === data.selected ? ' selected' : ''}`, tabindex: -1, role: 'button', 'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}` },
-    s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }));
+  back.append(
+    s('rect', {
+      class: plate ? null : 'glass',
+      fill: plate ? 'url(#plate)' : null,
+      x,
+      y: top,
+      width: w,
+      height: tall,
+      rx: 5 * u,
+    }),
+  );
+  for (const edge of [x + 0.75, x + w - 0.75])
+    back.append(
+      s('line', {
+        class: plate ? 'plate-edge' : 'edgeline',
+        x1: edge,
+        x2: edge,
+        y1: top + 5 * u,
+        y2: top + tall - 5 * u,
+      }),
+    );
+  const part = s(
+    'g',
+    {
+      class: `part${pane.at === data.selected ? ' selected' : ''}`,
+      tabindex: -1,
+      role: 'button',
+      'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}`,
+    },
+    s('rect', { class: 'hit', x, y: top, width: w, height: tall, rx: 5 * u }),
+  );
   front.append(link.mark(part, `part:${pane.at}`));
   for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
   pen.hits.push({ part, pane, band });
 }
 function fill(pen, band, pane, frames) {
-  const { ctx, data, u } = pen, held = data.tiles.get(pane.at), { pitch, rowH } = band;
+  const { ctx, data, u } = pen;
+  const held = data.tiles.get(pane.at);
+  const { pitch, rowH } = band;
   if (pane.kind === 'weave' || pane.kind === 'cross') {
     let right = pane.x + pane.w - 5 * u;
     const out = pane.result && data.tiles.get(pane.result.at);
@@ -155,22 +315,42 @@ function fill(pen, band, pane, frames) {
     tile(ctx, held.rows, { ...pane.inner, y: band.y0, pitch, height: rowH, scale: held.scale, alpha: 0.34 });
     if (held.far) press(ctx, held.far, band, { ...pane.inner, scale: held.scale, alpha: 0.34 });
   } else paint(pen, band, held, pane.inner, frames);
-  pen.pooled = Math.max(pen.pooled, held.step * Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))));
+  pen.pooled = Math.max(
+    pen.pooled,
+    held.step * Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))),
+  );
   if (pane.wire) wires(pen, band, pane);
 }
 function paint({ ctx }, band, held, { x, width }, frames) {
   tile(ctx, held.rows, { x, y: band.y0, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
   if (held.far) press(ctx, held.far, band, { x, width, scale: held.scale });
-  for (let i = 0; i < band.rows; i++) { const y = yRow(band, i) - band.rowH / 2; frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`; }
+  for (let i = 0; i < band.rows; i++) {
+    const y = yRow(band, i) - band.rowH / 2;
+    frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`;
+  }
 }
 // The state runs from word to word: the wire between the strands of a recurrent layer.
 function wires({ ctx, u }, band, pane) {
-  const x = pane.x + pane.w / 2, free = band.pitch - band.rowH, head = Math.min(3.5 * u, free * 0.3);
-  ctx.strokeStyle = ctx.fillStyle = ink('--ink3'); ctx.lineWidth = Math.min(1.5 * u, free * 0.2);
+  const x = pane.x + pane.w / 2;
+  const free = band.pitch - band.rowH;
+  const head = Math.min(3.5 * u, free * 0.3);
+  ctx.strokeStyle = ctx.fillStyle = ink('--ink3');
+  ctx.lineWidth = Math.min(1.5 * u, free * 0.2);
   for (let i = 0; i < band.rows - 1; i++) {
-    const a = yRow(band, i) + band.rowH / 2, b = yRow(band, i + 1) - band.rowH / 2, [from, to] = pane.wire > 0 ? [a, b] : [b, a];
-    ctx.beginPath(); ctx.moveTo(x, from); ctx.lineTo(x, to); ctx.stroke();
-    if (free > 6 * u) { ctx.beginPath(); ctx.moveTo(x, to); ctx.lineTo(x - head, to - pane.wire * head * 1.3); ctx.lineTo(x + head, to - pane.wire * head * 1.3); ctx.fill(); }
+    const a = yRow(band, i) + band.rowH / 2;
+    const b = yRow(band, i + 1) - band.rowH / 2;
+    const [from, to] = pane.wire > 0 ? [a, b] : [b, a];
+    ctx.beginPath();
+    ctx.moveTo(x, from);
+    ctx.lineTo(x, to);
+    ctx.stroke();
+    if (free > 6 * u) {
+      ctx.beginPath();
+      ctx.moveTo(x, to);
+      ctx.lineTo(x - head, to - pane.wire * head * 1.3);
+      ctx.lineTo(x + head, to - pane.wire * head * 1.3);
+      ctx.fill();
+    }
   }
 }
 function chosen(pen, weights, shown) {
@@ -179,70 +359,170 @@ function chosen(pen, weights, shown) {
   return found;
 }
 const among = (band, from, to) => Math.min(band.words.length - 1, (from + to - 1) / 2);
-const yQueries = (band, { first = 0, stepRows }) => i => yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
-// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the strongest lie behind.
+const yQueries =
+  (band, { first = 0, stepRows }) =>
+  i =>
+    yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
+// curve(held): how lines of this table run. Of a long text, the words of the window each have theirs; of all others the
+// strongest lie behind.
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
   if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), ink('--accent'));
   const found = few ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
-  pen.front.append(...drawn(found, curve(held), {
-    u: pen.u, pitch: band.pitch * held.stepRows, query: k => `${band.key}:${held.first + k * held.stepRows}`, key: k => `${keys.key}:${held.keys[k][0]}`,
-  }));
+  pen.front.append(
+    ...drawn(found, curve(held), {
+      u: pen.u,
+      pitch: band.pitch * held.stepRows,
+      query: k => `${band.key}:${held.first + k * held.stepRows}`,
+      key: k => `${keys.key}:${held.keys[k][0]}`,
+    }),
+  );
 }
 function woven(pen, band, pane) {
-  lines(pen, band, pen.data.weights.get(pane.at), held => across({ xa: pane.x + 5 * pen.u, xb: pane.wires, yQuery: yQueries(band, held), yKey: k => yWord(band, among(band, ...held.keys[k])) }), band);
+  lines(
+    pen,
+    band,
+    pen.data.weights.get(pane.at),
+    held =>
+      across({
+        xa: pane.x + 5 * pen.u,
+        xb: pane.wires,
+        yQuery: yQueries(band, held),
+        yKey: k => yWord(band, among(band, ...held.keys[k])),
+      }),
+    band,
+  );
 }
 // Memory strands: gathered, turned, and let down into each pane that looks back.
 function memory(pen, source, target) {
-  const { u, back, data } = pen, from = source.panes.at(-1), n = source.words.length, lane = Math.min(3.25 * u, 36 * u / n), R = Math.min(5 * u, Math.max(2 * u, lane * 4));
+  const { u, back, data } = pen;
+  const from = source.panes.at(-1);
+  const n = source.words.length;
+  const lane = Math.min(3.25 * u, (36 * u) / n);
+  const R = Math.min(5 * u, Math.max(2 * u, lane * 4));
   for (const pane of target.panes.filter(each => each.kind === 'cross')) {
-    const top = target.y - PAD * u, first = source.y + source.tall + 15 * u, span = (pane.wires ?? pane.x + pane.w) - pane.x;
-    const tick = word => pane.x + span * (0.06 + 0.6 * (word + 0.5) / n);
+    const top = target.y - PAD * u;
+    const first = source.y + source.tall + 15 * u;
+    const span = (pane.wires ?? pane.x + pane.w) - pane.x;
+    const tick = word => pane.x + span * (0.06 + (0.6 * (word + 0.5)) / n);
     const way = word => {
-      const y = yWord(source, word), vx = from.x + from.w + 7 * u + word * lane, hy = first + word * lane, tx = tick(word);
-      return `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
+      const y = yWord(source, word);
+      const vx = from.x + from.w + 7 * u + word * lane;
+      const hy = first + word * lane;
+      const tx = tick(word);
+      const down = `M${from.x + from.w} ${y}H${vx - R}q${R} 0 ${R} ${R}V${hy - R}`;
+      return `${down}q0 ${R} ${-R} ${R}H${tx + R}q${-R} 0 ${-R} ${R}V${top}`;
     };
-    const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5)), some = Math.ceil(n / GATHERED);
-    if (source.long) back.append(s('path', { class: 'strand', 'stroke-width': wide, d: Array.from({ length: n }, (_, i) => (i % some ? '' : way(i))).join('') }));
-    for (let i = 0; i < source.rows; i++) back.append(markRow(s('path', { class: source.long ? 'strand thread' : 'strand', 'stroke-width': wide, d: way(source.first + i) }), source, i));
+    const wide = Math.max(0.5, Math.min(1.1 * u, lane * 0.5));
+    const some = Math.ceil(n / GATHERED);
+    if (source.long)
+      back.append(
+        s('path', {
+          class: 'strand',
+          'stroke-width': wide,
+          d: Array.from({ length: n }, (_, i) => (i % some ? '' : way(i))).join(''),
+        }),
+      );
+    for (let i = 0; i < source.rows; i++)
+      back.append(
+        markRow(
+          s('path', {
+            class: source.long ? 'strand thread' : 'strand',
+            'stroke-width': wide,
+            d: way(source.first + i),
+          }),
+          source,
+          i,
+        ),
+      );
     const held = data.weights.get(pane.at);
-    if (held) lines(pen, target, held, each => letDown({ tick: k => tick(among(source, ...each.keys[k])), top, right: pane.wires, yQuery: yQueries(target, each) }), source);
+    if (held)
+      lines(
+        pen,
+        target,
+        held,
+        each =>
+          letDown({
+            tick: k => tick(among(source, ...each.keys[k])),
+            top,
+            right: pane.wires,
+            yQuery: yQueries(target, each),
+          }),
+        source,
+      );
   }
 }
 function brackets({ front, u }, band) {
-  const above = band.side === 'encoder' || band.key === 'src', y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u, sign = above ? -1 : 1;
+  const above = band.side === 'encoder' || band.key === 'src';
+  const y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u;
+  const sign = above ? -1 : 1;
   for (const group of new Set(band.panes.map(pane => pane.group).filter(Boolean))) {
-    const mine = band.panes.filter(pane => pane.group === group), x = mine[0].x - 3 * u, w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
-    front.append(s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
-      s('text', { class: 'halo', x: x + w / 2, y: y + sign * 6 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central' }, group));
+    const mine = band.panes.filter(pane => pane.group === group);
+    const x = mine[0].x - 3 * u;
+    const w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
+    front.append(
+      s('path', { class: 'bracket', d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
+      s(
+        'text',
+        { class: 'halo', x: x + w / 2, y: y + sign * 6 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central' },
+        group,
+      ),
+    );
   }
 }
 
 // A model without a text: columns of numbers, one pane for each layer.
 function numbers(pen, band) {
-  const { u, front, ctx, data } = pen, tall = Math.min(band.tall, 460 * u);
-  band.tall = tall; band.stop = band.right;
+  const { u, front, ctx, data } = pen;
+  const tall = Math.min(band.tall, 460 * u);
+  band.tall = tall;
+  band.stop = band.right;
   band.words.forEach((word, i) => {
-    const y = band.y + (i + 0.5) * tall / band.words.length;
-    front.append(link.mark(s('text', { class: 'word', x: pen.xWord, y: y - 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' }, word), `src:${i}`),
-      s('text', { class: 'num', x: pen.xWord, y: y + 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' }, band.given[i] ?? ''));
+    const y = band.y + ((i + 0.5) * tall) / band.words.length;
+    front.append(
+      link.mark(
+        s(
+          'text',
+          { class: 'word', x: pen.xWord, y: y - 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+          word,
+        ),
+        `src:${i}`,
+      ),
+      s(
+        'text',
+        { class: 'num', x: pen.xWord, y: y + 10 * u, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+        band.given[i] ?? '',
+      ),
+    );
   });
   for (const pane of band.panes) {
     glass(pen, { ...band, rows: 1, pitch: tall }, pane);
     const held = data.tiles.get(pane.at);
     if (!held) continue;
-    const values = held.rows[0], step = Math.min(34 * u, tall / values.length), y0 = band.y + (tall - step * values.length) / 2, inset = 4 * u;
+    const values = held.rows[0];
+    const step = Math.min(34 * u, tall / values.length);
+    const y0 = band.y + (tall - step * values.length) / 2;
+    const inset = 4 * u;
     pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
-    tile(ctx, values.map(value => [value]), { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale });
-    if (step >= 18 * u && pane.w > 52 * u) values.forEach((value, i) => {
-      figure(ctx, num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, { size: 14 * u, ground: css(value, held.scale), fill: textOn(value, held.scale) });
-    });
+    tile(
+      ctx,
+      values.map(value => [value]),
+      { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale },
+    );
+    if (step >= 18 * u && pane.w > 52 * u)
+      values.forEach((value, i) => {
+        figure(ctx, num(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, {
+          size: 14 * u,
+          ground: css(value, held.scale),
+          fill: textOn(value, held.scale),
+        });
+      });
   }
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
-function notes(pen) {
+function notesOf(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
   while (said.length > 1 && widest([said.join(' · ')], 0.875, 'names') > pen.W - 8 * pen.u) said.pop();

@@ -1,4 +1,5 @@
-// Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the words.
+// Gates as beads on a strand: one row for each gate or state, one bead for each word; and lines of units over the
+// words.
 import { h, s, special, unit } from '../dom.js';
 import { canvas, css, figure, textOn, num } from '../ink.js';
 import * as link from '../link.js';
@@ -6,46 +7,99 @@ import { readout } from '../readout.js';
 import { twin } from '../twin.js';
 import { aim, follow, looked, short, shown } from './aim.js';
 
-const SHUT = 0.1, OPEN = 0.9;
-export const TITLE = 30;                            // a group's heading, in units
+const SHUT = 0.1;
+const OPEN = 0.9;
+export const TITLE = 30; // a group's heading, in units
 
 // groups: [{ title, note, chosen, rows: [{ name, letter, values, scale, gate }] }]
 // o: words, keys, labelWidth, labelHeight, slant, pitchX, pitchY, read(group, row, i), onpick(group)
 export function strips(groups, o) {
-  const u = unit(), lw = o.labelWidth * u, lh = o.labelHeight * u, n = o.words.length, W = lw + n * o.pitchX;
-  const lines = [];                                 // every row of every group, with its height on the page
+  const u = unit();
+  const lw = o.labelWidth * u;
+  const lh = o.labelHeight * u;
+  const n = o.words.length;
+  const W = lw + n * o.pitchX;
+  const lines = []; // every row of every group, with its height on the page
   let y = lh;
   groups.forEach((group, g) => {
     group.top = y;
     y += TITLE * u;
-    group.rows.forEach(row => { lines.push({ g, group, row, y: y + o.pitchY / 2 }); y += o.pitchY; });
+    group.rows.forEach(row => {
+      lines.push({ g, group, row, y: y + o.pitchY / 2 });
+      y += o.pitchY;
+    });
   });
-  const H = y + 4 * u, { el, ctx } = canvas(W, H);
-  const svg = s('svg', { width: W, height: H, tabindex: 0, role: 'application', 'aria-roledescription': 'gates', 'aria-label': `${o.title}; arrows walk over the beads, Enter pins the word` });
+  const H = y + 4 * u;
+  const { el, ctx } = canvas(W, H);
+  const svg = s('svg', {
+    width: W,
+    height: H,
+    tabindex: 0,
+    role: 'application',
+    'aria-roledescription': 'gates',
+    'aria-label': `${o.title}; arrows walk over the beads, Enter pins the word`,
+  });
   for (const line of lines) beads(ctx, line, o, { u, lw });
   const words = labels(svg, o, { u, lw, lh });
   groups.forEach((group, g) => svg.append(heading(group, g, o, u)));
-  for (const { row, y: at } of lines) svg.append(link.mark(s('text', { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' }, `${row.name} `, s('tspan', { class: 'letter' }, row.letter)), `gate:${row.point}`));
+  for (const { row, y: at } of lines)
+    svg.append(
+      link.mark(
+        s(
+          'text',
+          { class: 'gatename', x: lw - 14 * u, y: at, 'text-anchor': 'end', 'dominant-baseline': 'central' },
+          `${row.name} `,
+          s('tspan', { class: 'letter' }, row.letter),
+        ),
+        `gate:${row.point}`,
+      ),
+    );
   const box = h('div', { class: 'heat strips', style: `width:${W}px;height:${H}px` }, el, svg);
   pointed(box, svg, words, lines, o, { u, lw, lh, n, H });
-  return twin(box, o.title, () => ({ corner: 'gate or state', columns: o.words, rows: lines.map(({ group, row }) => [groups.length > 1 ? `${group.title} ${row.name}` : row.name, ...row.values]) }));
+  return twin(box, o.title, () => ({
+    corner: 'gate or state',
+    columns: o.words,
+    rows: lines.map(({ group, row }) => [groups.length > 1 ? `${group.title} ${row.name}` : row.name, ...row.values]),
+  }));
 }
-const heading = (group, g, o, u) => s('g', { class: 'groupname' }, s('text', { class: group.chosen ? 'title' : 'name', x: 0, y: group.top + 19 * u, onclick: () => o.onpick?.(g) }, group.title, s('tspan', { class: 'aside' }, `  ${group.note ?? ''}`)));
+const heading = (group, g, o, u) =>
+  s(
+    'g',
+    { class: 'groupname' },
+    s(
+      'text',
+      { class: group.chosen ? 'title' : 'name', x: 0, y: group.top + 19 * u, onclick: () => o.onpick?.(g) },
+      group.title,
+      s('tspan', { class: 'aside' }, `  ${group.note ?? ''}`),
+    ),
+  );
 
 function beads(ctx, { row, y }, o, { u, lw }) {
-  const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * .2), 54 * u), high = Math.min(o.pitchY - 6 * u, 26 * u), style = getComputedStyle(document.documentElement);
+  const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * 0.2), 54 * u);
+  const high = Math.min(o.pitchY - 6 * u, 26 * u);
+  const style = getComputedStyle(document.documentElement);
   ctx.fillStyle = style.getPropertyValue('--strand');
-  ctx.fillRect(lw, y - .75 * u, o.words.length * o.pitchX, 1.5 * u);
+  ctx.fillRect(lw, y - 0.75 * u, o.words.length * o.pitchX, 1.5 * u);
   row.values.forEach((v, i) => {
-    const x = lw + (i + .5) * o.pitchX;
+    const x = lw + (i + 0.5) * o.pitchX;
     ctx.fillStyle = css(v, row.scale);
-    ctx.beginPath(); ctx.roundRect(x - wide / 2, y - high / 2, wide, high, Math.min(wide, high) / 2); ctx.fill();
-    ctx.strokeStyle = style.getPropertyValue('--line'); ctx.lineWidth = 1; if (o.pitchX > 10 * u) ctx.stroke();
+    ctx.beginPath();
+    ctx.roundRect(x - wide / 2, y - high / 2, wide, high, Math.min(wide, high) / 2);
+    ctx.fill();
+    ctx.strokeStyle = style.getPropertyValue('--line');
+    ctx.lineWidth = 1;
+    if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
-      figure(ctx, Math.abs(v) < 1 && o.pitchX < 60 * u ? num(v).replace('0.', '.') : num(v), x, y + u, { size: 14 * u, ground: css(v, row.scale), fill: textOn(v, row.scale), room: high - 6 * u });
+      figure(ctx, Math.abs(v) < 1 && o.pitchX < 60 * u ? num(v).replace('0.', '.') : num(v), x, y + u, {
+        size: 14 * u,
+        ground: css(v, row.scale),
+        fill: textOn(v, row.scale),
+        room: high - 6 * u,
+      });
     }
-    if (row.gate && (v < SHUT || v > OPEN)) {       // as good as shut: a tick at the bottom; as good as open: at the top
-      const tick = Math.min(12 * u, wide * .6);
+    if (row.gate && (v < SHUT || v > OPEN)) {
+      // as good as shut: a tick at the bottom; as good as open: at the top
+      const tick = Math.min(12 * u, wide * 0.6);
       ctx.fillStyle = textOn(v, row.scale);
       ctx.fillRect(x - tick / 2, v > OPEN ? y - high / 2 : y + high / 2 - 2 * u, tick, 2 * u);
     }
@@ -53,16 +107,36 @@ function beads(ctx, { row, y }, o, { u, lw }) {
 }
 function labels(svg, o, { u, lw, lh }) {
   const found = o.words.map((word, i) => {
-    const x = lw + (i + .5) * o.pitchX, y = lh - 9 * u;
-    const text = s('text', { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': o.slant ? 'start' : 'middle', transform: o.slant ? `rotate(-42 ${x} ${y})` : null }, short(word));
+    const x = lw + (i + 0.5) * o.pitchX;
+    const y = lh - 9 * u;
+    const text = s(
+      'text',
+      {
+        class: special(word) ? 'special' : 'word',
+        x,
+        y,
+        'text-anchor': o.slant ? 'start' : 'middle',
+        transform: o.slant ? `rotate(-42 ${x} ${y})` : null,
+      },
+      short(word),
+    );
     return link.alive(text, [o.keys[i]]);
   });
   svg.append(...found);
   return found;
 }
 function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
-  const bands = [...new Set(lines.map(line => line.group))].map(group => s('rect', { class: 'band lit', y: group.top + TITLE * u - u, width: o.pitchX, height: group.rows.length * o.pitchY + 2 * u, rx: 6 * u })), ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
-  const every = o.slant ? Math.ceil(26 * u / o.pitchX) : 1;
+  const bands = [...new Set(lines.map(line => line.group))].map(group =>
+    s('rect', {
+      class: 'band lit',
+      y: group.top + TITLE * u - u,
+      width: o.pitchX,
+      height: group.rows.length * o.pitchY + 2 * u,
+      rx: 6 * u,
+    }),
+  );
+  const ring = s('rect', { class: 'cell crossed', width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
+  const every = o.slant ? Math.ceil((26 * u) / o.pitchX) : 1;
   let at = null;
   const frame = () => {
     const { row: i } = aim(looked(link), o.keys, []);
@@ -71,50 +145,124 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
       if (i !== null) band.setAttribute('x', lw + i * o.pitchX);
     }
     ring.style.display = at ? '' : 'none';
-    if (at) { ring.setAttribute('x', lw + at[1] * o.pitchX); ring.setAttribute('y', lines[at[0]].y - o.pitchY / 2 + u); }
+    if (at) {
+      ring.setAttribute('x', lw + at[1] * o.pitchX);
+      ring.setAttribute('y', lines[at[0]].y - o.pitchY / 2 + u);
+    }
     if (every > 1) words.forEach((text, j) => text.classList.toggle('away', !shown(j, every, i)));
   };
-  const look = place => { at = place; link.hover([o.keys[place[1]]]); readout(o.read(lines[place[0]].g, lines[place[0]].row, place[1])); };
-  const leave = () => { if (!at) return; at = null; link.hover([]); frame(); readout(); };
+  const look = place => {
+    at = place;
+    link.hover([o.keys[place[1]]]);
+    readout(o.read(lines[place[0]].g, lines[place[0]].row, place[1]));
+  };
+  const leave = () => {
+    if (!at) return;
+    at = null;
+    link.hover([]);
+    frame();
+    readout();
+  };
   const placeOf = event => {
-    const from = svg.getBoundingClientRect(), i = Math.floor((event.clientX - from.left - lw) / o.pitchX), y = event.clientY - from.top, r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
+    const from = svg.getBoundingClientRect();
+    const i = Math.floor((event.clientX - from.left - lw) / o.pitchX);
+    const y = event.clientY - from.top;
+    const r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
     return i >= 0 && i < n && r >= 0 ? [r, i] : null;
   };
-  svg.append(...bands, ring, s('rect', {
-    class: 'hit', x: lw, y: lh, width: n * o.pitchX, height: H - lh,
-    onpointermove: event => { const place = placeOf(event); if (place && String(place) !== String(at)) look(place); },
-    onpointerleave: leave, onclick: event => { const place = placeOf(event); if (place) { at = null; link.pin([o.keys[place[1]]]); } },
-  }));
-  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }, fit = (v, most) => Math.min(most - 1, Math.max(0, v));
+  svg.append(
+    ...bands,
+    ring,
+    s('rect', {
+      class: 'hit',
+      x: lw,
+      y: lh,
+      width: n * o.pitchX,
+      height: H - lh,
+      onpointermove: event => {
+        const place = placeOf(event);
+        if (place && String(place) !== String(at)) look(place);
+      },
+      onpointerleave: leave,
+      onclick: event => {
+        const place = placeOf(event);
+        if (place) {
+          at = null;
+          link.pin([o.keys[place[1]]]);
+        }
+      },
+    }),
+  );
+  const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const fit = (v, most) => Math.min(most - 1, Math.max(0, v));
   const start = () => [0, aim(link.state.pins, o.keys, []).row ?? 0];
-  svg.addEventListener('focus', () => { if (svg.matches(':focus-visible')) look(at ?? start()); });
+  svg.addEventListener('focus', () => {
+    if (svg.matches(':focus-visible')) look(at ?? start());
+  });
   svg.addEventListener('blur', leave);
   svg.addEventListener('keydown', event => {
     const move = MOVES[event.key];
-    if (move) { event.preventDefault(); const [r, i] = at ?? start(); look([fit(r + move[0], lines.length), fit(i + move[1], n)]); }
-    else if ((event.key === 'Enter' || event.key === ' ') && at) { event.preventDefault(); link.pin([o.keys[at[1]]]); }
+    if (move) {
+      event.preventDefault();
+      const [r, i] = at ?? start();
+      look([fit(r + move[0], lines.length), fit(i + move[1], n)]);
+    } else if ((event.key === 'Enter' || event.key === ' ') && at) {
+      event.preventDefault();
+      link.pin([o.keys[at[1]]]);
+    }
   });
   follow(box, link, frame);
 }
 
 // All units as thin lines over the words, the chosen one on top: what a cell carries, and how far.
-export function unitLines(all, o) {                  // all: rows (words) of numbers (units)
-  const u = unit(), lw = o.labelWidth * u, n = all.length, W = lw + n * o.pitchX, H = o.height, most = Math.max(1e-6, ...all.map(row => Math.max(...row.map(Math.abs))));
-  const { el, ctx } = canvas(W, H), x = i => lw + (i + .5) * o.pitchX, y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
+export function unitLines(all, o) {
+  // all: rows (words) of numbers (units)
+  const u = unit();
+  const lw = o.labelWidth * u;
+  const n = all.length;
+  const W = lw + n * o.pitchX;
+  const H = o.height;
+  const most = Math.max(1e-6, ...all.map(row => Math.max(...row.map(Math.abs))));
+  const { el, ctx } = canvas(W, H);
+  const x = i => lw + (i + 0.5) * o.pitchX;
+  const y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
   const step = Math.max(1, Math.ceil(all[0].length / 200));
-  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand'); ctx.lineWidth = .75 * u; ctx.lineJoin = 'round';
+  ctx.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--strand');
+  ctx.lineWidth = 0.75 * u;
+  ctx.lineJoin = 'round';
   for (let k = 0; k < all[0].length; k += step) {
     ctx.beginPath();
     all.forEach((row, i) => (i ? ctx.lineTo(x(i), y(row[k])) : ctx.moveTo(x(i), y(row[k]))));
     ctx.stroke();
   }
-  const svg = s('svg', { width: W, height: H, role: 'img', 'aria-label': o.title },
+  const svg = s(
+    'svg',
+    { width: W, height: H, role: 'img', 'aria-label': o.title },
     s('path', { class: 'bracket', d: `M${lw} ${y(0)}H${W}` }),
-    [most, 0, -most].map(v => s('text', { class: 'num', x: lw - 14 * u, y: y(v), 'text-anchor': 'end', 'dominant-baseline': 'central' }, v === 0 ? '0' : (v > 0 ? '+' : '') + num(v, most < 1 ? 2 : 1))));
+    [most, 0, -most].map(v =>
+      s(
+        'text',
+        { class: 'num', x: lw - 14 * u, y: y(v), 'text-anchor': 'end', 'dominant-baseline': 'central' },
+        v === 0 ? '0' : (v > 0 ? '+' : '') + num(v, most < 1 ? 2 : 1),
+      ),
+    ),
+  );
   if (o.chosen !== null) {
     const line = o.values ?? all.map(row => row[o.chosen]);
-    svg.append(s('path', { class: 'unitline', d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
-      ...(n <= 60 ? line : []).map((v, i) => link.mark(s('circle', { class: 'unitdot', cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i])));
+    svg.append(
+      s('path', { class: 'unitline', d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
+      ...(n <= 60 ? line : []).map((v, i) =>
+        link.mark(s('circle', { class: 'unitdot', cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i]),
+      ),
+    );
   }
-  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({ corner: 'unit', columns: o.words, rows: (o.chosen === null ? all[0].map((_, k) => [String(k), ...all.map(row => row[k])]) : [[String(o.chosen), ...(o.values ?? all.map(row => row[o.chosen]))]]), note: o.rounded ?? '' }));
+  return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({
+    corner: 'unit',
+    columns: o.words,
+    rows:
+      o.chosen === null
+        ? all[0].map((_, k) => [String(k), ...all.map(row => row[k])])
+        : [[String(o.chosen), ...(o.values ?? all.map(row => row[o.chosen]))]],
+    note: o.rounded ?? '',
+  }));
 }

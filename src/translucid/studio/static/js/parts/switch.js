@@ -5,35 +5,92 @@ import * as link from '../link.js';
 
 const ONE = { kind: 'seq', max: 1 };
 export const KINDS = {
-  heads: 'Heads', layers: 'Layers', attention: 'Attention', feedforward: 'Feed-forward', patterns: 'Looking everywhere alike', positions: 'Positions', masks: 'Masks',
-  scale: 'Scale of the scores', norms: 'Norms', gates: 'Gates', alignment: 'Alignment', bridge: 'Bridge', letters: 'Letters', votes: 'Votes',
+  heads: 'Heads',
+  layers: 'Layers',
+  attention: 'Attention',
+  feedforward: 'Feed-forward',
+  patterns: 'Looking everywhere alike',
+  positions: 'Positions',
+  masks: 'Masks',
+  scale: 'Scale of the scores',
+  norms: 'Norms',
+  gates: 'Gates',
+  alignment: 'Alignment',
+  bridge: 'Bridge',
+  letters: 'Letters',
+  votes: 'Votes',
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> what it is, and where
 export function titled(name) {
-  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name), cut = plain.lastIndexOf(', ');
-  const what = cut < 0 ? plain : plain.slice(cut + 2), where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
+  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name);
+  const cut = plain.lastIndexOf(', ');
+  const what = cut < 0 ? plain : plain.slice(cut + 2);
+  const where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
 export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
 
-export function badge(delta, most = 1) {         // undefined: not measured yet, null: just now
+export function badge(delta, most = 1) {
+  // undefined: not measured yet, null: just now
   if (delta === undefined) return h('span', { class: 'badge none', 'aria-hidden': 'true' });
   if (delta === null) return h('span', { class: 'badge none' }, '…');
   const same = delta < 1e-6;
-  return h('span', { class: `badge${same ? ' none' : ''}` }, same ? 'same' : `Δ ${said(delta)}`, h('span', { class: 'track' }, h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })));
+  return h(
+    'span',
+    { class: `badge${same ? ' none' : ''}` },
+    same ? 'same' : `Δ ${said(delta)}`,
+    h('span', { class: 'track' }, h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })),
+  );
 }
 export function knob(each, { off, delta, most, onclick }) {
   const { what, where } = titled(each.name);
-  return link.mark(h('button', { class: 'switch', role: 'switch', 'aria-checked': String(!off), title: each.key, onclick },
-    h('span', { class: 'knob' }), h('span', null, h('b', null, what), where && h('small', null, where)), badge(delta, most)), `switch:${each.key}`);
+  return link.mark(
+    h(
+      'button',
+      { class: 'switch', role: 'switch', 'aria-checked': String(!off), title: each.key, onclick },
+      h('span', { class: 'knob' }),
+      h('span', null, h('b', null, what), where && h('small', null, where)),
+      badge(delta, most),
+    ),
+    `switch:${each.key}`,
+  );
 }
 // The heads of one part: a row for each layer, a toggle for each head; filled by how much it does.
 export function headToggles(part, heads, { off, delta, most, onclick }) {
-  const layers = [...new Set(heads.map(each => each.layer))], columns = Math.max(...heads.map(each => each.head)) + 1;
+  const layers = [...new Set(heads.map(each => each.layer))];
+  const columns = Math.max(...heads.map(each => each.head)) + 1;
   const cell = each => {
-    const d = delta(each), known = typeof d === 'number', tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
-    return link.mark(h('button', { class: 'headswitch', role: 'switch', 'aria-checked': String(!off(each)), 'aria-label': each.name, title: known ? `${each.name}: Δ ${said(d)}` : each.name, style: off(each) ? null : tone, onclick: () => onclick(each) }, String(each.head)), `switch:${each.key}`);
+    const d = delta(each);
+    const known = typeof d === 'number';
+    const tone = known ? `background:${css(d / most, ONE)};color:${textOn(d / most, ONE)}` : null;
+    return link.mark(
+      h(
+        'button',
+        {
+          class: 'headswitch',
+          role: 'switch',
+          'aria-checked': String(!off(each)),
+          'aria-label': each.name,
+          title: known ? `${each.name}: Δ ${said(d)}` : each.name,
+          style: off(each) ? null : tone,
+          onclick: () => onclick(each),
+        },
+        String(each.head),
+      ),
+      `switch:${each.key}`,
+    );
   };
-  return h('div', { class: 'headpart' }, h('small', null, part),
-    layers.map(layer => h('div', { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` }, h('span', { class: 'ax' }, `layer ${layer}`), heads.filter(each => each.layer === layer).map(cell))));
+  return h(
+    'div',
+    { class: 'headpart' },
+    h('small', null, part),
+    layers.map(layer =>
+      h(
+        'div',
+        { class: 'headrow', style: `grid-template-columns:3.75rem repeat(${Math.min(columns, 8)},minmax(0,1fr))` },
+        h('span', { class: 'ax' }, `layer ${layer}`),
+        heads.filter(each => each.layer === layer).map(cell),
+      ),
+    ),
+  );
 }

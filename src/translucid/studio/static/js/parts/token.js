@@ -6,7 +6,11 @@ import * as link from '../link.js';
 export function token(word, vector, scale, key) {
   const { el, ctx } = canvas(60, 4);
   if (vector) paintRows(ctx, [vector], { x: 0, y: 0, width: 60, pitch: 4, height: 4, scale });
-  const chip = h('button', { class: 'token', 'aria-label': `word ${word}` },
-    h('span', { class: special(word) ? 'word special' : 'word' }, word), h('span', { class: 'code' }, el));
+  const chip = h(
+    'button',
+    { class: 'token', 'aria-label': `word ${word}` },
+    h('span', { class: special(word) ? 'word special' : 'word' }, word),
+    h('span', { class: 'code' }, el),
+  );
   return link.alive(chip, [key]);
 }

@@ -7,112 +7,336 @@ import { ONE, share } from './choices.js';
 import { walks } from './walk.js';
 import { twin } from '../twin.js';
 
-const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];              // a branch below is counted, not drawn; the first that leaves room is taken
-const FATES = { followed: 'followed for a while', ended: 'ended', pruned: 'pruned', forbidden: 'not allowed', cut: 'cut off', stopped: 'stopped' };
+// a branch below is counted, not drawn; the first that leaves room is taken
+const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
+const FATES = {
+  followed: 'followed for a while',
+  ended: 'ended',
+  pruned: 'pruned',
+  forbidden: 'not allowed',
+  cut: 'cut off',
+  stopped: 'stopped',
+};
 
-function grown(nodes) {                          // nodes with their parents, and which of them lead to a text that was found
+function grown(nodes) {
+  // nodes with their parents, and which of them lead to a text that was found
   const all = nodes.map(node => ({ ...node, p: Math.exp(node.gain), step: node.length, kids: [], kept: false }));
-  for (const node of all) { node.up = node.parent === null ? null : all[node.parent]; node.up?.kids.push(node); }
+  for (const node of all) {
+    node.up = node.parent === null ? null : all[node.parent];
+    node.up?.kids.push(node);
+  }
   for (const leaf of all) if (leaf.place) for (let node = leaf; node; node = node.up) node.kept = true;
   all[0].kept = true;
   return all;
 }
-function drawn(all, limit, extra) {              // what is shown; the best child goes on along its parent's lane
+function drawn(all, limit, extra) {
+  // what is shown; the best child goes on along its parent's lane
   const shown = new Set();
-  for (const node of all) if (!node.up || (shown.has(node.up) && (node.kept || node.p >= limit || node.number === extra))) shown.add(node);
+  for (const node of all)
+    if (!node.up || (shown.has(node.up) && (node.kept || node.p >= limit || node.number === extra))) shown.add(node);
   const order = node => (node.chosen ? 4 : 0) + (node.kept ? 2 : 0) + (node.fate === 'followed' ? 1 : 0);
-  const kids = new Map([...shown].map(node => [node, node.kids.filter(kid => shown.has(kid)).sort((a, b) => order(b) - order(a) || b.score - a.score)]));
+  const kids = new Map(
+    [...shown].map(node => [
+      node,
+      node.kids.filter(kid => shown.has(kid)).sort((a, b) => order(b) - order(a) || b.score - a.score),
+    ]),
+  );
   return { shown: [...shown], kids, hidden: all.length - shown.size };
 }
 // A branch takes the free lane nearest to its parent's, late branches first.
 function lanes({ shown, kids }) {
-  const used = new Map(), lane = new Map();
+  const used = new Map();
+  const lane = new Map();
   const free = (k, a, b) => !(used.get(k) ?? []).some(([x, y]) => a < y && b > x);
-  const chain = node => { const out = [node]; for (let kid = kids.get(node)[0]; kid; kid = kids.get(kid)[0]) out.push(kid); return out; };
+  const chain = node => {
+    const out = [node];
+    for (let kid = kids.get(node)[0]; kid; kid = kids.get(kid)[0]) out.push(kid);
+    return out;
+  };
   const place = (first, k) => {
-    const line = chain(first), from = first.up?.step ?? 0;
+    const line = chain(first);
+    const from = first.up?.step ?? 0;
     used.set(k, [...(used.get(k) ?? []), [from + 0.05, line.at(-1).step + 0.35]]);
     for (const node of line) lane.set(node, k);
-    for (const node of [...line].reverse()) for (const kid of kids.get(node).slice(1)) {
-      const end = chain(kid).at(-1).step;
-      let d = 1;
-      while (!free(k + d, node.step + 0.05, end + 0.35)) d = d > 0 ? -d : 1 - d;
-      place(kid, k + d);
-    }
+    for (const node of [...line].reverse())
+      for (const kid of kids.get(node).slice(1)) {
+        const end = chain(kid).at(-1).step;
+        let d = 1;
+        while (!free(k + d, node.step + 0.05, end + 0.35)) d = d > 0 ? -d : 1 - d;
+        place(kid, k + d);
+      }
   };
   place(shown[0], 0);
   const all = [...lane.values()];
   return { lane, low: Math.min(...all), high: Math.max(...all) };
 }
 
-export const path = (nodes, number) => { const out = []; for (let node = nodes[number]; node && node.parent !== null; node = nodes[node.parent]) out.unshift(node); return out; };
+export const path = (nodes, number) => {
+  const out = [];
+  for (let node = nodes[number]; node && node.parent !== null; node = nodes[node.parent]) out.unshift(node);
+  return out;
+};
 
-export function tree(data, o) {                  // o: { width, height, step, chosen, upto, keyOf, onstep, onnode }
-  const u = unit(), all = grown(data.nodes), head = 26 * u, extra = 20 * u, least = 27 * u;
-  let limit, found, laid;
+export function tree(data, o) {
+  // o: { width, height, step, chosen, upto, keyOf, onstep, onnode }
+  const u = unit();
+  const all = grown(data.nodes);
+  const head = 26 * u;
+  const extra = 20 * u;
+  const least = 27 * u;
+  let limit;
+  let found;
+  let laid;
   for (limit of LIMITS) {
     found = drawn(all, limit, o.chosen);
     laid = lanes(found);
     if ((o.height - head - extra - 4 * u) / (laid.high - laid.low + 1) >= least) break;
   }
-  const { shown, kids, hidden } = found, { lane, low, high } = laid, count = high - low + 1;
-  const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count)), H = Math.max(o.height, head + extra + count * laneH + 4 * u);
-  const steps = Math.max(...shown.map(node => node.step)), first = o.start ?? '<s>', left = Math.max(40 * u, widest([first], 1) + 10 * u), right = 34 * u;
-  const wide = Math.max(56 * u, Math.min(120 * u, widest(shown.slice(1).map(node => node.label), .875) + 14 * u));
-  const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + .3))), W = Math.max(o.width, left + right + steps * xw);
-  const X = t => left + t * xw, Y = k => head + (k - low + .68) * laneH + (k > 0 ? extra : 0);   // the winner has room for its numbers
-  const svg = s('svg', { width: W, height: H }), marks = new Map();
+  const { shown, kids, hidden } = found;
+  const { lane, low, high } = laid;
+  const count = high - low + 1;
+  const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count));
+  const H = Math.max(o.height, head + extra + count * laneH + 4 * u);
+  const steps = Math.max(...shown.map(node => node.step));
+  const first = o.start ?? '<s>';
+  const left = Math.max(40 * u, widest([first], 1) + 10 * u);
+  const right = 34 * u;
+  const wide = Math.max(
+    56 * u,
+    Math.min(
+      120 * u,
+      widest(
+        shown.slice(1).map(node => node.label),
+        0.875,
+      ) +
+        14 * u,
+    ),
+  );
+  const xw = Math.max(wide, Math.min(140 * u, (o.width - left - right) / (steps + 0.3)));
+  const W = Math.max(o.width, left + right + steps * xw);
+  const X = t => left + t * xw;
+  const Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
+  const svg = s('svg', { width: W, height: H });
+  const marks = new Map();
   svg.append(s('rect', { class: 'stepband', x: X(o.step - 1) + 2 * u, y: 0, width: xw - 2 * u, height: H, rx: 6 * u }));
-  for (let t = 1; t <= steps; t++) svg.append(
-    s('rect', { x: X(t - 1), y: 0, width: xw, height: H, fill: 'transparent', class: 'stepcol', onclick: () => o.onstep(t) }),
-    s('text', { class: 'num', x: X(t - .5), y: 16 * u, 'text-anchor': 'middle', style: `pointer-events:none;${t === o.step ? 'fill:var(--accent);font-weight:600' : ''}` }, String(t)));
-  svg.append(s('text', { class: special(first) ? 'special' : 'word', x: X(0) - 6 * u, y: Y(0), 'text-anchor': 'end', 'dominant-baseline': 'central', style: special(first) ? null : 'font-size:1rem' }, first));
+  for (let t = 1; t <= steps; t++)
+    svg.append(
+      s('rect', {
+        x: X(t - 1),
+        y: 0,
+        width: xw,
+        height: H,
+        fill: 'transparent',
+        class: 'stepcol',
+        onclick: () => o.onstep(t),
+      }),
+      s(
+        'text',
+        {
+          class: 'num',
+          x: X(t - 0.5),
+          y: 16 * u,
+          'text-anchor': 'middle',
+          style: `pointer-events:none;${t === o.step ? 'fill:var(--accent);font-weight:600' : ''}`,
+        },
+        String(t),
+      ),
+    );
+  svg.append(
+    s(
+      'text',
+      {
+        class: special(first) ? 'special' : 'word',
+        x: X(0) - 6 * u,
+        y: Y(0),
+        'text-anchor': 'end',
+        'dominant-baseline': 'central',
+        style: special(first) ? null : 'font-size:1rem',
+      },
+      first,
+    ),
+  );
   const rank = node => (node.chosen ? 2 : node.kept ? 1 : 0);
-  for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b))) if (!o.upto || node.step <= o.upto) {
-    marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
-    svg.append(marks.get(node));
-  }
-  walked(svg, `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, { ...o, kids, lane });
-  const rows = shown.slice(1).sort((a, b) => a.step - b.step || b.score - a.score).map(node => [node.label, String(node.step), node.up.up ? node.up.label : first, node.p, node.gain, node.score, node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate]);
-  const told = () => ({ corner: 'word', columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'], rows, note: hidden ? `${hidden} more branches are counted, not shown.` : '' });
-  return { el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told), limit, hidden, step: [X(o.step - 1), X(o.step)] };
+  for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b)))
+    if (!o.upto || node.step <= o.upto) {
+      marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
+      svg.append(marks.get(node));
+    }
+  walked(svg, `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, {
+    ...o,
+    kids,
+    lane,
+  });
+  const rows = shown
+    .slice(1)
+    .sort((a, b) => a.step - b.step || b.score - a.score)
+    .map(node => [
+      node.label,
+      String(node.step),
+      node.up.up ? node.up.label : first,
+      node.p,
+      node.gain,
+      node.score,
+      node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate),
+    ]);
+  const told = () => ({
+    corner: 'word',
+    columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'],
+    rows,
+    note: hidden ? `${hidden} more branches are counted, not shown.` : '',
+  });
+  return {
+    el: twin(h('div', { class: 'treebox', style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
+    limit,
+    hidden,
+    step: [X(o.step - 1), X(o.step)],
+  };
 }
 
 // Left and right along a strand, up and down to the branches of the same step.
 function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
-  const all = [...marks.keys()], beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
-  const next = (node, down, across) => (across > 0 ? kids.get(node)[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down]);
+  const all = [...marks.keys()];
+  const beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
+  const next = (node, down, across) =>
+    across > 0 ? kids.get(node)[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down];
   let last = null;
-  const leave = () => { last?.classList.remove('looked'); last = null; link.hover([]); readout(); };
+  const leave = () => {
+    last?.classList.remove('looked');
+    last = null;
+    link.hover([]);
+    readout();
+  };
   walks(svg, {
-    name, leave, take: onnode, start: () => all.find(node => node.number === chosen) ?? all.find(node => node.chosen && node.step === step) ?? all[0],
-    step: (node, ...way) => { const to = next(node, ...way); return marks.has(to) ? to : node; },
-    look: node => { last?.classList.remove('looked'); last = marks.get(node); last.classList.add('looked'); last.scrollIntoView({ block: 'nearest', inline: 'nearest' }); link.hover(keyOf(node)); readout(told(node)); },
+    name,
+    leave,
+    take: onnode,
+    start: () =>
+      all.find(node => node.number === chosen) ?? all.find(node => node.chosen && node.step === step) ?? all[0],
+    step: (node, ...way) => {
+      const to = next(node, ...way);
+      return marks.has(to) ? to : node;
+    },
+    look: node => {
+      last?.classList.remove('looked');
+      last = marks.get(node);
+      last.classList.add('looked');
+      last.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+      link.hover(keyOf(node));
+      readout(told(node));
+    },
   });
 }
-const told = node => ({ at: [`step ${node.step}: `, said(node.label), `, ${node.place ? `text ${node.place}` : FATES[node.fate] ?? node.fate}${node.why ? `: ${node.why}` : ''}`], path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`, value: node.p, scale: ONE, digits: 4 });
+const told = node => ({
+  at: [
+    `step ${node.step}: `,
+    said(node.label),
+    `, ${node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate)}${node.why ? `: ${node.why}` : ''}`,
+  ],
+  path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`,
+  value: node.p,
+  scale: ONE,
+  digits: 4,
+});
 
 function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyOf, onnode }) {
-  const a = lane.get(node.up), b = lane.get(node), xa = X(node.up.step), xb = X(node.step), ya = Y(a), yb = Y(b);
-  const cut = end && !node.place && node.fate !== 'ended', kind = node.chosen ? 'best' : cut ? 'cut' : '', stop = xb - (end && !upto ? 12 * u : 0);
-  const bend = xw * .34, mid = a === b ? (xa + xb) / 2 : (xa + bend + xb) / 2;
-  const d = a === b ? `M${xa} ${ya}H${stop}` : `M${xa} ${ya}C${xa + bend * .8} ${ya} ${xa + bend * .1} ${yb} ${xa + bend} ${yb}H${stop}`;
-  const size = cut ? 1 : 1.125, over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * .6));
-  const band = node.step === step ? 'stroke:var(--band);' : '', smaller = over > 1 ? `font-size:${Math.max(.875, size / over)}rem;` : '';
-  const g = s('g', {
-    class: `node${node.number === chosen ? ' picked' : ''}${forced?.(node) ? ' forced' : ''}`, onclick: () => onnode(node),
-    onmouseenter: () => { link.hover(keyOf(node)); readout(told(node)); },
-    onmouseleave: () => { link.hover([]); readout(); },
-  },
-  s('rect', { x: Math.min(xa, xb) + (a === b ? 0 : bend), y: yb - 22 * u, width: xw - (a === b ? 0 : bend), height: 28 * u, fill: 'transparent' }),
-  s('path', { class: `branch ${kind}`, d, 'stroke-width': (node.chosen ? 4.5 : cut ? 1.75 : 1.25 + 2.4 * node.p) * u }));
-  const label = s('text', { class: `word halo ${special(node.label) ? 'special' : ''} ${kind}`, x: mid, y: yb - 7 * u, 'text-anchor': 'middle', style: smaller + band }, node.label);
+  const a = lane.get(node.up);
+  const b = lane.get(node);
+  const xa = X(node.up.step);
+  const xb = X(node.step);
+  const ya = Y(a);
+  const yb = Y(b);
+  const cut = end && !node.place && node.fate !== 'ended';
+  const kind = node.chosen ? 'best' : cut ? 'cut' : '';
+  const stop = xb - (end && !upto ? 12 * u : 0);
+  const bend = xw * 0.34;
+  const mid = a === b ? (xa + xb) / 2 : (xa + bend + xb) / 2;
+  const d =
+    a === b
+      ? `M${xa} ${ya}H${stop}`
+      : `M${xa} ${ya}C${xa + bend * 0.8} ${ya} ${xa + bend * 0.1} ${yb} ${xa + bend} ${yb}H${stop}`;
+  const size = cut ? 1 : 1.125;
+  const over = widest([node.label], size, 'serif', node.chosen ? 600 : 400) / (xw - (a === b ? 6 * u : bend * 0.6));
+  const band = node.step === step ? 'stroke:var(--band);' : '';
+  const smaller = over > 1 ? `font-size:${Math.max(0.875, size / over)}rem;` : '';
+  const g = s(
+    'g',
+    {
+      class: `node${node.number === chosen ? ' picked' : ''}${forced?.(node) ? ' forced' : ''}`,
+      onclick: () => onnode(node),
+      onmouseenter: () => {
+        link.hover(keyOf(node));
+        readout(told(node));
+      },
+      onmouseleave: () => {
+        link.hover([]);
+        readout();
+      },
+    },
+    s('rect', {
+      x: Math.min(xa, xb) + (a === b ? 0 : bend),
+      y: yb - 22 * u,
+      width: xw - (a === b ? 0 : bend),
+      height: 28 * u,
+      fill: 'transparent',
+    }),
+    s('path', {
+      class: `branch ${kind}`,
+      d,
+      'stroke-width': (node.chosen ? 4.5 : cut ? 1.75 : 1.25 + 2.4 * node.p) * u,
+    }),
+  );
+  const label = s(
+    'text',
+    {
+      class: `word halo ${special(node.label) ? 'special' : ''} ${kind}`,
+      x: mid,
+      y: yb - 7 * u,
+      'text-anchor': 'middle',
+      style: smaller + band,
+    },
+    node.label,
+  );
   g.append(link.mark(label, ...keyOf(node)));
-  if (node.chosen) g.append(s('text', { class: 'num halo', x: mid, y: yb + 18 * u, 'text-anchor': 'middle', style: `fill:var(--accent);${band}` }, node.p < 0.005 ? share(node.p) : num(node.p)));
+  if (node.chosen)
+    g.append(
+      s(
+        'text',
+        { class: 'num halo', x: mid, y: yb + 18 * u, 'text-anchor': 'middle', style: `fill:var(--accent);${band}` },
+        node.p < 0.005 ? share(node.p) : num(node.p),
+      ),
+    );
   if (upto && node.step === upto) return g;
-  if (cut) g.append(s('path', { d: `M${xb - 9 * u} ${yb - 4.5 * u}l${9 * u} ${9 * u}m0 ${-9 * u}l${-9 * u} ${9 * u}`, stroke: 'var(--ink3)', 'stroke-width': 1.75 * u, 'stroke-linecap': 'round' }));
-  if (end && node.place) g.append(
-    s('circle', { cx: xb, cy: yb, r: 11.5 * u, fill: node.chosen ? 'var(--accent)' : 'var(--bg)', stroke: node.chosen ? 'var(--accent)' : 'var(--ink2)', 'stroke-width': 1.5 * u }),
-    s('text', { class: 'num', x: xb, y: yb + .5 * u, 'text-anchor': 'middle', 'dominant-baseline': 'central', style: `fill:${node.chosen ? 'var(--on-accent)' : 'var(--ink)'};font-weight:600` }, String(node.place)));
+  if (cut)
+    g.append(
+      s('path', {
+        d: `M${xb - 9 * u} ${yb - 4.5 * u}l${9 * u} ${9 * u}m0 ${-9 * u}l${-9 * u} ${9 * u}`,
+        stroke: 'var(--ink3)',
+        'stroke-width': 1.75 * u,
+        'stroke-linecap': 'round',
+      }),
+    );
+  if (end && node.place)
+    g.append(
+      s('circle', {
+        cx: xb,
+        cy: yb,
+        r: 11.5 * u,
+        fill: node.chosen ? 'var(--accent)' : 'var(--bg)',
+        stroke: node.chosen ? 'var(--accent)' : 'var(--ink2)',
+        'stroke-width': 1.5 * u,
+      }),
+      s(
+        'text',
+        {
+          class: 'num',
+          x: xb,
+          y: yb + 0.5 * u,
+          'text-anchor': 'middle',
+          'dominant-baseline': 'central',
+          style: `fill:${node.chosen ? 'var(--on-accent)' : 'var(--ink)'};font-weight:600`,
+        },
+        String(node.place),
+      ),
+    );
   return g;
 }

@@ -7,13 +7,23 @@ const SLIGHT = 5e-4;
 // The strongest lines, at most `most`; the rest is counted, not drawn.
 export function strongest(weights, most) {
   const all = [];
-  weights.forEach((row, i) => row.forEach((w, j) => { if (w >= FAINT) all.push([w, i, j]); }));
+  weights.forEach((row, i) =>
+    row.forEach((w, j) => {
+      if (w >= FAINT) all.push([w, i, j]);
+    }),
+  );
   const drawn = all.length > most ? all.sort((a, b) => b[0] - a[0]).slice(0, most) : all;
   return { lines: drawn.sort((a, b) => a[0] - b[0]), left: all.length - drawn.length };
 }
 // Of each row its strongest few.
 export function topOfEach(weights, few) {
-  const lines = weights.flatMap((row, i) => [...row].map((w, j) => [w, i, j]).sort((a, b) => b[0] - a[0]).slice(0, few).filter(([w]) => w >= SLIGHT));
+  const lines = weights.flatMap((row, i) =>
+    [...row]
+      .map((w, j) => [w, i, j])
+      .sort((a, b) => b[0] - a[0])
+      .slice(0, few)
+      .filter(([w]) => w >= SLIGHT),
+  );
   return { lines: lines.sort((a, b) => a[0] - b[0]), left: 0 };
 }
 // Many words at once: on canvas, below what is near.
@@ -21,18 +31,26 @@ export function faint(ctx, { lines }, curve, ink) {
   ctx.save();
   ctx.strokeStyle = ink;
   for (const [w, i, j] of lines) {
-    ctx.globalAlpha = Math.max(0.03, w ** 0.85 * 0.5); ctx.lineWidth = 0.5 + 2 * w;
+    ctx.globalAlpha = Math.max(0.03, w ** 0.85 * 0.5);
+    ctx.lineWidth = 0.5 + 2 * w;
     ctx.stroke(new Path2D(curve(i, j)));
   }
   ctx.restore();
 }
 function line(d, weight, keys, { u, pitch }) {
-  return link.mark(s('path', {
-    class: 'weave', d, 'stroke-width': (0.6 + weight * Math.min(9, pitch / u * 0.32)) * u, 'stroke-opacity': Math.max(0.05, weight ** 0.85 * 0.92).toFixed(3),
-    style: `--dim:${(weight * 0.3 + 0.02).toFixed(3)}`,
-  }), ...keys);
+  return link.mark(
+    s('path', {
+      class: 'weave',
+      d,
+      'stroke-width': (0.6 + weight * Math.min(9, (pitch / u) * 0.32)) * u,
+      'stroke-opacity': Math.max(0.05, weight ** 0.85 * 0.92).toFixed(3),
+      style: `--dim:${(weight * 0.3 + 0.02).toFixed(3)}`,
+    }),
+    ...keys,
+  );
 }
-export const drawn = ({ lines }, curve, { u, pitch, query, key }) => lines.map(([w, i, j]) => line(curve(i, j), w, query(i) === key(j) ? [query(i)] : [query(i), key(j)], { u, pitch }));
+export const drawn = ({ lines }, curve, { u, pitch, query, key }) =>
+  lines.map(([w, i, j]) => line(curve(i, j), w, query(i) === key(j) ? [query(i)] : [query(i), key(j)], { u, pitch }));
 // Within one band: keys on the left, queries on the right.
 export function across({ xa, xb, yQuery, yKey }) {
   const mid = (xb - xa) / 2;
@@ -41,7 +59,8 @@ export function across({ xa, xb, yQuery, yKey }) {
 // From the memory that is let down at the top of the pane to the rows of the decoder.
 export function letDown({ tick, top, right, yQuery }) {
   return (i, j) => {
-    const x = tick(j), to = yQuery(i);
+    const x = tick(j);
+    const to = yQuery(i);
     return `M${x} ${top}C${x} ${top + (to - top) * 0.72} ${x + (right - x) * 0.25} ${to} ${right} ${to}`;
   };
 }

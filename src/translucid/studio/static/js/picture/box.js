@@ -2,7 +2,8 @@
 import { s } from '../dom.js';
 import { at, clear, colour, ink, parted, px } from './paint.js';
 
-const SIDES = ['Top', 'Right', 'Bottom', 'Left'], CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
+const SIDES = ['Top', 'Right', 'Bottom', 'Left'];
+const CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
 const dashes = (style, wide) => ({ dashed: at(3 * wide, 2 * wide), dotted: at(0.01, 2 * wide) })[style] ?? null;
 const round = style => (style === 'dotted' ? 'round' : null);
 
@@ -15,12 +16,23 @@ function radii(style, { width, height }) {
 }
 // A rounded rectangle, grown by `by` (or shrunk).
 function shape({ x, y, width, height }, corners, by, attrs) {
-  const [w, t] = [width + 2 * by, height + 2 * by], [l, o] = [x - by, y - by];
+  const [w, t] = [width + 2 * by, height + 2 * by];
+  const [l, o] = [x - by, y - by];
   if (w <= 0 || t <= 0) return null;
   const r = corners.map(each => (each > 0 ? Math.max(0, each + by) : 0));
-  if (r.every(each => each === r[0])) return s('rect', { x: at(l), y: at(o), width: at(w), height: at(t), rx: r[0] ? at(r[0]) : null, ...attrs });
-  const [a, b, c, d] = r, arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
-  return s('path', { d: `M${at(l + a, o)}H${at(l + w - b)}${arc(b, at(l + w, o + b))}V${at(o + t - c)}${arc(c, at(l + w - c, o + t))}H${at(l + d)}${arc(d, at(l, o + t - d))}V${at(o + a)}${arc(a, at(l + a, o))}Z`, ...attrs });
+  if (r.every(each => each === r[0]))
+    return s('rect', { x: at(l), y: at(o), width: at(w), height: at(t), rx: r[0] ? at(r[0]) : null, ...attrs });
+  const [a, b, c, d] = r;
+  const arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
+  return s('path', {
+    d: [
+      `M${at(l + a, o)}H${at(l + w - b)}${arc(b, at(l + w, o + b))}`,
+      `V${at(o + t - c)}${arc(c, at(l + w - c, o + t))}`,
+      `H${at(l + d)}${arc(d, at(l, o + t - d))}`,
+      `V${at(o + a)}${arc(a, at(l + a, o))}Z`,
+    ].join(''),
+    ...attrs,
+  });
 }
 
 // ---- ground
@@ -30,76 +42,190 @@ function ground(style, box, corners, { named }) {
   for (const image of style.backgroundImage === 'none' ? [] : parted(style.backgroundImage)) {
     const [, kind, inner] = /^(linear-gradient)\((.*)\)$/.exec(image) ?? [];
     if (!kind) continue;
-    const [first, ...rest] = parted(inner), corner = /^to (?:(top|bottom) (left|right)|(left|right) (top|bottom))$/.exec(first);
-    if (corner) made.push(struck(corner.slice(1), rest, box)); else made.push(shape(box, corners, 0, { fill: named(ramp(first, rest)) }));
+    const [first, ...rest] = parted(inner);
+    const corner = /^to (?:(top|bottom) (left|right)|(left|right) (top|bottom))$/.exec(first);
+    if (corner) made.push(struck(corner.slice(1), rest, box));
+    else made.push(shape(box, corners, 0, { fill: named(ramp(first, rest)) }));
   }
   return made;
 }
 function ramp(first, rest) {
-  const turned = /deg$/.test(first), stops = (turned ? rest : [first, ...rest]).map(stop => /^(.*?)(?: ([\d.]+)%)?$/.exec(stop));
-  const across = turned ? { x1: 0, y1: 0, x2: 1, y2: 0 } : { x1: 0, y1: 0, x2: 0, y2: 1 };    // 90deg, or down
-  return s('linearGradient', across, stops.map(([, paint, place], i) => s('stop', { offset: at(place === undefined ? i / (stops.length - 1) : place / 100), ...ink('stop', paint) })));
+  const turned = /deg$/.test(first);
+  const stops = (turned ? rest : [first, ...rest]).map(stop => /^(.*?)(?: ([\d.]+)%)?$/.exec(stop));
+  const across = turned ? { x1: 0, y1: 0, x2: 1, y2: 0 } : { x1: 0, y1: 0, x2: 0, y2: 1 }; // 90deg, or down
+  return s(
+    'linearGradient',
+    across,
+    stops.map(([, paint, place], i) =>
+      s('stop', { offset: at(place === undefined ? i / (stops.length - 1) : place / 100), ...ink('stop', paint) }),
+    ),
+  );
 }
 // A thin band of colour from corner to corner: how a part of a formula is struck out.
 function struck(corner, stops, { x, y, width, height }) {
   const paint = stops.map(stop => /^(rgba?\([^)]*\)|#\w+|[\w-]+)/.exec(stop)?.[1]).find(each => each && !clear(each));
-  const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2, falls = corner.includes('top') === corner.includes('right');
-  return paint ? s('line', { x1: at(x), y1: at(falls ? y : y + height), x2: at(x + width), y2: at(falls ? y + height : y), ...ink('stroke', paint), 'stroke-width': wide }) : null;
+  const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2;
+  const falls = corner.includes('top') === corner.includes('right');
+  return paint
+    ? s('line', {
+        x1: at(x),
+        y1: at(falls ? y : y + height),
+        x2: at(x + width),
+        y2: at(falls ? y + height : y),
+        ...ink('stroke', paint),
+        'stroke-width': wide,
+      })
+    : null;
 }
 
 // ---- borders
 function border(style, box, corners) {
-  const sides = SIDES.map(side => ({ wide: style[`border${side}Style`] === 'none' ? 0 : px(style[`border${side}Width`]), kind: style[`border${side}Style`], paint: style[`border${side}Color`] }));
+  const sides = SIDES.map(side => ({
+    wide: style[`border${side}Style`] === 'none' ? 0 : px(style[`border${side}Width`]),
+    kind: style[`border${side}Style`],
+    paint: style[`border${side}Color`],
+  }));
   const seen = sides.map(each => each.wide > 0 && each.kind !== 'hidden' && !clear(each.paint));
   if (!seen.some(Boolean)) return [];
-  const [first] = sides, same = sides.every(each => each.wide === first.wide && each.kind === first.kind && each.paint === first.paint);
-  if (same) return [shape(box, corners, -first.wide / 2, { fill: 'none', ...ink('stroke', first.paint), 'stroke-width': at(first.wide), 'stroke-dasharray': dashes(first.kind, first.wide), 'stroke-linecap': round(first.kind) })];
-  const { x, y, width, height } = box, [t, r, b, l] = sides.map(each => each.wide / 2);
-  const ends = [[x, y + t, x + width, y + t], [x + width - r, y, x + width - r, y + height], [x, y + height - b, x + width, y + height - b], [x + l, y, x + l, y + height]];
-  return sides.map(({ wide, kind, paint }, i) => (seen[i] ? s('line', { x1: at(ends[i][0]), y1: at(ends[i][1]), x2: at(ends[i][2]), y2: at(ends[i][3]), ...ink('stroke', paint), 'stroke-width': at(wide), 'stroke-dasharray': dashes(kind, wide), 'stroke-linecap': round(kind) }) : null));
+  const [first] = sides;
+  const same = sides.every(each => each.wide === first.wide && each.kind === first.kind && each.paint === first.paint);
+  if (same)
+    return [
+      shape(box, corners, -first.wide / 2, {
+        fill: 'none',
+        ...ink('stroke', first.paint),
+        'stroke-width': at(first.wide),
+        'stroke-dasharray': dashes(first.kind, first.wide),
+        'stroke-linecap': round(first.kind),
+      }),
+    ];
+  const { x, y, width, height } = box;
+  const [t, r, b, l] = sides.map(each => each.wide / 2);
+  const ends = [
+    [x, y + t, x + width, y + t],
+    [x + width - r, y, x + width - r, y + height],
+    [x, y + height - b, x + width, y + height - b],
+    [x + l, y, x + l, y + height],
+  ];
+  return sides.map(({ wide, kind, paint }, i) =>
+    seen[i]
+      ? s('line', {
+          x1: at(ends[i][0]),
+          y1: at(ends[i][1]),
+          x2: at(ends[i][2]),
+          y2: at(ends[i][3]),
+          ...ink('stroke', paint),
+          'stroke-width': at(wide),
+          'stroke-dasharray': dashes(kind, wide),
+          'stroke-linecap': round(kind),
+        })
+      : null,
+  );
 }
 // Rings only: a soft shadow says nothing on paper, and few programs draw it.
 function rings(style, box, corners) {
-  const outer = [], inner = [];
+  const outer = [];
+  const inner = [];
   for (const each of style.boxShadow === 'none' ? [] : parted(style.boxShadow).reverse()) {
-    const [, paint, x, y, blur, wide, inset] = /^(.+?) (-?[\d.]+)px (-?[\d.]+)px ([\d.]+)px (-?[\d.]+)px( inset)?$/.exec(each) ?? [];
+    const [, paint, x, y, blur, wide, inset] =
+      /^(.+?) (-?[\d.]+)px (-?[\d.]+)px ([\d.]+)px (-?[\d.]+)px( inset)?$/.exec(each) ?? [];
     if (!paint || px(x) || px(y) || px(blur) || px(wide) <= 0 || clear(paint)) continue;
-    (inset ? inner : outer).push(shape(box, corners, inset ? -px(style.borderTopWidth) - px(wide) / 2 : px(wide) / 2, { fill: 'none', ...ink('stroke', paint), 'stroke-width': at(px(wide)) }));
+    (inset ? inner : outer).push(
+      shape(box, corners, inset ? -px(style.borderTopWidth) - px(wide) / 2 : px(wide) / 2, {
+        fill: 'none',
+        ...ink('stroke', paint),
+        'stroke-width': at(px(wide)),
+      }),
+    );
   }
   return { outer, inner };
 }
 function outline(el, style, box, corners) {
   const wide = px(style.outlineWidth);
-  if (style.outlineStyle === 'none' || !wide || el?.matches(':focus') || clear(style.outlineColor)) return [];   // where the keys are is not part of the picture
-  return [shape(box, corners.map(each => each || 0.01), px(style.outlineOffset) + wide / 2, { fill: 'none', ...ink('stroke', style.outlineColor), 'stroke-width': at(wide), 'stroke-dasharray': dashes(style.outlineStyle, wide) })];
+  // where the keys are is not part of the picture
+  if (style.outlineStyle === 'none' || !wide || el?.matches(':focus') || clear(style.outlineColor)) return [];
+  return [
+    shape(
+      box,
+      corners.map(each => each || 0.01),
+      px(style.outlineOffset) + wide / 2,
+      {
+        fill: 'none',
+        ...ink('stroke', style.outlineColor),
+        'stroke-width': at(wide),
+        'stroke-dasharray': dashes(style.outlineStyle, wide),
+      },
+    ),
+  ];
 }
 // Edges stand on whole pixels, as on the page.
 function snapped({ x, y, width, height }) {
   const [left, top] = [Math.round(x), Math.round(y)];
-  return { x: left, y: top, width: Math.max(Math.round(x + width) - left, 1), height: Math.max(Math.round(y + height) - top, 1) };
+  return {
+    x: left,
+    y: top,
+    width: Math.max(Math.round(x + width) - left, 1),
+    height: Math.max(Math.round(y + height) - top, 1),
+  };
 }
-export function drawBox(el, style, given, kept) {    // el: null for what stands before or after one
+export function drawBox(el, style, given, kept) {
+  // el: null for what stands before or after one
   if (!given.width || !given.height) return [];
   const box = snapped(given);
-  const corners = radii(style, box), { outer, inner } = rings(style, box, corners);
-  return [...outer, ...ground(style, box, corners, kept), ...inner, ...border(style, box, corners), ...outline(el, style, box, corners)].filter(Boolean);
+  const corners = radii(style, box);
+  const { outer, inner } = rings(style, box, corners);
+  return [
+    ...outer,
+    ...ground(style, box, corners, kept),
+    ...inner,
+    ...border(style, box, corners),
+    ...outline(el, style, box, corners),
+  ].filter(Boolean);
 }
 
 // ---- what the browser draws of itself
 export function control(el, style, box) {
   if (el.tagName === 'SELECT') {
-    const x = box.x + box.width - 12, y = box.y + box.height / 2;
-    return [s('path', { d: `M${at(x - 4, y - 2)}l4 4l4 -4`, fill: 'none', ...ink('stroke', style.color), 'stroke-width': 1.5 })];
+    const x = box.x + box.width - 12;
+    const y = box.y + box.height / 2;
+    return [
+      s('path', {
+        d: `M${at(x - 4, y - 2)}l4 4l4 -4`,
+        fill: 'none',
+        ...ink('stroke', style.color),
+        'stroke-width': 1.5,
+      }),
+    ];
   }
   if (el.type === 'range') return slider(el, style, box);
   return [];
 }
 function slider(el, style, { x, y, width, height }) {
-  const done = (Number(el.value) - Number(el.min)) / (Number(el.max) - Number(el.min) || 1), r = 8, mid = y + height / 2, place = x + r + done * (width - 2 * r);
+  const done = (Number(el.value) - Number(el.min)) / (Number(el.max) - Number(el.min) || 1);
+  const r = 8;
+  const mid = y + height / 2;
+  const place = x + r + done * (width - 2 * r);
   const paint = style.accentColor === 'auto' ? style.color : style.accentColor;
   return [
-    s('line', { x1: at(x + 3), y1: at(mid), x2: at(x + width - 3), y2: at(mid), stroke: colour(style.color).hex, 'stroke-opacity': 0.2, 'stroke-width': 6, 'stroke-linecap': 'round' }),
-    s('line', { x1: at(x + 3), y1: at(mid), x2: at(place), y2: at(mid), ...ink('stroke', paint), 'stroke-width': 6, 'stroke-linecap': 'round' }),
+    s('line', {
+      x1: at(x + 3),
+      y1: at(mid),
+      x2: at(x + width - 3),
+      y2: at(mid),
+      stroke: colour(style.color).hex,
+      'stroke-opacity': 0.2,
+      'stroke-width': 6,
+      'stroke-linecap': 'round',
+    }),
+    s('line', {
+      x1: at(x + 3),
+      y1: at(mid),
+      x2: at(place),
+      y2: at(mid),
+      ...ink('stroke', paint),
+      'stroke-width': 6,
+      'stroke-linecap': 'round',
+    }),
     s('circle', { cx: at(place), cy: at(mid), r, ...ink('fill', paint) }),
   ];
 }

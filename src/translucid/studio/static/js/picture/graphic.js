@@ -5,18 +5,39 @@ import { at, clear, colour, face, font, ink, measure, px } from './paint.js';
 import { ruled } from './text.js';
 
 const SHAPES = new Set(['path', 'rect', 'circle', 'line', 'ellipse', 'polygon', 'polyline']);
-const OWN = ['d', 'x', 'y', 'width', 'height', 'cx', 'cy', 'r', 'rx', 'ry', 'x1', 'y1', 'x2', 'y2', 'points', 'transform', 'dx'];
+const OWN = [
+  'd',
+  'x',
+  'y',
+  'width',
+  'height',
+  'cx',
+  'cy',
+  'r',
+  'rx',
+  'ry',
+  'x1',
+  'y1',
+  'x2',
+  'y2',
+  'points',
+  'transform',
+  'dx',
+];
 const single = text => text.replace(/\s+/g, ' ');
 const short = value => value.replace(/-?\d+\.\d{3,}/g, number => String(Math.round(number * 100) / 100));
 
 function own(el) {
-  return Object.fromEntries(OWN.filter(name => el.hasAttribute(name)).map(name => [name, short(el.getAttribute(name))]));
+  return Object.fromEntries(
+    OWN.filter(name => el.hasAttribute(name)).map(name => [name, short(el.getAttribute(name))]),
+  );
 }
 function paint(name, value, opacity, gradients) {
   const url = /url\("?#([^")]+)"?\)/.exec(value)?.[1];
   if (url) return { [name]: gradients(url) };
   if (value === 'none' || clear(value)) return { [name]: 'none' };
-  const { hex, alpha } = colour(value), seen = alpha * px(opacity);
+  const { hex, alpha } = colour(value);
+  const seen = alpha * px(opacity);
   return { [name]: hex, [`${name}-opacity`]: seen < 1 ? at(seen) : null };
 }
 const hollow = attrs => attrs.fill === 'none' && (attrs.stroke ?? 'none') === 'none';
@@ -24,8 +45,11 @@ function lines(style, gradients) {
   if (style.stroke === 'none' || !px(style.strokeWidth)) return {};
   const dash = style.strokeDasharray;
   return {
-    ...paint('stroke', style.stroke, style.strokeOpacity, gradients), 'stroke-width': at(px(style.strokeWidth)),
-    'stroke-dasharray': dash === 'none' ? null : dash.replaceAll('px', ''), 'stroke-linecap': style.strokeLinecap === 'butt' ? null : style.strokeLinecap, 'stroke-linejoin': style.strokeLinejoin === 'miter' ? null : style.strokeLinejoin,
+    ...paint('stroke', style.stroke, style.strokeOpacity, gradients),
+    'stroke-width': at(px(style.strokeWidth)),
+    'stroke-dasharray': dash === 'none' ? null : dash.replaceAll('px', ''),
+    'stroke-linecap': style.strokeLinecap === 'butt' ? null : style.strokeLinecap,
+    'stroke-linejoin': style.strokeLinejoin === 'miter' ? null : style.strokeLinejoin,
   };
 }
 
@@ -35,40 +59,82 @@ export function drawSvg(svg, { see, named }) {
   const gradients = id => {
     if (!known.has(id)) {
       const from = svg.querySelector(`#${CSS.escape(id)}`);
-      known.set(id, from ? named(s('linearGradient', own(from), [...from.children].map(stop => s('stop', { offset: stop.getAttribute('offset'), ...ink('stop', getComputedStyle(stop).stopColor) })))) : 'none');
+      known.set(
+        id,
+        from
+          ? named(
+              s(
+                'linearGradient',
+                own(from),
+                [...from.children].map(stop =>
+                  s('stop', { offset: stop.getAttribute('offset'), ...ink('stop', getComputedStyle(stop).stopColor) }),
+                ),
+              ),
+            )
+          : 'none',
+      );
     }
     return known.get(id);
   };
   const { a, b, c, d, e, f } = svg.getScreenCTM();
-  const made = s('g', { transform: a === 1 && d === 1 && !b && !c ? `translate(${at(Math.round(e), Math.round(f))})` : `matrix(${[a, b, c, d].map(each => Math.round(each * 1e4) / 1e4).join(' ')} ${at(e, f)})` });
+  const made = s('g', {
+    transform:
+      a === 1 && d === 1 && !b && !c
+        ? `translate(${at(Math.round(e), Math.round(f))})`
+        : `matrix(${[a, b, c, d].map(each => Math.round(each * 1e4) / 1e4).join(' ')} ${at(e, f)})`,
+  });
   made.append(...[...svg.children].flatMap(each => element(each, { see, gradients })));
   return made.childNodes.length ? [made] : [];
 }
 function element(el, given) {
   const style = getComputedStyle(el);
-  if (style.display === 'none' || px(style.opacity) === 0 || !(el instanceof SVGGraphicsElement) || el.localName === 'defs') return [];
+  if (
+    style.display === 'none' ||
+    px(style.opacity) === 0 ||
+    !(el instanceof SVGGraphicsElement) ||
+    el.localName === 'defs'
+  )
+    return [];
   const faint = px(style.opacity) < 1 ? at(px(style.opacity)) : null;
   if (el.localName === 'g') {
     const kids = [...el.children].flatMap(each => element(each, given));
-    return kids.length ? [faint || el.hasAttribute('transform') ? s('g', { ...own(el), opacity: faint }, kids) : kids].flat() : [];
+    return kids.length
+      ? [faint || el.hasAttribute('transform') ? s('g', { ...own(el), opacity: faint }, kids) : kids].flat()
+      : [];
   }
   if (style.visibility === 'hidden' || !given.see(el.getBoundingClientRect(), px(style.strokeWidth))) return [];
   if (el.localName === 'text') return lettered(el, style, faint);
   if (!SHAPES.has(el.localName)) return [];
-  const attrs = { ...own(el), ...paint('fill', style.fill, style.fillOpacity, given.gradients), ...lines(style, given.gradients), opacity: faint, 'fill-rule': style.fillRule === 'evenodd' ? 'evenodd' : null };
+  const attrs = {
+    ...own(el),
+    ...paint('fill', style.fill, style.fillOpacity, given.gradients),
+    ...lines(style, given.gradients),
+    opacity: faint,
+    'fill-rule': style.fillRule === 'evenodd' ? 'evenodd' : null,
+  };
   return hollow(attrs) ? [] : [s(el.localName, attrs)];
 }
 // Text stands on its line: few programs know of other baselines, or paint an edge before the letters.
 function lettered(el, style, faint) {
   if (!el.textContent.trim()) return [];
-  const { up, down } = measure(style), central = style.dominantBaseline === 'central' ? (up - down) / 2 : 0, dy = el.getAttribute('dy') ?? '';
+  const { up, down } = measure(style);
+  const central = style.dominantBaseline === 'central' ? (up - down) / 2 : 0;
+  const dy = el.getAttribute('dy') ?? '';
   const lower = central + px(dy) * (dy.endsWith('em') ? px(style.fontSize) : 1);
-  const attrs = { ...own(el), dy: lower ? at(lower) : null, 'text-anchor': style.textAnchor === 'start' ? null : style.textAnchor, opacity: faint, ...font(style) };
-  const pieces = plain => inRow(el).map(([each, text]) => (each.nodeType === Node.TEXT_NODE || plain ? text : piece(each, text, style)));
-  if (el.children.length) attrs['xml:space'] = 'preserve';       // older readers drop spaces where a piece begins or ends
+  const attrs = {
+    ...own(el),
+    dy: lower ? at(lower) : null,
+    'text-anchor': style.textAnchor === 'start' ? null : style.textAnchor,
+    opacity: faint,
+    ...font(style),
+  };
+  const pieces = plain =>
+    inRow(el).map(([each, text]) => (each.nodeType === Node.TEXT_NODE || plain ? text : piece(each, text, style)));
+  if (el.children.length) attrs['xml:space'] = 'preserve'; // older readers drop spaces where a piece begins or ends
   const made = s('text', { ...attrs, ...paint('fill', style.fill, style.fillOpacity) }, pieces(false));
   const found = [made];
-  if (style.stroke !== 'none' && !clear(style.stroke) && px(style.strokeWidth)) found.unshift(s('text', { ...attrs, fill: 'none', ...lines(style), 'aria-hidden': 'true' }, pieces(true)));
+  if (style.stroke !== 'none' && !clear(style.stroke) && px(style.strokeWidth))
+    found.unshift(s('text', { ...attrs, fill: 'none', ...lines(style), 'aria-hidden': 'true' }, pieces(true)));
   if (style.textDecorationLine !== 'none') found.push(...under(el, style, lower));
   return found;
 }
@@ -76,20 +142,31 @@ function lettered(el, style, faint) {
 function inRow(el) {
   let ended = true;
   return [...el.childNodes].map(each => {
-    const text = single(each.textContent), shown = ended ? text.trimStart() : text;
+    const text = single(each.textContent);
+    const shown = ended ? text.trimStart() : text;
     if (shown) ended = shown.endsWith(' ');
     return [each, shown];
   });
 }
 function piece(el, text, above) {
-  const style = getComputedStyle(el), own_ = font(style), outer = font(above);
-  const attrs = Object.fromEntries(Object.entries(own_).filter(([name, value]) => value !== outer[name]).map(([name, value]) => [name, value ?? 'normal']));
+  const style = getComputedStyle(el);
+  const own_ = font(style);
+  const outer = font(above);
+  const attrs = Object.fromEntries(
+    Object.entries(own_)
+      .filter(([name, value]) => value !== outer[name])
+      .map(([name, value]) => [name, value ?? 'normal']),
+  );
   const fill = style.fill === above.fill ? {} : paint('fill', style.fill, style.fillOpacity);
-  const moved = Object.fromEntries(['x', 'y', 'dx', 'dy'].filter(name => el.hasAttribute(name)).map(name => [name, short(el.getAttribute(name))]));
+  const moved = Object.fromEntries(
+    ['x', 'y', 'dx', 'dy'].filter(name => el.hasAttribute(name)).map(name => [name, short(el.getAttribute(name))]),
+  );
   return s('tspan', { ...moved, ...attrs, ...fill }, text);
 }
 function under(el, style, lower) {
-  const { x, width } = el.getBBox(), line = px(el.getAttribute('y')) + lower, turned = el.getAttribute('transform');
+  const { x, width } = el.getBBox();
+  const line = px(el.getAttribute('y')) + lower;
+  const turned = el.getAttribute('transform');
   const made = ruled(style, x, x + width, line, px(style.fontSize));
   return turned ? [s('g', { transform: turned }, made)] : made;
 }
@@ -97,28 +174,49 @@ function under(el, style, lower) {
 // ---- canvas
 export function drawCanvas(canvas, style, box) {
   if (!canvas.width || !canvas.height) return [];
-  const inner = { x: Math.round(box.x + px(style.borderLeftWidth)), y: Math.round(box.y + px(style.borderTopWidth)), width: box.width - px(style.borderLeftWidth) - px(style.borderRightWidth), height: box.height - px(style.borderTopWidth) - px(style.borderBottomWidth) };
-  const figures = paintedOn(canvas), k = canvas.width / inner.width;       // k: of the screen
-  const image = s('image', { x: at(inner.x), y: at(inner.y), width: at(inner.width), height: at(inner.height), preserveAspectRatio: 'none', 'xlink:href': pixels(canvas, style, inner, figures, k) });
+  const inner = {
+    x: Math.round(box.x + px(style.borderLeftWidth)),
+    y: Math.round(box.y + px(style.borderTopWidth)),
+    width: box.width - px(style.borderLeftWidth) - px(style.borderRightWidth),
+    height: box.height - px(style.borderTopWidth) - px(style.borderBottomWidth),
+  };
+  const figures = paintedOn(canvas);
+  const k = canvas.width / inner.width; // k: of the screen
+  const image = s('image', {
+    x: at(inner.x),
+    y: at(inner.y),
+    width: at(inner.width),
+    height: at(inner.height),
+    preserveAspectRatio: 'none',
+    'xlink:href': pixels(canvas, style, inner, figures, k),
+  });
   return [image, ...figures.map(each => figure(each, inner))];
 }
-// Cells of single pixels are drawn large, so that no program blurs them; numbers are taken off, since they follow as text.
+// Cells of single pixels are drawn large, so that no program blurs them; numbers are taken off, since they follow as
+// text.
 function pixels(canvas, style, { width, height }, figures, k) {
-  const times = style.imageRendering === 'pixelated' ? Math.max(1, Math.ceil((2 * Math.max(width / canvas.width, height / canvas.height)))) : 1;
+  const times =
+    style.imageRendering === 'pixelated'
+      ? Math.max(1, Math.ceil(2 * Math.max(width / canvas.width, height / canvas.height)))
+      : 1;
   if (times === 1 && !figures.length) return canvas.toDataURL();
-  const copy = document.createElement('canvas'), ctx = copy.getContext('2d');
-  copy.width = canvas.width * times; copy.height = canvas.height * times;
+  const copy = document.createElement('canvas');
+  const ctx = copy.getContext('2d');
+  copy.width = canvas.width * times;
+  copy.height = canvas.height * times;
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(canvas, 0, 0, copy.width, copy.height);
   for (const each of figures) {
-    const { up, down, wide } = extent(each), [over, below] = [up, down].map(reach => Math.min(reach + 1, each.room / 2));
+    const { up, down, wide } = extent(each);
+    const [over, below] = [up, down].map(reach => Math.min(reach + 1, each.room / 2));
     ctx.fillStyle = each.ground;
     ctx.fillRect((each.x - wide / 2 - 1) * k, (each.y - over) * k, (wide + 2) * k, (over + below) * k);
   }
   return copy.toDataURL();
 }
 const pen = document.createElement('canvas').getContext('2d');
-function extent({ text, size, weight, family }) {   // from the middle of the line; `line` is where letters stand
+function extent({ text, size, weight, family }) {
+  // from the middle of the line; `line` is where letters stand
   pen.font = `${weight} ${size}px ${family}`;
   pen.textBaseline = 'middle';
   const { actualBoundingBoxAscent: up, actualBoundingBoxDescent: down, width: wide } = pen.measureText(text);
@@ -127,5 +225,18 @@ function extent({ text, size, weight, family }) {   // from the middle of the li
 }
 function figure(each, box) {
   const { text, x, y, fill, alpha, size, weight, family } = each;
-  return s('text', { x: at(box.x + x), y: at(box.y + y + extent(each).line), 'text-anchor': 'middle', 'font-family': face(family), 'font-size': at(size), 'font-weight': weight, fill: colour(fill).hex, 'fill-opacity': alpha < 1 ? alpha : null }, text);
+  return s(
+    'text',
+    {
+      x: at(box.x + x),
+      y: at(box.y + y + extent(each).line),
+      'text-anchor': 'middle',
+      'font-family': face(family),
+      'font-size': at(size),
+      'font-weight': weight,
+      fill: colour(fill).hex,
+      'fill-opacity': alpha < 1 ? alpha : null,
+    },
+    text,
+  );
 }

@@ -4,12 +4,14 @@ import { drawBox } from './box.js';
 import { at, book, clear, ink, maths, px } from './paint.js';
 import { lineOf, textAt } from './text.js';
 
-const INVISIBLE = /^[\s\u2061-\u2064\u200b]*$/, PLAIN = /^[\p{L}\p{N}.,]+$/u;
+const INVISIBLE = /^[\s\u2061-\u2064\u200b]*$/;
+const PLAIN = /^[\p{L}\p{N}.,]+$/u;
 const LETTER = /^\p{L}$/u;
 
 export function drawMath(math, { see, kept }) {
   return [...math.querySelectorAll('*')].flatMap(el => {
-    const style = getComputedStyle(el), box = el.getBoundingClientRect();
+    const style = getComputedStyle(el);
+    const box = el.getBoundingClientRect();
     if (style.display === 'none' || style.visibility === 'hidden' || !see(box)) return [];
     return [...drawBox(el, style, box, kept), ...mark(el, style, box)];
   });
@@ -22,27 +24,57 @@ function mark(el, style, box) {
 function leaf(el, style, ink_) {
   const range = new Range();
   range.selectNodeContents(el);
-  const box = range.getBoundingClientRect(), text = el.textContent.trim(), size = px(style.fontSize);
+  const box = range.getBoundingClientRect();
+  const text = el.textContent.trim();
+  const size = px(style.fontSize);
   if (clear(style.color)) return [];
-  const named = /(^| )(word|fn)( |$)/.test(el.getAttribute('class') ?? ''), slanted = el.localName === 'mi' && LETTER.test(text) && style.textTransform === 'math-auto';
-  const attrs = { 'text-anchor': 'middle', ...(named ? {} : { 'font-family': PLAIN.test(text) ? book() : maths(), 'font-style': slanted ? 'italic' : null }) };
+  const named = /(^| )(word|fn)( |$)/.test(el.getAttribute('class') ?? '');
+  const slanted = el.localName === 'mi' && LETTER.test(text) && style.textTransform === 'math-auto';
+  const attrs = {
+    'text-anchor': 'middle',
+    ...(named ? {} : { 'font-family': PLAIN.test(text) ? book() : maths(), 'font-style': slanted ? 'italic' : null }),
+  };
   const middle = ink_.x + ink_.width / 2;
   // A bracket as high as what it holds: the same sign, drawn out.
   if (el.localName === 'mo' && ink_.height > 1.45 * size) {
-    const tall = ink_.height / (1.0 * size), foot = ink_.bottom - 0.25 * size * tall;
+    const tall = ink_.height / (1.0 * size);
+    const foot = ink_.bottom - 0.25 * size * tall;
     const made = textAt(text, 0, 0, style, attrs);
-    made.removeAttribute('x'); made.removeAttribute('y');
+    made.removeAttribute('x');
+    made.removeAttribute('y');
     made.setAttribute('transform', `translate(${at(middle, foot)}) scale(1 ${at(tall)})`);
     return [made];
   }
   return [textAt(text, middle, lineOf(box, style), style, attrs)];
 }
 function bar(el, style, { x, width }) {
-  const [over, under] = [...el.children].map(each => each.getBoundingClientRect()), y = (over.bottom + under.top) / 2;
-  return [s('line', { x1: at(x), y1: at(y), x2: at(x + width), y2: at(y), ...ink('stroke', style.color), 'stroke-width': at(Math.max(1, px(style.fontSize) / 18)) })];
+  const [over, under] = [...el.children].map(each => each.getBoundingClientRect());
+  const y = (over.bottom + under.top) / 2;
+  return [
+    s('line', {
+      x1: at(x),
+      y1: at(y),
+      x2: at(x + width),
+      y2: at(y),
+      ...ink('stroke', style.color),
+      'stroke-width': at(Math.max(1, px(style.fontSize) / 18)),
+    }),
+  ];
 }
 function root(el, style, { x, y, width, bottom }) {
-  const inner = el.firstElementChild.getBoundingClientRect(), wide = Math.max(1, px(style.fontSize) / 18), foot = inner.x - x, top = y + wide / 2, high = bottom - y;
-  const d = `M${at(x + foot * 0.08, y + high * 0.62)}L${at(x + foot * 0.3, y + high * 0.52)}L${at(x + foot * 0.56, bottom - wide)}L${at(x + foot * 0.97, top)}H${at(x + width)}`;
-  return [s('path', { d, fill: 'none', ...ink('stroke', style.color), 'stroke-width': at(wide), 'stroke-linejoin': 'round' })];
+  const inner = el.firstElementChild.getBoundingClientRect();
+  const wide = Math.max(1, px(style.fontSize) / 18);
+  const foot = inner.x - x;
+  const top = y + wide / 2;
+  const high = bottom - y;
+  const corners = [
+    [x + foot * 0.08, y + high * 0.62],
+    [x + foot * 0.3, y + high * 0.52],
+    [x + foot * 0.56, bottom - wide],
+    [x + foot * 0.97, top],
+  ];
+  const d = `M${corners.map(each => at(...each)).join('L')}H${at(x + width)}`;
+  return [
+    s('path', { d, fill: 'none', ...ink('stroke', style.color), 'stroke-width': at(wide), 'stroke-linejoin': 'round' }),
+  ];
 }

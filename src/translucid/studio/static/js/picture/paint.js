@@ -8,41 +8,88 @@ export const at = (...values) => values.map(round).join(' ');
 
 // ---- colours: computed ones may be mixed in oklab, which only browsers read
 const colours = new Map();
-export function colour(value) {                    // { hex, alpha }
+export function colour(value) {
+  // { hex, alpha }
   if (!colours.has(value)) {
     pen.canvas.width = pen.canvas.height = 1;
     pen.clearRect(0, 0, 1, 1);
     pen.fillStyle = '#000';
     pen.fillStyle = value;
     pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data, given = /^rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)$/.exec(value);
-    const exact = given ? [...given.slice(1, 4).map(Number), given[4] === undefined ? 1 : Number(given[4])] : [r, g, b, Math.round(a / 2.55) / 100];
-    colours.set(value, { hex: `#${exact.slice(0, 3).map(part => part.toString(16).padStart(2, '0')).join('')}`, alpha: exact[3] });
+    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+    const given = /^rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)$/.exec(value);
+    const exact = given
+      ? [...given.slice(1, 4).map(Number), given[4] === undefined ? 1 : Number(given[4])]
+      : [r, g, b, Math.round(a / 2.55) / 100];
+    colours.set(value, {
+      hex: `#${exact
+        .slice(0, 3)
+        .map(part => part.toString(16).padStart(2, '0'))
+        .join('')}`,
+      alpha: exact[3],
+    });
   }
   return colours.get(value);
 }
 export const clear = value => colour(value).alpha === 0;
-export function ink(name, value) {                 // name: fill, stroke or stop
-  const { hex, alpha } = colour(value), key = name === 'stop' ? 'stop-color' : name;
+export function ink(name, value) {
+  // name: fill, stroke or stop
+  const { hex, alpha } = colour(value);
+  const key = name === 'stop' ? 'stop-color' : name;
   return { [key]: hex, [`${name}-opacity`]: alpha < 1 ? alpha : null };
 }
 
 // ---- fonts: the first that is here, then one of the same voice that is everywhere
-// Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same widths.
-const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/, faces = new Map();
-const KNOWN = [['Liberation Serif', 'Times New Roman', 'Tinos'], ['DejaVu Serif'], ['Noto Serif'], ['Times'], ['Georgia', 'Gelasio'], ['Cambria', 'Caladea'],
-  ['Liberation Sans', 'Arial', 'Arimo', 'Helvetica'], ['DejaVu Sans', 'Verdana'], ['Noto Sans'], ['Segoe UI', 'Selawik'], ['Cantarell'], ['Ubuntu'], ['Roboto'], ['Helvetica Neue'], ['SF Pro Text'], ['Lucida Grande'],
-  ['Liberation Mono', 'Courier New', 'Cousine'], ['DejaVu Sans Mono', 'Menlo'], ['Noto Sans Mono'], ['Consolas'], ['Cascadia Mono'], ['SF Mono'], ['Ubuntu Mono'], ['Roboto Mono']];
+// Each program has its own idea of "serif", so the face that the browser took for it is named, with those of the same
+// widths.
+const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/;
+const faces = new Map();
+const KNOWN = [
+  ['Liberation Serif', 'Times New Roman', 'Tinos'],
+  ['DejaVu Serif'],
+  ['Noto Serif'],
+  ['Times'],
+  ['Georgia', 'Gelasio'],
+  ['Cambria', 'Caladea'],
+  ['Liberation Sans', 'Arial', 'Arimo', 'Helvetica'],
+  ['DejaVu Sans', 'Verdana'],
+  ['Noto Sans'],
+  ['Segoe UI', 'Selawik'],
+  ['Cantarell'],
+  ['Ubuntu'],
+  ['Roboto'],
+  ['Helvetica Neue'],
+  ['SF Pro Text'],
+  ['Lucida Grande'],
+  ['Liberation Mono', 'Courier New', 'Cousine'],
+  ['DejaVu Sans Mono', 'Menlo'],
+  ['Noto Sans Mono'],
+  ['Consolas'],
+  ['Cascadia Mono'],
+  ['SF Mono'],
+  ['Ubuntu Mono'],
+  ['Roboto Mono'],
+];
 const BOOK = '"STIX Two Text", "Latin Modern Roman", "Cambria", "Times New Roman", serif';
 const MATHS = '"STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", serif';
-const wide = family => { pen.font = `40px ${family}`; return pen.measureText('mwWil0QΣ∑').width; };
+const wide = family => {
+  pen.font = `40px ${family}`;
+  return pen.measureText('mwWil0QΣ∑').width;
+};
 const here = name => ['serif', 'monospace'].some(other => wide(`${name}, ${other}`) !== wide(other));
-const taken = generic => { const found = KNOWN.map(names => names.filter(name => here(`"${name}"`))).findIndex(names => names.some(name => wide(`"${name}"`) === wide(generic))); return found < 0 ? [] : KNOWN[found]; };
+const taken = generic => {
+  const found = KNOWN.map(names => names.filter(name => here(`"${name}"`))).findIndex(names =>
+    names.some(name => wide(`"${name}"`) === wide(generic)),
+  );
+  return found < 0 ? [] : KNOWN[found];
+};
 export function face(families) {
   if (!faces.has(families)) {
     const names = families.split(/,\s*/);
     if (names.includes('math')) return maths();
-    const last = names.at(-1), kind = GENERIC.test(last) ? last : 'serif', first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
+    const last = names.at(-1);
+    const kind = GENERIC.test(last) ? last : 'serif';
+    const first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
     const found = GENERIC.test(first) ? taken(first) : [first.replaceAll('"', '')];
     faces.set(families, [...found.map(name => (/\s/.test(name) ? `'${name}'` : name)), kind].join(', '));
   }
@@ -52,13 +99,16 @@ export const book = () => face(BOOK);
 export const maths = () => face(MATHS);
 export function font(style, family = face(style.fontFamily)) {
   return {
-    'font-family': family, 'font-size': round(px(style.fontSize)),
-    'font-weight': style.fontWeight === '400' ? null : style.fontWeight, 'font-style': style.fontStyle === 'normal' ? null : style.fontStyle,
+    'font-family': family,
+    'font-size': round(px(style.fontSize)),
+    'font-weight': style.fontWeight === '400' ? null : style.fontWeight,
+    'font-style': style.fontStyle === 'normal' ? null : style.fontStyle,
     'letter-spacing': px(style.letterSpacing) ? round(px(style.letterSpacing)) : null,
   };
 }
 const sizes = new Map();
-export function measure(style) {                   // how far the font goes above and below its line
+export function measure(style) {
+  // how far the font goes above and below its line
   const said = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   if (!sizes.has(said)) {
     pen.font = said;
@@ -76,16 +126,25 @@ export function width(text, style) {
 export function store() {
   const defs = s('defs');
   let count = 0;
-  return { defs, named: el => { el.setAttribute('id', `d${++count}`); defs.append(el); return `url(#d${count})`; } };
+  return {
+    defs,
+    named: el => {
+      el.setAttribute('id', `d${++count}`);
+      defs.append(el);
+      return `url(#d${count})`;
+    },
+  };
 }
 // "linear-gradient(90deg, rgb(1, 2, 3), …)" as it is computed; stops stand at equal steps.
-export function parted(list) {                     // at commas, but not at those inside brackets
+export function parted(list) {
+  // at commas, but not at those inside brackets
   const found = [''];
   let depth = 0;
   for (const letter of list) {
     if (letter === '(') depth++;
     if (letter === ')') depth--;
-    if (letter === ',' && !depth) found.push(''); else found[found.length - 1] += letter;
+    if (letter === ',' && !depth) found.push('');
+    else found[found.length - 1] += letter;
   }
   return found.map(each => each.trim());
 }

@@ -3,47 +3,75 @@ import { s } from '../dom.js';
 import { at, clear, colour, font, ink, measure, px, width } from './paint.js';
 
 const ANCHOR = { right: 'end', end: 'end', center: 'middle' };
-const span = (node, from, to) => { const range = new Range(); range.setStart(node, from); range.setEnd(node, to); return range; };
+const span = (node, from, to) => {
+  const range = new Range();
+  range.setStart(node, from);
+  range.setEnd(node, to);
+  return range;
+};
 
 // The lines of a text node: [{ text, box }].
 function linesOf(node, style) {
-  const given = node.data, kept = style.whiteSpace.startsWith('pre');
-  const from = kept ? 0 : given.search(/\S/), to = kept ? given.length : given.trimEnd().length;
+  const given = node.data;
+  const kept = style.whiteSpace.startsWith('pre');
+  const from = kept ? 0 : given.search(/\S/);
+  const to = kept ? given.length : given.trimEnd().length;
   if (from < 0 || to <= from) return [];
   const tidy = text => (kept ? text : text.replace(/\s+/g, ' '));
   const boxes = span(node, from, to).getClientRects();
   if (boxes.length === 1) return [{ text: tidy(given.slice(from, to)), box: boxes[0] }];
   const lines = [];
-  for (let i = from; i < to;) {                    // by letters, which may be two units long
-    const letter = String.fromCodePoint(given.codePointAt(i)), box = span(node, i, i + letter.length).getClientRects()[0];
+  for (let i = from; i < to; ) {
+    // by letters, which may be two units long
+    const letter = String.fromCodePoint(given.codePointAt(i));
+    const box = span(node, i, i + letter.length).getClientRects()[0];
     i += letter.length;
     if (!box || (!box.width && /\s/.test(letter))) continue;
     const line = lines.at(-1);
-    if (line && Math.abs(box.top - line.box.top) < box.height / 2) { line.text += letter; line.box = DOMRect.fromRect({ x: line.box.x, y: line.box.y, width: box.right - line.box.x, height: line.box.height }); }
-    else lines.push({ text: letter, box });
+    if (line && Math.abs(box.top - line.box.top) < box.height / 2) {
+      line.text += letter;
+      line.box = DOMRect.fromRect({
+        x: line.box.x,
+        y: line.box.y,
+        width: box.right - line.box.x,
+        height: line.box.height,
+      });
+    } else lines.push({ text: letter, box });
   }
   return lines.map(line => trimmed(line, tidy, style)).filter(line => line.text);
 }
 function trimmed({ text, box }, tidy, style) {
-  const short = tidy(text).trimEnd(), lost = text.length - text.trimEnd().length;
-  return { text: short, box: lost ? DOMRect.fromRect({ x: box.x, y: box.y, width: box.width - lost * width(' ', style), height: box.height }) : box };
+  const short = tidy(text).trimEnd();
+  const lost = text.length - text.trimEnd().length;
+  return {
+    text: short,
+    box: lost
+      ? DOMRect.fromRect({ x: box.x, y: box.y, width: box.width - lost * width(' ', style), height: box.height })
+      : box,
+  };
 }
 // What does not fit ends in dots, as it does on the page.
 function dotted(node, line, style) {
   let box = node.parentElement;
   while (box && getComputedStyle(box).display.startsWith('inline')) box = box.parentElement;
   const own = box && getComputedStyle(box);
-  if (!own || own.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
+  if (own?.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
   const edge = box.getBoundingClientRect().right - px(own.paddingRight) - px(own.borderRightWidth) - line.box.x;
   if (line.box.width <= edge + 1) return line;
   let text = line.text;
   while (text && width(`${text}…`, style) > edge) text = [...text].slice(0, -1).join('');
-  return { text: `${text.trimEnd()}…`, box: DOMRect.fromRect({ x: line.box.x, y: line.box.y, width: edge, height: line.box.height }) };
+  return {
+    text: `${text.trimEnd()}…`,
+    box: DOMRect.fromRect({ x: line.box.x, y: line.box.y, width: edge, height: line.box.height }),
+  };
 }
 export function textAt(text, x, y, style, attrs = {}) {
   return s('text', { x: at(x), y: at(y), ...ink('fill', style.color), ...font(style), ...attrs }, text);
 }
-export const lineOf = (box, style) => { const { up, down } = measure(style); return box.y + (box.height * up) / (up + down); };
+export const lineOf = (box, style) => {
+  const { up, down } = measure(style);
+  return box.y + (box.height * up) / (up + down);
+};
 
 // ---- lines under and through: those of the element, and those that stand on the elements around it
 function decorations(el, top) {
@@ -56,33 +84,72 @@ function decorations(el, top) {
   return found;
 }
 export function ruled(decoration, x0, x1, line, size) {
-  const given = decoration.textDecorationThickness, wide = given.endsWith('px') ? px(given) : Math.max(1, size / 14);
-  const away = px(decoration.textUnderlineOffset) || size * 0.1, kind = decoration.textDecorationStyle;
+  const given = decoration.textDecorationThickness;
+  const wide = given.endsWith('px') ? px(given) : Math.max(1, size / 14);
+  const away = px(decoration.textUnderlineOffset) || size * 0.1;
+  const kind = decoration.textDecorationStyle;
   return decoration.textDecorationLine.split(' ').map(which => {
-    const y = which === 'line-through' ? line - size * 0.3 : which === 'underline' ? line + away + wide / 2 : line - size * 0.8;
-    return s('line', { x1: at(x0), y1: at(y), x2: at(x1), y2: at(y), ...ink('stroke', decoration.textDecorationColor), 'stroke-width': at(wide), 'stroke-dasharray': { dashed: at(3 * wide, 2 * wide), dotted: at(wide, wide) }[kind] ?? null });
+    const y =
+      which === 'line-through' ? line - size * 0.3 : which === 'underline' ? line + away + wide / 2 : line - size * 0.8;
+    return s('line', {
+      x1: at(x0),
+      y1: at(y),
+      x2: at(x1),
+      y2: at(y),
+      ...ink('stroke', decoration.textDecorationColor),
+      'stroke-width': at(wide),
+      'stroke-dasharray': { dashed: at(3 * wide, 2 * wide), dotted: at(wide, wide) }[kind] ?? null,
+    });
   });
 }
 export function drawText(node, style, { see, top }) {
   if (clear(style.color)) return [];
   const decorated = decorations(node.parentElement, top);
-  return linesOf(node, style).map(line => dotted(node, line, style)).filter(({ box }) => see(box)).flatMap(({ text, box }) => {
-    const anchor = ANCHOR[style.textAlign], x = anchor === 'end' ? box.right : anchor === 'middle' ? box.x + box.width / 2 : box.x, y = lineOf(box, style);
-    return [textAt(text, x, y, style, { 'text-anchor': anchor }), ...decorated.flatMap(each => ruled(each, box.x, box.right, y, px(style.fontSize)))];
-  });
+  return linesOf(node, style)
+    .map(line => dotted(node, line, style))
+    .filter(({ box }) => see(box))
+    .flatMap(({ text, box }) => {
+      const anchor = ANCHOR[style.textAlign];
+      const x = anchor === 'end' ? box.right : anchor === 'middle' ? box.x + box.width / 2 : box.x;
+      const y = lineOf(box, style);
+      return [
+        textAt(text, x, y, style, { 'text-anchor': anchor }),
+        ...decorated.flatMap(each => ruled(each, box.x, box.right, y, px(style.fontSize))),
+      ];
+    });
 }
 
 // ---- text that is no node: of controls, before and after elements, of list items
 export function fieldText(el, style, box) {
-  const text = el.tagName === 'SELECT' ? el.selectedOptions[0]?.label ?? '' : el.value || el.placeholder || '';
+  const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value || el.placeholder || '';
   if (!text || /^(range|checkbox|radio)$/.test(el.type)) return [];
-  const { up, down } = measure(style), extra = el.tagName === 'SELECT' ? 4 : 0;      // its own, inside the padding
-  return [textAt(text, box.x + px(style.borderLeftWidth) + px(style.paddingLeft) + extra, box.y + box.height / 2 + (up - down) / 2, style)];
+  const { up, down } = measure(style);
+  const extra = el.tagName === 'SELECT' ? 4 : 0; // its own, inside the padding
+  return [
+    textAt(
+      text,
+      box.x + px(style.borderLeftWidth) + px(style.paddingLeft) + extra,
+      box.y + box.height / 2 + (up - down) / 2,
+      style,
+    ),
+  ];
 }
 export function marker(el, style, firstLine) {
   if (style.display !== 'list-item' || style.listStyleType === 'none' || !firstLine) return [];
-  const { left } = el.getBoundingClientRect(), own = getComputedStyle(el, '::marker'), size = px(style.fontSize);
-  if (style.listStyleType !== 'decimal') return [s('circle', { cx: at(left - size * 0.6), cy: at(firstLine - size * 0.32), r: at(size * 0.17), ...ink('fill', own.color) })];
+  const { left } = el.getBoundingClientRect();
+  const own = getComputedStyle(el, '::marker');
+  const size = px(style.fontSize);
+  if (style.listStyleType !== 'decimal')
+    return [
+      s('circle', {
+        cx: at(left - size * 0.6),
+        cy: at(firstLine - size * 0.32),
+        r: at(size * 0.17),
+        ...ink('fill', own.color),
+      }),
+    ];
   const place = [...el.parentElement.children].filter(each => each.tagName === 'LI').indexOf(el) + 1;
-  return [textAt(`${place}.`, left - width(' ', own), firstLine, own, { 'text-anchor': 'end', fill: colour(own.color).hex })];
+  return [
+    textAt(`${place}.`, left - width(' ', own), firstLine, own, { 'text-anchor': 'end', fill: colour(own.color).hex }),
+  ];
 }

@@ -21,11 +21,22 @@ const KINDS = {
   decoder: { name: 'Decoder self', note: 'causal', rows: 'target', cols: 'target', rowSide: 'tgt', colSide: 'tgt' },
   cross: { name: 'Cross', rows: 'target', cols: 'source', rowSide: 'tgt', colSide: 'src' },
 };
-const MOMENTS = [['scores', 'scores'], ['scaled', 'scaled'], ['masked', 'masked'], ['weights', 'pattern']];
-const EXACT = 4096, WHOLE = 512, NUMBERS = 24;     // numbers sent in full; the longest side sent whole; words with numbers in cells
-const mi = (text, attrs) => m('mi', attrs, text), mo = text => m('mo', null, text);
+const MOMENTS = [
+  ['scores', 'scores'],
+  ['scaled', 'scaled'],
+  ['masked', 'masked'],
+  ['weights', 'pattern'],
+];
+const EXACT = 4096; // numbers sent in full
+const WHOLE = 512; // the longest side sent whole
+const NUMBERS = 24; // words with numbers in cells
+const mi = (text, attrs) => m('mi', attrs, text);
+const mo = text => m('mo', null, text);
 const PIECES = {
-  scores: recurrent => (recurrent ? m('mrow', null, mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')')) : m('mrow', null, mi('Q'), m('msup', null, mi('K'), mo('⊤')))),
+  scores: recurrent =>
+    recurrent
+      ? m('mrow', null, mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')'))
+      : m('mrow', null, mi('Q'), m('msup', null, mi('K'), mo('⊤'))),
   scaled: () => m('mrow', null, mo('÷'), m('msqrt', null, m('msub', null, mi('d'), mi('k')))),
   masked: () => m('mrow', null, mo('+'), mi('M')),
   weights: () => mi('softmax', { class: 'fn' }),
@@ -33,24 +44,43 @@ const PIECES = {
 
 export async function attention(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const kinds = kindsOf(points), at = startAt(params, kinds);
-  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
+  const kinds = kindsOf(points);
+  const at = startAt(params, kinds);
+  const left = h('div');
+  const mid = h('div');
+  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
   stage.append(h('div', { class: 'attn' }, left, mid, right));
-  let turn = 0, now = null, waiting = null;
+  let turn = 0;
+  let now = null;
+  let waiting = null;
 
   const change = (changes, focus) => {
     Object.assign(at, changes);
-    settle({ kind: at.kind, layer: at.layer, head: at.head === null ? 'mean' : at.head, moment: at.moment === 'weights' ? null : at.moment, numbers: at.numbers ? null : 'off' });
+    settle({
+      kind: at.kind,
+      layer: at.layer,
+      head: at.head === null ? 'mean' : at.head,
+      moment: at.moment === 'weights' ? null : at.moment,
+      numbers: at.numbers ? null : 'off',
+    });
     return draw(focus);
   };
 
   async function draw(focus) {
-    const mine = ++turn, found = await fetchHead(run, points, at, mine);
+    const mine = ++turn;
+    const found = await fetchHead(run, points, at, mine);
     if (mine !== turn) return;
     now = found;
-    at.layer = now.layer; at.head = now.head; at.moment = now.moment;
-    for (const box of [left, mid, right]) { link.forget(box); box.replaceChildren(); }
-    drawLeft(); drawMatrix(); await drawRight();
+    at.layer = now.layer;
+    at.head = now.head;
+    at.moment = now.moment;
+    for (const box of [left, mid, right]) {
+      link.forget(box);
+      box.replaceChildren();
+    }
+    drawLeft();
+    drawMatrix();
+    await drawRight();
     link.paint();
     if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
     if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
@@ -59,142 +89,407 @@ export async function attention(stage, { model, run, catalogue, params }) {
 
   // ---- left: which attention, which head
   function drawLeft() {
-    const { thumbs, layer, head } = now, one = thumbs.shape[0] * thumbs.shape[1] === 1;
-    left.append(h('div', { class: 'kinds', role: 'group', 'aria-label': 'Which attention' }, Object.keys(kinds).map(kind =>
-      h('button', { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') }, KINDS[kind].name, h('span', null, KINDS[kind].note ?? '')))));
-    if (!one) left.append(h('h3', { class: 'gridname' }, 'Layers by heads'), h('div', { class: 'headgrids' }, headgrid(thumbs, {
-      chosen: { layer, head }, means: thumbs.shape[1] > 1, onpick: (l, n) => change({ layer: l, head: n }, 'head'),
-      onlook: (l, n) => readout({ at: n === null ? `Layer ${l}, mean of all heads` : `Layer ${l}, head ${n}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`, path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`, value: n === null ? undefined : thumbs.most[l][n], scale: ONE }), onleave: () => readout(),
-    })));
-    left.append(h('div', { class: 'facts' }, ledger([
-      ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
-      ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
-    ])), now.lens = h('div', { class: 'lens' }));
+    const { thumbs, layer, head } = now;
+    const one = thumbs.shape[0] * thumbs.shape[1] === 1;
+    left.append(
+      h(
+        'div',
+        { class: 'kinds', role: 'group', 'aria-label': 'Which attention' },
+        Object.keys(kinds).map(kind =>
+          h(
+            'button',
+            { 'aria-pressed': String(kind === at.kind), onclick: () => change({ kind, moment: 'weights' }, 'kind') },
+            KINDS[kind].name,
+            h('span', null, KINDS[kind].note ?? ''),
+          ),
+        ),
+      ),
+    );
+    if (!one)
+      left.append(
+        h('h3', { class: 'gridname' }, 'Layers by heads'),
+        h(
+          'div',
+          { class: 'headgrids' },
+          headgrid(thumbs, {
+            chosen: { layer, head },
+            means: thumbs.shape[1] > 1,
+            onpick: (l, n) => change({ layer: l, head: n }, 'head'),
+            onlook: (l, n) =>
+              readout({
+                at:
+                  n === null
+                    ? `Layer ${l}, mean of all heads`
+                    : `Layer ${l}, head ${n}: entropy ${num(thumbs.entropy[l][n])} bits, largest weight`,
+                path: `${thumbs.at[l]}${n === null ? '' : `[${n}]`}`,
+                value: n === null ? undefined : thumbs.most[l][n],
+                scale: ONE,
+              }),
+            onleave: () => readout(),
+          }),
+        ),
+      );
+    now.lens = h('div', { class: 'lens' });
+    left.append(
+      h(
+        'div',
+        { class: 'facts' },
+        ledger([
+          ['largest weight', num(head === null ? largest(now.weights) : thumbs.most[layer][head])],
+          ['mean entropy, bits', num(head === null ? entropy(now.weights) : thumbs.entropy[layer][head])],
+        ]),
+      ),
+      now.lens,
+    );
     left.querySelector('.headgrid')?.paint?.();
   }
 
   // ---- middle: one head as a matrix, at one of four moments
   function drawMatrix() {
-    const { values, scale, rows, cols, rowKeys, colKeys, moment } = now, u = unit(), kind = KINDS[at.kind];
+    const { values, scale, rows, cols, rowKeys, colKeys, moment } = now;
+    const u = unit();
+    const kind = KINDS[at.kind];
     mid.append(steps());
     const told = at.kind === 'encoder' ? rows : rows.map((each, i) => [each, ' → ', now.follows[i] ?? '']);
-    const lw = Math.min(190, Math.ceil(widest(told.map(each => [each].flat().map(part => short(part, 16)).join('')), 1.125, 'serif', 600) / u) + 16);
-    const W = mid.clientWidth, H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
-    const flat = (W - lw * u) / cols.length, lean = headRoom(cols, flat, 1.125);
-    const over = lean.slant ? Math.max(0, widest(cols.slice(-2).map(each => short(each)), 1.125) * 0.74 - flat / 2) + 4 * u : 0;
+    const lw = Math.min(
+      190,
+      Math.ceil(
+        widest(
+          told.map(each =>
+            [each]
+              .flat()
+              .map(piece => short(piece, 16))
+              .join(''),
+          ),
+          1.125,
+          'serif',
+          600,
+        ) / u,
+      ) + 16,
+    );
+    const W = mid.clientWidth;
+    const H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
+    const flat = (W - lw * u) / cols.length;
+    const lean = headRoom(cols, flat, 1.125);
+    const over = lean.slant
+      ? Math.max(
+          0,
+          widest(
+            cols.slice(-2).map(each => short(each)),
+            1.125,
+          ) *
+            0.74 -
+            flat / 2,
+        ) +
+        4 * u
+      : 0;
     const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
-    const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u)), ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
-    const numbers = at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u ? fitting(values, cw, u, W > 800 ? 16 : 15) : {};
+    const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u));
+    const ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
+    const numbers =
+      at.numbers && Math.max(rows.length, cols.length) <= NUMBERS && ch >= 17 * u
+        ? fitting(values, cw, u, W > 800 ? 16 : 15)
+        : {};
     const map = heatmap({
-      title: `${kind.name} attention, ${now.name}, ${moment}`, values, rows: told, cols, rowKey: i => rowKeys[i], colKey: j => colKeys[j],
-      labelWidth: lw, ...lean, cellWidth: cw, cellHeight: ch, gap: cw < 14 * u ? 0.5 : 2, scale, ...numbers, fade: moment === 'weights' ? 0.1 : undefined, read: reads, hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined, table: now.coarse && now.head !== null ? exactTable : undefined,
+      title: `${kind.name} attention, ${now.name}, ${moment}`,
+      values,
+      rows: told,
+      cols,
+      rowKey: i => rowKeys[i],
+      colKey: j => colKeys[j],
+      labelWidth: lw,
+      ...lean,
+      cellWidth: cw,
+      cellHeight: ch,
+      gap: cw < 14 * u ? 0.5 : 2,
+      scale,
+      ...numbers,
+      fade: moment === 'weights' ? 0.1 : undefined,
+      read: reads,
+      hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
+      table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
     mid.append(h('div', { class: 'matrix' }, map));
     if (now.pooled) mid.append(h('p', { class: 'kicker' }, now.pooled));
   }
-  async function exactTable() {                      // the picture has rounded numbers where they are many; the table asks for them again
-    const state = now, shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2)), lead = state.indexed ? [state.head] : [], kind = KINDS[at.kind];
-    const rows = await Promise.all(range(shown).map(i => api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' })));
-    return { ...grid(run.tokens[kind.rows], run.tokens[kind.cols], rows.map((frame, i) => frame.row().map((v, j) => (Number.isFinite(v) && !state.unseen?.(i, j) ? v : NaN)))), note: `The first ${shown} rows.` };
+  async function exactTable() {
+    // the picture has rounded numbers where they are many; the table asks for them again
+    const state = now;
+    const shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2));
+    const lead = state.indexed ? [state.head] : [];
+    const kind = KINDS[at.kind];
+    const rows = await Promise.all(
+      range(shown).map(i =>
+        api.tensor(run.run, `${state.scope}.${state.point}`, { index: [...lead, i].join(','), as: 'f32' }),
+      ),
+    );
+    return {
+      ...grid(
+        run.tokens[kind.rows],
+        run.tokens[kind.cols],
+        rows.map((frame, i) => frame.row().map((v, j) => (Number.isFinite(v) && !state.unseen?.(i, j) ? v : NaN))),
+      ),
+      note: `The first ${shown} rows.`,
+    };
   }
   function steps() {
-    return h('div', { class: 'steps', role: 'group', 'aria-label': 'Moment' }, MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
-      const none = (id === 'masked' && !now.hasMask) || (id === 'scaled' && model.config.scaled === false) || (id !== 'weights' && now.head === null);
-      const name = id === 'masked' && !now.hasMask ? 'no mask' : id === 'scaled' && model.config.scaled === false ? 'not scaled' : id;
-      const why = now.head === null ? 'Only weights are averaged over heads' : id === 'masked' ? 'No mask here: every word may be looked at' : 'This model does not scale';
-      return link.mark(h('button', { 'aria-pressed': String(id === now.moment), disabled: none, title: none ? why : null, onclick: () => change({ moment: id }, 'moment') }, m('math', null, PIECES[id](now.scope.endsWith('alignment'))), name), `moment:${id}`);
-    }));
+    return h(
+      'div',
+      { class: 'steps', role: 'group', 'aria-label': 'Moment' },
+      MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => {
+        const none =
+          (id === 'masked' && !now.hasMask) ||
+          (id === 'scaled' && model.config.scaled === false) ||
+          (id !== 'weights' && now.head === null);
+        const name =
+          id === 'masked' && !now.hasMask
+            ? 'no mask'
+            : id === 'scaled' && model.config.scaled === false
+              ? 'not scaled'
+              : id;
+        const why =
+          now.head === null
+            ? 'Only weights are averaged over heads'
+            : id === 'masked'
+              ? 'No mask here: every word may be looked at'
+              : 'This model does not scale';
+        return link.mark(
+          h(
+            'button',
+            {
+              'aria-pressed': String(id === now.moment),
+              disabled: none,
+              title: none ? why : null,
+              onclick: () => change({ moment: id }, 'moment'),
+            },
+            m('math', null, PIECES[id](now.scope.endsWith('alignment'))),
+            name,
+          ),
+          `moment:${id}`,
+        );
+      }),
+    );
   }
-  const path = (i, j) => (now.head === null ? `${now.scope}.pattern[:, ${i}, ${j}].mean()` : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`);
+  const path = (i, j) =>
+    now.head === null
+      ? `${now.scope}.pattern[:, ${i}, ${j}].mean()`
+      : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`;
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
   // One number of the trace; a cell of the picture, which of a very long text stands for several.
-  const exactly = (q, k, value) => ({ at: [word(tokens()[0][q] ?? '·'), ' looks at ', word(tokens()[1][k] ?? '·')], path: path(q, k), value, scale: now.scale });
+  const exactly = (q, k, value) => ({
+    at: [word(tokens()[0][q] ?? '·'), ' looks at ', word(tokens()[1][k] ?? '·')],
+    path: path(q, k),
+    value,
+    scale: now.scale,
+  });
   const reads = (i, j) => {
-    const { step, values } = now, span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n), [Q, K] = tokens().map(list => list.length);
-    return { at: [word(now.rows[i]), ' looks at ', word(now.cols[j]), step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : ''], path: path(span(i, step[0], Q), span(j, step[1], K)), value: values[i][j], scale: now.scale };
+    const { step, values } = now;
+    const span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n);
+    const [Q, K] = tokens().map(list => list.length);
+    return {
+      at: [
+        word(now.rows[i]),
+        ' looks at ',
+        word(now.cols[j]),
+        step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : '',
+      ],
+      path: path(span(i, step[0], Q), span(j, step[1], K)),
+      value: values[i][j],
+      scale: now.scale,
+    };
   };
 
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
   async function drawRight() {
-    const kind = KINDS[at.kind], box = h('div');
-    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`, told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
+    const kind = KINDS[at.kind];
+    const box = h('div');
+    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`;
+    const told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
-    right.append(h('header', null, h('div', { class: 'kicker' }, [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null].filter(Boolean).join(', ')), h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment')),
-      box, h('hr', { class: 'rule' }), h('div', { class: 'equations', title: catalogue[entry + now.point]?.meaning }, now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point]))), now.sum);
-    await Promise.all([work(looked(link)), now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null]);
-    const u = unit(), used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
-    const high = right.clientHeight - used - 4 * 12 * u - 34 * u, long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
-    box.append(ribbons(now.weights, { rows: now.rows, cols: now.cols, rowKeys: now.rowKeys, colKeys: now.colKeys, width: right.clientWidth - 36 * u, height: Math.max(150 * u, high - long), exactly: now.coarse ? row : null }));
+    right.append(
+      h(
+        'header',
+        null,
+        h(
+          'div',
+          { class: 'kicker' },
+          [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null]
+            .filter(Boolean)
+            .join(', '),
+        ),
+        h('h2', null, now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment'),
+      ),
+      box,
+      h('hr', { class: 'rule' }),
+      h(
+        'div',
+        { class: 'equations', title: catalogue[entry + now.point]?.meaning },
+        now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point])),
+      ),
+      now.sum,
+    );
+    await Promise.all([
+      work(looked(link)),
+      now.coarse ? row(wordIn(looked(link), now.rowKeys, aim(looked(link), now.rowKeys, now.colKeys).row ?? 0)) : null,
+    ]);
+    const u = unit();
+    const used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
+    const high = right.clientHeight - used - 4 * 12 * u - 34 * u;
+    const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
+    box.append(
+      ribbons(now.weights, {
+        rows: now.rows,
+        cols: now.cols,
+        rowKeys: now.rowKeys,
+        colKeys: now.colKeys,
+        width: right.clientWidth - 36 * u,
+        height: Math.max(150 * u, high - long),
+        exactly: now.coarse ? row : null,
+      }),
+    );
   }
   // Which cell is meant: the keys say a row, a column or both; what is not said is where the weight is largest.
-  function meant(keys) {
-    const { row, col, exact: both } = aim(keys, now.rowKeys, now.colKeys), w = now.weights;
-    if (both) return [row, col];
-    if (row !== null) return [row, best(w[row])];
-    if (col !== null) return [best(w.map(each => each[col])), col];
+  function meant(wanted) {
+    const { row: i, col: j, exact: both } = aim(wanted, now.rowKeys, now.colKeys);
+    const w = now.weights;
+    if (both) return [i, j];
+    if (i !== null) return [i, best(w[i])];
+    if (j !== null) return [best(w.map(each => each[j])), j];
     return [0, best(w[0])];
   }
   // Some numbers with all their digits, cut out of the head, or the mean of the heads.
   async function part(state, point, ...places) {
-    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' }), heads = state.thumbs.shape[1];
+    const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
+    const heads = state.thumbs.shape[1];
     if (!state.indexed) return (await ask(...places)).row();
     if (state.head !== null) return (await ask(state.head, ...places)).row();
-    const many = places.length < 2 && heads * tokens()[1].length > EXACT;        // too many to be sent at once
-    const all = many ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row()) : (await ask('*', ...places)).row(), size = all.length / heads;
+    const many = places.length < 2 && heads * tokens()[1].length > EXACT; // too many to be sent at once
+    const all = many
+      ? (await Promise.all(range(heads).map(n => ask(n, ...places)))).flatMap(frame => frame.row())
+      : (await ask('*', ...places)).row();
+    const size = all.length / heads;
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
-  async function row(q) {                            // one word with all that it looks at
-    const state = now, [rows, cols] = tokens(), kind = KINDS[at.kind];
-    return { word: rows[q] ?? '·', key: `${kind.rowSide}:${q}`, weights: await part(state, 'pattern', q), cols: cols.map(each => each), colKeys: cols.map((_, k) => `${kind.colSide}:${k}`) };
+  async function row(q) {
+    // one word with all that it looks at
+    const state = now;
+    const [rows, cols] = tokens();
+    const kind = KINDS[at.kind];
+    return {
+      word: rows[q] ?? '·',
+      key: `${kind.rowSide}:${q}`,
+      weights: await part(state, 'pattern', q),
+      cols: cols.map(each => each),
+      colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
+    };
   }
-  async function work(keys) {
-    if (keys !== looked(link)) return;               // it has waited, and something else is looked at by now
-    const state = now, [i, j] = meant(keys), hovering = keys === link.state.hover, both = aim(keys, now.rowKeys, now.colKeys), pooled = state.step[0] * state.step[1] > 1;
-    const q = wordIn(keys, now.rowKeys, i), named = both.col !== null && (both.exact || both.row === null), k = pooled && !named ? best((await row(q)).weights) : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? keys.slice(1) : keys, now.colKeys, j);
+  async function work(wanted) {
+    if (wanted !== looked(link)) return; // it has waited, and something else is looked at by now
+    const state = now;
+    const [i, j] = meant(wanted);
+    const hovering = wanted === link.state.hover;
+    const both = aim(wanted, now.rowKeys, now.colKeys);
+    const pooled = state.step[0] * state.step[1] > 1;
+    const q = wordIn(wanted, now.rowKeys, i);
+    const named = both.col !== null && (both.exact || both.row === null);
+    const k =
+      pooled && !named
+        ? best((await row(q)).weights)
+        : wordIn(both.exact && state.rowKeys[0] === state.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
     if (state !== now) return;
     const lensed = lens(q, k, hovering);
     if (!hovering) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
     if (state.head === null) {
       const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
-      if (state !== now || keys !== looked(link)) return;
+      if (state !== now || wanted !== looked(link)) return;
       state.sum.replaceChildren(meanSum(each, ...tokens().map((list, n) => list[[q, k][n]])));
       if (pooled) (hovering ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
       return;
     }
     const index = [...(state.indexed ? [state.head] : []), q, k];
     const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
-    if (state !== now || keys !== looked(link)) return;
-    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]), told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
-    state.sum.replaceChildren(h('p', { class: 'whose' }, told.at.map(each => (each instanceof Node ? each.cloneNode(true) : each))),
-      ledger([...lines.slice(0, -1), [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true]]));
+    if (state !== now || wanted !== looked(link)) return;
+    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+    const told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
+    state.sum.replaceChildren(
+      h(
+        'p',
+        { class: 'whose' },
+        told.at.map(each => (each instanceof Node ? each.cloneNode(true) : each)),
+      ),
+      ledger([
+        ...lines.slice(0, -1),
+        [lines.at(-1)?.[0] ?? state.moment, exact(cell.value), lines.at(-1)?.[2] ?? '', true],
+      ]),
+    );
     if (!hovering && state.coarse) rest(told);
-    if (hovering && state.coarse && keys.length > 1) readout(told);
+    if (hovering && state.coarse && wanted.length > 1) readout(told);
   }
-  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's; in
-  // the left column two digits and their point at the smallest type have room for seven weights, or five signed scores.
+  // Numbers around the place that is looked at, where cells are too small for them. Nine by nine would be the design's;
+  // in the left column two digits and their point at the smallest type have room for seven weights, or five signed
+  // scores.
   function lensSize() {
-    const u = unit(), ends = now.values.reduce(([low, top], each) => each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]), [0, 0]), long = Math.max(3, ...ends.map(v => brief(v).length));
+    const u = unit();
+    const ends = now.values.reduce(
+      ([low, top], each) =>
+        each.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [low, top]),
+      [0, 0],
+    );
+    const long = Math.max(3, ...ends.map(v => brief(v).length));
     return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
   }
   async function lens(q, k, hovering) {
-    if (!now.needsLens || !at.numbers) { now.lens.replaceChildren(); return; }
-    if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;      // it does not run away from who looks into it
-    const state = now, u = unit(), n = state.around ??= lensSize(), [rows, cols] = tokens(), kind = KINDS[at.kind], from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
-    const q0 = from(q, rows.length), k0 = from(k, cols.length), high = Math.min(n, rows.length), wide = Math.min(n, cols.length), cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
+    if (!now.needsLens || !at.numbers) {
+      now.lens.replaceChildren();
+      return;
+    }
+    // it does not run away from who looks into it
+    if (hovering && (now.lens.matches(':hover') || now.lens.contains(document.activeElement))) return;
+    const state = now;
+    const u = unit();
+    state.around ??= lensSize();
+    const n = state.around;
+    const [rows, cols] = tokens();
+    const kind = KINDS[at.kind];
+    const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
+    const q0 = from(q, rows.length);
+    const k0 = from(k, cols.length);
+    const high = Math.min(n, rows.length);
+    const wide = Math.min(n, cols.length);
+    const cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
     const table = flat => range(high).map(r => flat.slice(r * wide, (r + 1) * wide));
-    const values = state.coarse ? table(await part(state, state.point, ...cut)) : state.values.slice(q0, q0 + high).map(each => each.slice(k0, k0 + wide));
-    const hidden = state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
+    const values = state.coarse
+      ? table(await part(state, state.point, ...cut))
+      : state.values.slice(q0, q0 + high).map(each => each.slice(k0, k0 + wide));
+    const hidden =
+      state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
     if (state !== now || (hovering && !link.state.hover.length)) return;
     const size = Math.floor((left.clientWidth - 2 * u) / n);
-    state.lens.replaceChildren(h('h3', null, 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))), heatmap({
-      title: 'Numbers around the cell that is looked at', values, table: null, cellWidth: Math.min(size, 48 * u), cellHeight: Math.min(size, (n > 5 ? 25 : 32) * u), gap: 2, scale: state.scale, digits: 2, fontSize: n > 5 ? 14 : 15, write: brief,
-      ring: [q - q0, k - k0], hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)), rowKey: r => `${kind.rowSide}:${q0 + r}`, colKey: c => `${kind.colSide}:${k0 + c}`, read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
-    }));
+    state.lens.replaceChildren(
+      h('h3', null, 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
+      heatmap({
+        title: 'Numbers around the cell that is looked at',
+        values,
+        table: null,
+        cellWidth: Math.min(size, 48 * u),
+        cellHeight: Math.min(size, (n > 5 ? 25 : 32) * u),
+        gap: 2,
+        scale: state.scale,
+        digits: 2,
+        fontSize: n > 5 ? 14 : 15,
+        write: brief,
+        ring: [q - q0, k - k0],
+        hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)),
+        rowKey: r => `${kind.rowSide}:${q0 + r}`,
+        colKey: c => `${kind.colSide}:${k0 + c}`,
+        read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
+      }),
+    );
   }
 
   await draw();
-  const workSoon = latest(keys => work(keys).catch(() => {}));
+  const workSoon = latest(wanted => work(wanted).catch(() => {}));
   const stop = link.onChange(() => {
     if (!now?.sum) return;
     clearTimeout(waiting);
@@ -202,81 +497,214 @@ export async function attention(stage, { model, run, catalogue, params }) {
     waiting = setTimeout(() => workSoon(keys), link.state.hover.length ? 40 : 0);
   });
   const keys = event => {
-    if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-    const [layers, heads] = now.thumbs.shape, moments = MOMENTS.map(([id]) => id).filter(id => points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) && (id !== 'masked' || now.hasMask) && (id !== 'scaled' || model.config.scaled !== false));
-    const round = (v, n) => (v + n) % n, turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
+    if (
+      event.defaultPrevented ||
+      event.target.closest?.('input,textarea,select') ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
+    const [layers, heads] = now.thumbs.shape;
+    const moments = MOMENTS.map(([id]) => id).filter(
+      id =>
+        points.has(`${now.scope}.${MOMENTS.find(each => each[0] === id)[1]}`) &&
+        (id !== 'masked' || now.hasMask) &&
+        (id !== 'scaled' || model.config.scaled !== false),
+    );
+    const round = (v, n) => (v + n) % n;
+    const turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
     if (event.key === '[') turnHead(-1);
     else if (event.key === ']') turnHead(1);
-    else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') { event.preventDefault(); change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) }); }
-    else if (event.key === 'm' && at.head !== null) change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
+    else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
+      event.preventDefault();
+      change({ layer: round(at.layer + (event.key === 'ArrowUp' ? -1 : 1), layers) });
+    } else if (event.key === 'm' && at.head !== null)
+      change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
     else if (event.key === 'n') change({ numbers: !at.numbers });
     else if (event.key === 'o') turnOff(model, `${now.scope}.pattern`, now.indexed ? now.head : null);
-    else if (event.key === 'Backspace') { event.preventDefault(); go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null }); }
+    else if (event.key === 'Backspace') {
+      event.preventDefault();
+      go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null });
+    }
   };
   document.addEventListener('keydown', keys);
-  return () => { stop(); clearTimeout(waiting); document.removeEventListener('keydown', keys); };
+  return () => {
+    stop();
+    clearTimeout(waiting);
+    document.removeEventListener('keydown', keys);
+  };
 }
 
 // ---- what there is, and where to begin
 function kindsOf(points) {
   const found = {};
-  for (const name of points.keys()) if (name.endsWith('.pattern')) {
-    const scopes = name.split('.'), kind = ['cross_attention', 'alignment'].includes(scopes.at(-2)) ? 'cross' : scopes.includes('encoder') ? 'encoder' : 'decoder';
-    (found[kind] ??= []).push(name);
-  }
-  return Object.fromEntries(Object.keys(KINDS).filter(kind => found[kind]).map(kind => [kind, found[kind]]));
+  for (const name of points.keys())
+    if (name.endsWith('.pattern')) {
+      const scopes = name.split('.');
+      const kind = ['cross_attention', 'alignment'].includes(scopes.at(-2))
+        ? 'cross'
+        : scopes.includes('encoder')
+          ? 'encoder'
+          : 'decoder';
+      found[kind] ??= [];
+      found[kind].push(name);
+    }
+  return Object.fromEntries(
+    Object.keys(KINDS)
+      .filter(kind => found[kind])
+      .map(kind => [kind, found[kind]]),
+  );
 }
 function startAt(params, kinds) {
-  const named = Object.entries(kinds).flatMap(([kind, names]) => names.map((name, layer) => ({ kind, layer, name }))).find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
-  const kind = kinds[params.get('kind')] ? params.get('kind') : named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]);
+  const named = Object.entries(kinds)
+    .flatMap(([each, names]) => names.map((name, layer) => ({ kind: each, layer, name })))
+    .find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
+  const kind = kinds[params.get('kind')]
+    ? params.get('kind')
+    : (named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]));
   const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Number(params.get(key)) : or);
   return {
-    kind, layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : named?.layer ?? kinds[kind].length - 1), head: params.get('head') === 'mean' ? null : whole('head', 0),
-    moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights', numbers: params.get('numbers') !== 'off',
+    kind,
+    layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : (named?.layer ?? kinds[kind].length - 1)),
+    head: params.get('head') === 'mean' ? null : whole('head', 0),
+    moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights',
+    numbers: params.get('numbers') !== 'off',
   };
 }
 
 // ---- the numbers of one head
 async function fetchHead(run, points, at) {
-  const kind = KINDS[at.kind], thumbs = await api.heads(run.run, at.kind), [layers, heads] = thumbs.shape;
-  const layer = Math.min(at.layer, layers - 1), scope = thumbs.at[layer].slice(0, -'.pattern'.length), shape = points.get(`${scope}.pattern`).shape;
-  const indexed = shape.length === 3, head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
-  const has = MOMENTS.filter(([, point]) => points.has(`${scope}.${point}`)), hasMask = await masks(run, points, scope, head ?? 0);
-  const moment = head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask) ? 'weights' : at.moment, point = has.find(([id]) => id === moment)[1];
-  const [Q, K] = shape.slice(-2), hidden = hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 }) : null, large = Math.max(Q, K) > WHOLE, coarse = Q * K > EXACT;
-  const options = { index: indexed && head !== null ? head : undefined, as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32', pool: large ? WHOLE : undefined };
-  const frames = await api.tensors(run.run, point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`], options);
-  const weights = head === null ? mean(frames[0]) : frames[0].table(), values = point === 'pattern' ? weights : frames[1].table();
+  const kind = KINDS[at.kind];
+  const thumbs = await api.heads(run.run, at.kind);
+  const [layers, heads] = thumbs.shape;
+  const layer = Math.min(at.layer, layers - 1);
+  const scope = thumbs.at[layer].slice(0, -'.pattern'.length);
+  const shape = points.get(`${scope}.pattern`).shape;
+  const indexed = shape.length === 3;
+  const head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
+  const has = MOMENTS.filter(([, name]) => points.has(`${scope}.${name}`));
+  const hasMask = await masks(run, points, scope, head ?? 0);
+  const moment =
+    head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask)
+      ? 'weights'
+      : at.moment;
+  const point = has.find(([id]) => id === moment)[1];
+  const [Q, K] = shape.slice(-2);
+  const hidden =
+    hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE
+      ? await api.tensor(run.run, `${scope}.masked`, { index: head ?? 0 })
+      : null;
+  const large = Math.max(Q, K) > WHOLE;
+  const coarse = Q * K > EXACT;
+  const options = {
+    index: indexed && head !== null ? head : undefined,
+    as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32',
+    pool: large ? WHOLE : undefined,
+  };
+  const frames = await api.tensors(
+    run.run,
+    point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`],
+    options,
+  );
+  const weights = head === null ? mean(frames[0]) : frames[0].table();
+  const values = point === 'pattern' ? weights : frames[1].table();
   const step = [Math.ceil(Q / weights.length), Math.ceil(K / weights[0].length)];
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
-  const most = Math.max(1e-6, ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)));
+  const most = Math.max(
+    1e-6,
+    ...values.map(row => row.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0)),
+  );
   return {
-    thumbs, layer, head, scope, indexed, moment, point, hasMask, weights, values, step, coarse, name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
-    unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255),   // weights of 0 that a mask has made
+    thumbs,
+    layer,
+    head,
+    scope,
+    indexed,
+    moment,
+    point,
+    hasMask,
+    weights,
+    values,
+    step,
+    coarse,
+    name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
+    unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights of 0 that a mask has made
     pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
-    rows: words(kind.rows, weights.length, step[0]), cols: words(kind.cols, weights[0].length, step[1]), follows: words('follows', weights.length, step[0]),
-    rowKeys: range(weights.length).map(i => `${kind.rowSide}:${i * step[0]}`), colKeys: range(weights[0].length).map(j => `${kind.colSide}:${j * step[1]}`),
+    rows: words(kind.rows, weights.length, step[0]),
+    cols: words(kind.cols, weights[0].length, step[1]),
+    follows: words('follows', weights.length, step[0]),
+    rowKeys: range(weights.length).map(i => `${kind.rowSide}:${i * step[0]}`),
+    colKeys: range(weights[0].length).map(j => `${kind.colSide}:${j * step[1]}`),
   };
 }
-async function masks(run, points, scope, head) {     // is anything masked at all? a coarse picture tells
+async function masks(run, points, scope, head) {
+  // is anything masked at all? a coarse picture tells
   if (!points.has(`${scope}.masked`)) return false;
   const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
   return frame.raw.includes(255);
 }
-const mean = frame => range(frame.shape[1]).map(i => range(frame.shape[2]).map(j => range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) / frame.shape[0]));
-const meanOf = () => h('div', { class: 'equation' }, m('math', null, m('mover', null, mi('A'), mo('¯')), mo('='), m('mfrac', null, m('mn', null, '1'), mi('H')), m('munder', null, mo('∑'), mi('h')), m('msub', null, mi('A'), mi('h'))));
+const mean = frame =>
+  range(frame.shape[1]).map(i =>
+    range(frame.shape[2]).map(
+      j =>
+        range(frame.shape[0]).reduce((sum, n) => sum + frame.number((n * frame.shape[1] + i) * frame.shape[2] + j), 0) /
+        frame.shape[0],
+    ),
+  );
+const meanOf = () =>
+  h(
+    'div',
+    { class: 'equation' },
+    m(
+      'math',
+      null,
+      m('mover', null, mi('A'), mo('¯')),
+      mo('='),
+      m('mfrac', null, m('mn', null, '1'), mi('H')),
+      m('munder', null, mo('∑'), mi('h')),
+      m('msub', null, mi('A'), mi('h')),
+    ),
+  );
 const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
 const best = row => row.indexOf(Math.max(...row));
-const entropy = weights => weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
+const entropy = weights =>
+  weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
 function meanSum(each, query, key) {
-  const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']), heads = each.length;
-  return h('div', null, h('p', { class: 'whose' }, word(query), ' looks at ', word(key)), ledger([...told, ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []), ['mean', num(each.reduce((a, b) => a + b, 0) / heads, 5), `÷ ${heads}`, true]]));
+  const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']);
+  const heads = each.length;
+  return h(
+    'div',
+    null,
+    h('p', { class: 'whose' }, word(query), ' looks at ', word(key)),
+    ledger([
+      ...told,
+      ...(heads > 8 ? [[`${heads - 8} more heads`, '', '']] : []),
+      ['mean', num(each.reduce((a, b) => a + b, 0) / heads, 5), `÷ ${heads}`, true],
+    ]),
+  );
 }
 // Digits and size of the numbers that fit into cells; none where nothing readable fits.
 function fitting(values, width, u, size) {
-  for (const [digits, fontSize] of [[2, size], [2, 14], [1, size], [1, 14]]) {
-    const longest = values.flat().reduce((most, v) => (Number.isFinite(v) ? Math.max(most, (width < 48 * u && Math.abs(v) < 1 ? num(v, digits).replace('0.', '.') : num(v, digits)).length) : most), 0);
+  for (const [digits, fontSize] of [
+    [2, size],
+    [2, 14],
+    [1, size],
+    [1, 14],
+  ]) {
+    const longest = values
+      .flat()
+      .reduce(
+        (most, v) =>
+          Number.isFinite(v)
+            ? Math.max(
+                most,
+                (width < 48 * u && Math.abs(v) < 1 ? num(v, digits).replace('0.', '.') : num(v, digits)).length,
+              )
+            : most,
+        0,
+      );
     if (longest * fontSize * 0.605 * u + 4 * u <= width) return { digits, fontSize };
   }
   return {};

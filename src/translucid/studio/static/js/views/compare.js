@@ -8,112 +8,334 @@ import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
 import { grid } from '../parts/table.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
 const ONE = { kind: 'seq', max: 1 };
-const KINDS = { cross: 'cross-attention', encoder: 'encoder attention', decoder: 'decoder attention', gates: 'gates', vectors: 'last vectors' };
-const LONG = 96;                                 // words; beyond, neighbours share a cell
-const MOST = 40;                                 // words along an axis of a picture
+const KINDS = {
+  cross: 'cross-attention',
+  encoder: 'encoder attention',
+  decoder: 'decoder attention',
+  gates: 'gates',
+  vectors: 'last vectors',
+};
+const LONG = 96; // words; beyond, neighbours share a cell
+const MOST = 40; // words along an axis of a picture
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 
 export async function compare(stage, { all, model, run, params }) {
-  const other = all.find(each => each.m === params.get('with') && each.m !== model.m) ?? all.find(each => each.m !== model.m && each.task === model.task) ?? all.find(each => each.m !== model.m);
-  const box = h('div', { class: 'cmp' }), pair = h('div', { class: 'cmptop' });
+  const other =
+    all.find(each => each.m === params.get('with') && each.m !== model.m) ??
+    all.find(each => each.m !== model.m && each.task === model.task) ??
+    all.find(each => each.m !== model.m);
+  const box = h('div', { class: 'cmp' });
+  const pair = h('div', { class: 'cmptop' });
   stage.append(box);
-  box.append(pick('A', 'solid', model, all, m => go('compare', { m, with: m === other.m ? model.m : other.m, off: null })), pick('B', 'dashed', other, all.filter(each => each.m !== model.m), m => go('compare', { with: m })), pair);
+  box.append(
+    pick('A', 'solid', model, all, m => go('compare', { m, with: m === other.m ? model.m : other.m, off: null })),
+    pick(
+      'B',
+      'dashed',
+      other,
+      all.filter(each => each.m !== model.m),
+      m => go('compare', { with: m }),
+    ),
+    pair,
+  );
   box.append(h('div', { class: 'cmphead' }, [...box.childNodes].slice(0, 2)), pair);
   let second;
-  try { second = await api.run({ m: other.m, text: run.text }); } catch (error) {
+  try {
+    second = await api.run({ m: other.m, text: run.text });
+  } catch (error) {
     if (!(error instanceof api.Refused)) throw error;
     pair.append(told(`${other.name} cannot read this: ${error.message}`));
     return;
   }
-  if (model.task !== other.task) pair.append(told(`${model.name} is for ${model.task}, ${other.name} for ${other.task}: their answers differ in kind, so each stands alone and no loss is compared.`));
-  const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });   // what A writes by itself
-  pair.append(h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)), await losses(model, first, other, second));
+  if (model.task !== other.task)
+    pair.append(
+      told(
+        `${model.name} is for ${model.task}, ${other.name} for ${other.task}: ` +
+          'their answers differ in kind, so each stands alone and no loss is compared.',
+      ),
+    );
+  // what A writes by itself
+  const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });
+  pair.append(
+    h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
+    await losses(model, first, other, second),
+  );
   await pictures(box, { model, run, other, second, params });
 }
 function pick(letter, line, model, all, onpick) {
-  return h('label', { class: `which ${line}` }, h('b', null, letter), h('select', { 'aria-label': `Model ${letter}`, onchange: event => onpick(event.target.value) }, all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name))),
-    h('span', { class: 'quiet' }, `${model.family}, ${model.parameters.toLocaleString('en')} weights`));
+  return h(
+    'label',
+    { class: `which ${line}` },
+    h('b', null, letter),
+    h(
+      'select',
+      { 'aria-label': `Model ${letter}`, onchange: event => onpick(event.target.value) },
+      all.map(each => h('option', { value: each.m, selected: each.m === model.m }, each.name)),
+    ),
+    h('span', { class: 'quiet' }, `${model.family}, ${model.parameters.toLocaleString('en')} weights`),
+  );
 }
 const told = text => h('p', { class: 'cannot', role: 'note' }, text);
 
 // ---- what they say
 function answers(model, run, other, second) {
-  const says = (which, each) => (which.task === 'classify' ? null : which.task === 'regress' ? each.answer.map(v => ({ word: num(v, 4), share: null }))
-    : which.task === 'translate' ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, share: null })) : each.answer.map(w => ({ word: w.trim() || w, share: null })));
-  const a = says(model, run), b = says(other, second), alone = (which, each, letter) => h('div', null, h('h3', null, `${letter}: ${which.name}`), which.task === 'classify' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }));
+  const says = (which, each) =>
+    which.task === 'classify'
+      ? null
+      : which.task === 'regress'
+        ? each.answer.map(v => ({ word: num(v, 4), share: null }))
+        : which.task === 'translate'
+          ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, share: null }))
+          : each.answer.map(w => ({ word: w.trim() || w, share: null }));
+  const a = says(model, run);
+  const b = says(other, second);
+  const alone = (which, each, letter) =>
+    h(
+      'div',
+      null,
+      h('h3', null, `${letter}: ${which.name}`),
+      which.task === 'classify' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
+    );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
   if (model.task !== 'classify') {
-    const reads = model.task === 'tag' ? run.tokens.source : model.task === 'language' ? run.tokens.target : null, fits = !reads || a.length === b.length;
-    return [h('h3', null, { translate: 'What each writes by itself', tag: 'The tag of each word', language: 'What each would write next', regress: 'The numbers' }[model.task], h('span', { class: 'of' }, a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : '')),
-      twins(a, b, { reads: fits ? reads : null, labels: ['A', 'B', model.task === 'tag' ? 'word' : 'after'], dashed: true, keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}` })];
+    const reads = model.task === 'tag' ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+    const fits = !reads || a.length === b.length;
+    return [
+      h(
+        'h3',
+        null,
+        {
+          translate: 'What each writes by itself',
+          tag: 'The tag of each word',
+          language: 'What each would write next',
+          regress: 'The numbers',
+        }[model.task],
+        h(
+          'span',
+          { class: 'of' },
+          a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : '',
+        ),
+      ),
+      twins(a, b, {
+        reads: fits ? reads : null,
+        labels: ['A', 'B', model.task === 'tag' ? 'word' : 'after'],
+        dashed: true,
+        keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
+      }),
+    ];
   }
   const shared = Object.keys(run.answer).filter(label => label in second.answer);
-  if (!shared.length) return [told('The two models know different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
-  return [h('h3', null, 'The answer', h('span', { class: 'of' }, ': A is the outline, B the fill; the number is B − A')), shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] })))];
+  if (!shared.length)
+    return [told('The two models know different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
+  return [
+    h('h3', null, 'The answer', h('span', { class: 'of' }, ': A is the outline, B the fill; the number is B − A')),
+    shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
+  ];
 }
-const labels = answer => h('div', null, Object.entries(answer).map(([label, share]) => h('p', null, label, ' ', h('span', { class: 'n' }, num(share, 3)))));
+const labels = answer =>
+  h(
+    'div',
+    null,
+    Object.entries(answer).map(([label, share]) => h('p', null, label, ' ', h('span', { class: 'n' }, num(share, 3)))),
+  );
 
 // ---- how each reads the other's text: nats for each token, and for the whole text where tokens differ
 async function losses(model, run, other, second) {
-  if (model.task !== other.task || run.loss === null) return h('div', { class: 'lossbox' }, h('h3', null, 'Loss'), h('p', { class: 'quiet' }, model.task !== other.task ? 'not comparable' : model.task === 'translate' ? '' : 'There is no target to measure against.'));
+  if (model.task !== other.task || run.loss === null)
+    return h(
+      'div',
+      { class: 'lossbox' },
+      h('h3', null, 'Loss'),
+      h(
+        'p',
+        { class: 'quiet' },
+        model.task !== other.task
+          ? 'not comparable'
+          : model.task === 'translate'
+            ? ''
+            : 'There is no target to measure against.',
+      ),
+    );
 
   if (model.task === 'translate') {
-    const [crossA, crossB] = await Promise.all([api.run({ m: other.m, text: run.text, target: run.target }), api.run({ m: model.m, text: run.text, target: second.target })]);
-    const rows = [['A’s text', run, crossA], ['B’s text', crossB, second]];
+    const [crossA, crossB] = await Promise.all([
+      api.run({ m: other.m, text: run.text, target: run.target }),
+      api.run({ m: model.m, text: run.text, target: second.target }),
+    ]);
+    const rows = [
+      ['A’s text', run, crossA],
+      ['B’s text', crossB, second],
+    ];
     return lossTable(rows, run.target === second.target);
   }
   return lossTable([['the text', run, second]], true);
 }
 function lossTable(rows, same) {
-  const per = each => each.tokens.follows.filter(w => w !== '?').length, whole = each => each.loss * per(each);
+  const per = each => each.tokens.follows.filter(w => w !== '?').length;
+  const whole = each => each.loss * per(each);
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
-  return h('div', { class: 'lossbox' }, h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'), h('table', { class: 'hyps losses' },
-    h('thead', null, h('tr', null, h('td'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it'))),
-    h('tbody', null, (same ? rows.slice(0, 1) : rows).map(([name, a, b]) => h('tr', null, h('td', null, same && rows.length > 1 ? 'their text' : name), [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))))))),
-  differ ? h('p', { class: 'tail' }, 'The models cut the text into different tokens, so the sums are shown.') : '');
+  return h(
+    'div',
+    { class: 'lossbox' },
+    h('h3', null, differ ? 'Loss of the whole text, nats' : 'Loss, nats a token'),
+    h(
+      'table',
+      { class: 'hyps losses' },
+      h(
+        'thead',
+        null,
+        h('tr', null, h('td'), h('th', { class: 'r' }, 'A reads it'), h('th', { class: 'r' }, 'B reads it')),
+      ),
+      h(
+        'tbody',
+        null,
+        (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
+          h(
+            'tr',
+            null,
+            h('td', null, same && rows.length > 1 ? 'their text' : name),
+            [a, b].map(each => h('td', { class: 'r n' }, num(differ ? whole(each) : each.loss, 4))),
+          ),
+        ),
+      ),
+    ),
+    differ ? h('p', { class: 'tail' }, 'The models cut the text into different tokens, so the sums are shown.') : '',
+  );
 }
 
 // ---- the same picture twice, with shared hover
 async function pictures(box, { model, run, other, second, params }) {
   // both read A's translation, so that the rows are the same
-  const b = model.task === 'translate' && other.task === 'translate' && run.target !== null ? await api.run({ m: other.m, text: run.text, target: run.target }) : second;
-  const kinds = kindsOf(run).filter(kind => kindsOf(b).includes(kind));
+  const b =
+    model.task === 'translate' && other.task === 'translate' && run.target !== null
+      ? await api.run({ m: other.m, text: run.text, target: run.target })
+      : second;
+  const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
   const holder = h('div', { class: 'cmppics' });
-  if (!kinds.length) { box.append(told('These two have no kind of picture in common.')); return; }
+  if (!kinds.length) {
+    box.append(told('These two have no kind of picture in common.'));
+    return;
+  }
   let kind = kinds.includes(params.get('pic')) ? params.get('pic') : kinds[0];
   const seg = h('div', { class: 'seg', role: 'group', 'aria-label': 'Picture' });
   const note = h('span', { class: 'quiet', style: 'font-size:var(--t1)' });
   box.append(h('div', { class: 'cmpkinds' }, seg, note), holder);
   const draw = async () => {
-    const back = held(seg);
-    seg.replaceChildren(...kinds.map(each => h('button', { 'aria-pressed': String(each === kind), onclick: () => { kind = each; settle({ pic: kind }); draw(); } }, KINDS[each])));
+    const back = keepFocus(seg);
+    seg.replaceChildren(
+      ...kinds.map(each =>
+        h(
+          'button',
+          {
+            'aria-pressed': String(each === kind),
+            onclick: () => {
+              kind = each;
+              settle({ pic: kind });
+              draw();
+            },
+          },
+          KINDS[each],
+        ),
+      ),
+    );
     back();
     const [one, two] = await Promise.all([table(run, kind), table(b, kind)]);
-    const alike = one.values.length === two.values.length && one.values[0].length === two.values[0].length && kind !== 'vectors';
-    note.replaceChildren([one.note, model.task === 'translate' && other.task === 'translate' && run.target !== second.target && kind !== 'encoder' ? 'both read A’s text' : '', alike ? '' : kind === 'vectors' ? 'units of two models have nothing to do with one another: no difference is drawn' : 'different sizes: no difference is drawn'].filter(Boolean).join('; '));
-    const gap = alike ? { ...one, name: 'B − A', values: one.values.map((row, r) => row.map((v, c) => two.values[r][c] - v)) } : null;
-    if (gap) gap.scale = { kind: 'div', max: Math.max(0.05, ...gap.values.flat().map(v => Math.abs(v)).filter(Number.isFinite)) };
+    const alike =
+      one.values.length === two.values.length && one.values[0].length === two.values[0].length && kind !== 'vectors';
+    note.replaceChildren(
+      [
+        one.note,
+        model.task === 'translate' && other.task === 'translate' && run.target !== second.target && kind !== 'encoder'
+          ? 'both read A’s text'
+          : '',
+        alike
+          ? ''
+          : kind === 'vectors'
+            ? 'units of two models have nothing to do with one another: no difference is drawn'
+            : 'different sizes: no difference is drawn',
+      ]
+        .filter(Boolean)
+        .join('; '),
+    );
+    const gap = alike
+      ? { ...one, name: 'B − A', values: one.values.map((row, r) => row.map((v, c) => two.values[r][c] - v)) }
+      : null;
+    if (gap)
+      gap.scale = {
+        kind: 'div',
+        max: Math.max(
+          0.05,
+          ...gap.values
+            .flat()
+            .map(v => Math.abs(v))
+            .filter(Number.isFinite),
+        ),
+      };
     const shown = [['A', 'solid', one, run], ...(gap ? [['B − A', 'gap', gap, null]] : []), ['B', 'dashed', two, b]];
-    holder.replaceChildren(...shown.map(([name, line]) => h('figure', { class: `cmppic ${line}` }, h('figcaption', null, h('b', null, name), line === 'gap' ? '' : ` ${line === 'solid' ? model.name : other.name}`))));
+    holder.replaceChildren(
+      ...shown.map(([name, line]) =>
+        h(
+          'figure',
+          { class: `cmppic ${line}` },
+          h(
+            'figcaption',
+            null,
+            h('b', null, name),
+            line === 'gap' ? '' : ` ${line === 'solid' ? model.name : other.name}`,
+          ),
+        ),
+      ),
+    );
     shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
     rest({ at: ['hover a cell: the same place lights in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }
-function drawn(table, holder, count, name) {
-  const u = unit(), width = holder.clientWidth / count - 14 * u, height = holder.clientHeight - 30 * u;
-  const labelWidth = Math.min(150, Math.max(36, 12 + Math.max(...table.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8)), nC = table.values[0].length, nR = table.values.length;
+function drawn(data, holder, count, name) {
+  const u = unit();
+  const width = holder.clientWidth / count - 14 * u;
+  const height = holder.clientHeight - 30 * u;
+  const labelWidth = Math.min(
+    150,
+    Math.max(36, 12 + Math.max(...data.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
+  );
+  const nC = data.values[0].length;
+  const nR = data.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));
-  const every = Math.max(1, Math.ceil(26 * u / cw)), cols = table.cols?.map((w, c) => (c % every ? '' : w));   // labels that would lie on one another are left out
-  const head = table.cols ? headRoom(table.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
+  const every = Math.max(1, Math.ceil((26 * u) / cw));
+  const cols = data.cols?.map((w, c) => (c % every ? '' : w)); // labels that would lie on one another are left out
+  const head = data.cols ? headRoom(data.cols, cw * (every > 1 ? 0 : 1), 1) : { slant: false, labelHeight: 8 };
   const ch = Math.max(20 * u, Math.min(44 * u, (height - head.labelHeight * u) / nR));
-  return h('div', { class: 'cmpscroll' }, heatmap({
-    ...table, cols, ...head, table: () => ({ ...grid(table.rows, table.cols, table.values), note: table.exact ? table.note : `${table.note}. Numbers of this picture are sent in 255 steps.` }), title: `${name}: ${table.path}`, cellWidth: cw, cellHeight: ch, labelWidth, wordSize: '1rem', gap: 1, digits: cw > 44 * u && ch > 22 * u ? 2 : undefined, fontSize: 14,
-    read: (r, c) => ({ at: [`${name}: `, ...(table.told?.(r, c) ?? [])], path: table.path, value: table.values[r][c], scale: table.scale }),
-  }));
+  return h(
+    'div',
+    { class: 'cmpscroll' },
+    heatmap({
+      ...data,
+      cols,
+      ...head,
+      table: () => ({
+        ...grid(data.rows, data.cols, data.values),
+        note: data.exact ? data.note : `${data.note}. Numbers of this picture are sent in 255 steps.`,
+      }),
+      title: `${name}: ${data.path}`,
+      cellWidth: cw,
+      cellHeight: ch,
+      labelWidth,
+      wordSize: '1rem',
+      gap: 1,
+      digits: cw > 44 * u && ch > 22 * u ? 2 : undefined,
+      fontSize: 14,
+      read: (r, c) => ({
+        at: [`${name}: `, ...(data.told?.(r, c) ?? [])],
+        path: data.path,
+        value: data.values[r][c],
+        scale: data.scale,
+      }),
+    }),
+  );
 }
 function kindsOf(run) {
   const found = ['cross', 'encoder', 'decoder'].filter(kind => patternsOf(run, kind).length);
@@ -122,54 +344,127 @@ function kindsOf(run) {
   return found;
 }
 function patternsOf(run, kind) {
-  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at), kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
+  const cross = at => /(cross_attention|alignment)\.pattern$/.test(at);
+  const kindOf = at => (cross(at) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder');
   return run.points.filter(point => point.at.endsWith('.pattern') && kindOf(point.at) === kind);
 }
 // Numbers go to the last digit as long as they are few; of many, each is rounded.
-const EXACT = 4096, few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
-const fetched = (run, points) => api.tensors(run.run, points.map(point => point.at), few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 });
-const gatesOf = run => run.points.filter(point => /\.(\w+_gate)$/.test(point.at) && !point.at.includes('decoder') && point.shape.length === 2);
+const EXACT = 4096;
+const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
+const fetched = (run, points) =>
+  api.tensors(
+    run.run,
+    points.map(point => point.at),
+    few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 },
+  );
+const gatesOf = run =>
+  run.points.filter(
+    point => /\.(\w+_gate)$/.test(point.at) && !point.at.includes('decoder') && point.shape.length === 2,
+  );
 function lastOf(run) {
   const side = run.tokens.target.length ? 'decoder' : 'encoder';
-  return run.points.filter(point => point.shape.length === 2 && point.at.split('.').includes(side) && /(final_norm\.output|\.hidden|_residual\.sum)$/.test(point.at)).at(-1);
+  return run.points
+    .filter(
+      point =>
+        point.shape.length === 2 &&
+        point.at.split('.').includes(side) &&
+        /(final_norm\.output|\.hidden|_residual\.sum)$/.test(point.at),
+    )
+    .at(-1);
 }
 const cut = list => list.slice(0, MOST);
 async function table(run, kind) {
-  const { source, target, follows } = run.tokens, steps = target.map((w, i) => (follows[i] === undefined ? w : [`${w} → `, follows[i]]));
+  const { source, target, follows } = run.tokens;
+  const steps = target.map((w, i) => (follows[i] === undefined ? w : [`${w} → `, follows[i]]));
   const flat = w => (Array.isArray(w) ? w.join('') : w);
   if (kind === 'gates') return gates(run);
   if (kind === 'vectors') return vectors(run);
-  const longest = Math.max(source.length, target.length), pooled = longest > LONG;   // the server pools: no head travels whole
-  const patterns = patternsOf(run, kind), exact = few(patterns), all = exact ? (await fetched(run, patterns)).flatMap(tablesOf) : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
-  const nQ = all[0].length, nK = all[0][0].length;
-  const rows = cut(Array.from({ length: nQ }, (_, r) => r)), cols = cut(Array.from({ length: nK }, (_, c) => c)), side = kind === 'encoder' ? 'src' : 'tgt', across = kind === 'decoder' ? 'tgt' : 'src';
-  const queries = kind === 'encoder' ? source : steps, keys = kind === 'decoder' ? target : source, each = pooled ? Math.ceil(longest / 40) : 1;
-  const query = r => queries[pooled ? Math.floor(r * queries.length / nQ) : r] ?? String(r), key = c => keys[pooled ? Math.floor(c * keys.length / nK) : c] ?? String(c);
+  const longest = Math.max(source.length, target.length);
+  const pooled = longest > LONG; // the server pools: no head travels whole
+  const patterns = patternsOf(run, kind);
+  const exact = few(patterns);
+  const all = exact
+    ? (await fetched(run, patterns)).flatMap(tablesOf)
+    : tablesOf(await api.heads(run.run, kind, pooled ? 40 : LONG));
+  const nQ = all[0].length;
+  const nK = all[0][0].length;
+  const rows = cut(Array.from({ length: nQ }, (_, r) => r));
+  const cols = cut(Array.from({ length: nK }, (_, c) => c));
+  const side = kind === 'encoder' ? 'src' : 'tgt';
+  const across = kind === 'decoder' ? 'tgt' : 'src';
+  const queries = kind === 'encoder' ? source : steps;
+  const keys = kind === 'decoder' ? target : source;
+  const each = pooled ? Math.ceil(longest / 40) : 1;
+  const query = r => queries[pooled ? Math.floor((r * queries.length) / nQ) : r] ?? String(r);
+  const key = c => keys[pooled ? Math.floor((c * keys.length) / nK) : c] ?? String(c);
   return {
-    values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))), rows: rows.map(query), cols: cols.map(key), scale: ONE, exact,
-    rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`), colKey: c => (pooled ? `column:${c}` : `${across}:${c}`), path: `mean of ${patterns.map(point => point.at).join(', ')}`,
+    values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))),
+    rows: rows.map(query),
+    cols: cols.map(key),
+    scale: ONE,
+    exact,
+    rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`),
+    colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
+    path: `mean of ${patterns.map(point => point.at).join(', ')}`,
     told: (r, c) => [word(flat(query(r))), ' looks at ', word(key(c))],
-    note: `mean of all layers and heads${pooled ? `; a cell is the largest of up to ${each} words each way` : nQ > MOST || nK > MOST ? `; the first ${MOST} words are shown` : ''}`,
+    note: [
+      'mean of all layers and heads',
+      ...(pooled
+        ? [`a cell is the largest of up to ${each} words each way`]
+        : nQ > MOST || nK > MOST
+          ? [`the first ${MOST} words are shown`]
+          : []),
+    ].join('; '),
   };
 }
 // Every head by itself: what comes before the words is layers, heads, or nothing.
 function tablesOf(frame) {
-  const lead = frame.shape.slice(0, -2), index = i => lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
+  const lead = frame.shape.slice(0, -2);
+  const index = i =>
+    lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
   return Array.from({ length: lead.reduce((a, b) => a * b, 1) }, (_, i) => frame.table(...index(i)));
 }
 async function gates(run) {
-  const points = gatesOf(run), found = await fetched(run, points);
-  const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target), name = at => at.replace(/^(encoder|decoder)\./, '').replace(/recurrent\.|layers\.|(lstm|gru)\.|_gate/g, '').replaceAll('.', ' ');
+  const points = gatesOf(run);
+  const found = await fetched(run, points);
+  const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target);
+  const name = at =>
+    at
+      .replace(/^(encoder|decoder)\./, '')
+      .replace(/recurrent\.|layers\.|(lstm|gru)\.|_gate/g, '')
+      .replaceAll('.', ' ');
   return {
-    values: found.map(frame => words.map((_, i) => mean(frame.row(i)))), rows: points.map(point => name(point.at)), cols: words, scale: ONE, exact: few(points), colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
-    path: 'mean over all units', told: (r, c) => [name(points[r].at), ' at ', word(words[c])], note: 'each gate, mean over its units',
+    values: found.map(frame => words.map((_, i) => mean(frame.row(i)))),
+    rows: points.map(point => name(point.at)),
+    cols: words,
+    scale: ONE,
+    exact: few(points),
+    colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
+    path: 'mean over all units',
+    told: (r, c) => [name(points[r].at), ' at ', word(words[c])],
+    note: 'each gate, mean over its units',
   };
 }
 async function vectors(run) {
-  const point = lastOf(run), [frame] = await fetched(run, [point]), words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source), wide = Math.min(24, frame.shape[1]);
-  const squeeze = row => Array.from({ length: wide }, (_, k) => row.slice(Math.floor(k * row.length / wide), Math.floor((k + 1) * row.length / wide)).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0));
+  const point = lastOf(run);
+  const [frame] = await fetched(run, [point]);
+  const words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source);
+  const wide = Math.min(24, frame.shape[1]);
+  const squeeze = row =>
+    Array.from({ length: wide }, (_, k) =>
+      row
+        .slice(Math.floor((k * row.length) / wide), Math.floor(((k + 1) * row.length) / wide))
+        .reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0),
+    );
   return {
-    values: words.map((_, i) => squeeze(frame.row(i))), rows: words, cols: null, scale: scaleOf(frame), exact: few([point]), rowKey: r => `${run.tokens.target.length ? 'tgt' : 'src'}:${r}`,
-    path: point.at, told: r => [word(words[r])], note: `${point.at}, largest of ${Math.ceil(frame.shape[1] / wide)} units in a cell`,
+    values: words.map((_, i) => squeeze(frame.row(i))),
+    rows: words,
+    cols: null,
+    scale: scaleOf(frame),
+    exact: few([point]),
+    rowKey: r => `${run.tokens.target.length ? 'tgt' : 'src'}:${r}`,
+    path: point.at,
+    told: r => [word(words[r])],
+    note: `${point.at}, largest of ${Math.ceil(frame.shape[1] / wide)} units in a cell`,
   };
 }

@@ -9,75 +9,257 @@ import { tree, path } from '../parts/tree.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
-import { held, walks } from '../parts/walk.js';
+import { keepFocus, walks } from '../parts/walk.js';
 
-const BEAMS = [1, 2, 3, 4, 6, 8], PACE = 650, MANY = 12;   // steps that fit beside one another
+const BEAMS = [1, 2, 3, 4, 6, 8];
+const PACE = 650;
+const MANY = 12; // steps that fit beside one another
+const LIKELY = 6; // tokens of a step
 
 export async function decode(stage, { model, run, params }) {
-  const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4)), begin = params.get('force') ?? '';
+  const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4));
+  const begin = params.get('force') ?? '';
   const asked = begin ? { begin } : {};
   const [found, greedy, free] = await Promise.all([
-    api.decode(run.run, { beams, ...asked }), api.decode(run.run, { beams: 1, ...asked }), begin ? api.decode(run.run, { beams }) : null,
+    api.decode(run.run, { beams, ...asked }),
+    api.decode(run.run, { beams: 1, ...asked }),
+    begin ? api.decode(run.run, { beams }) : null,
   ]);
-  const nodes = found.tree.nodes, forced = begin ? begin.split('.').map(Number) : [];
-  const winner = nodes.filter(node => node.chosen && node.parent !== null), last = winner.length;
-  const state = { step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))), node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null, row: null, playing: 0, choices: null };
+  const nodes = found.tree.nodes;
+  const forced = begin ? begin.split('.').map(Number) : [];
+  const winner = nodes.filter(node => node.chosen && node.parent !== null);
+  const last = winner.length;
+  const state = {
+    step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))),
+    node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null,
+    row: null,
+    playing: 0,
+    choices: null,
+  };
   if (state.node !== null) state.step = nodes[state.node].length;
 
-  const box = h('div', { class: 'tree scene' }), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' }), hidden = h('span', { class: 'setting hiding' });
-  const play = h('button', { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() }, icon('play'));
+  const box = h('div', { class: 'tree scene' });
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'The chosen step' });
+  const hidden = h('span', { class: 'setting hiding' });
+  const play = h(
+    'button',
+    { class: 'go', 'aria-label': 'Play, step by step', title: 'Play (Space)', onclick: () => toggle() },
+    icon('play'),
+  );
   // Many steps: all of them small, the darker the surer, and a frame around those in the window.
-  const frame = h('b'), mini = h('div', { class: 'steps-map', hidden: last <= MANY, 'aria-hidden': 'true', onclick: event => { const r = mini.getBoundingClientRect(); stop(); choose(Math.min(last, 1 + Math.floor((event.clientX - r.left) / r.width * last))); } },
-    winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })), frame);
-  const window_ = () => { if (box.scrollWidth) { frame.style.left = `${100 * box.scrollLeft / box.scrollWidth}%`; frame.style.width = `${Math.min(100, 100 * box.clientWidth / box.scrollWidth)}%`; } };
+  const frame = h('b');
+  const mini = h(
+    'div',
+    {
+      class: 'steps-map',
+      hidden: last <= MANY,
+      'aria-hidden': 'true',
+      onclick: event => {
+        const r = mini.getBoundingClientRect();
+        stop();
+        choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
+      },
+    },
+    winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })),
+    frame,
+  );
+  const window_ = () => {
+    if (box.scrollWidth) {
+      frame.style.left = `${(100 * box.scrollLeft) / box.scrollWidth}%`;
+      frame.style.width = `${Math.min(100, (100 * box.clientWidth) / box.scrollWidth)}%`;
+    }
+  };
   box.addEventListener('scroll', window_);
-  stage.append(h('div', { class: 'split' }, h('div', { class: 'dec' }, h('div', { class: 'controls' },
-    h('div', { class: 'play' }, h('button', { 'aria-label': 'Step back', title: 'Step back (Left)', onclick: () => move(-1) }, icon('prev')), play, h('button', { 'aria-label': 'Step on', title: 'Step on (Right)', onclick: () => move(1) }, icon('next'))),
-    h('div', { class: 'pick', role: 'group', 'aria-label': 'Beams' }, h('span', { class: 'label' }, 'beams'), BEAMS.map(n => h('button', { 'aria-pressed': String(n === beams), title: n === 1 ? 'greedy' : `${n} beams`, onclick: () => go('decode', { beams: n === 4 ? null : n, node: null, step: null }) }, String(n)))),
-    forced.length ? h('button', { class: 'edit undo', title: 'Let the model choose again (Backspace)', onclick: undo }, 'undo force') : null, hidden),
-  box, mini, texts(model, run, found, greedy, free, beams)), panel));
+  stage.append(
+    h(
+      'div',
+      { class: 'split' },
+      h(
+        'div',
+        { class: 'dec' },
+        h(
+          'div',
+          { class: 'controls' },
+          h(
+            'div',
+            { class: 'play' },
+            h(
+              'button',
+              { 'aria-label': 'Step back', title: 'Step back (Left)', onclick: () => move(-1) },
+              icon('prev'),
+            ),
+            play,
+            h('button', { 'aria-label': 'Step on', title: 'Step on (Right)', onclick: () => move(1) }, icon('next')),
+          ),
+          h(
+            'div',
+            { class: 'pick', role: 'group', 'aria-label': 'Beams' },
+            h('span', { class: 'label' }, 'beams'),
+            BEAMS.map(n =>
+              h(
+                'button',
+                {
+                  'aria-pressed': String(n === beams),
+                  title: n === 1 ? 'greedy' : `${n} beams`,
+                  onclick: () => go('decode', { beams: n === 4 ? null : n, node: null, step: null }),
+                },
+                String(n),
+              ),
+            ),
+          ),
+          forced.length
+            ? h(
+                'button',
+                { class: 'edit undo', title: 'Let the model choose again (Backspace)', onclick: undo },
+                'undo force',
+              )
+            : null,
+          hidden,
+        ),
+        box,
+        mini,
+        texts(model, found, greedy, free, beams),
+      ),
+      panel,
+    ),
+  );
 
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
   // A word of the winner is also a row of the decoder, as long as the run has read the same words.
   const reads = model.task === 'translate' ? run.ids.target : [];
-  const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token), rows = same < 0 ? winner.length : same + 1;
-  const keyOf = node => (model.task === 'translate' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : []);
+  const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
+  const rows = same < 0 ? winner.length : same + 1;
+  const keyOf = node =>
+    model.task === 'translate' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
 
   function drawTree() {
     link.forget(box);
-    const drawn = tree(found.tree, { width: box.clientWidth, height: box.clientHeight, step: state.step, chosen: state.node, upto: state.playing ? state.step : null, keyOf, forced: node => node.chosen && node.length <= forced.length && nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain), start: run.tokens.target.at(model.task === 'translate' ? 0 : -1), onstep: step => choose(step), onnode: node => choose(node.length, node.chosen ? null : node.number) });
-    const at = box.scrollLeft, down = box.scrollTop, back = held(box);
+    const drawn = tree(found.tree, {
+      width: box.clientWidth,
+      height: box.clientHeight,
+      step: state.step,
+      chosen: state.node,
+      upto: state.playing ? state.step : null,
+      keyOf,
+      forced: node =>
+        node.chosen &&
+        node.length <= forced.length &&
+        nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain),
+      start: run.tokens.target.at(model.task === 'translate' ? 0 : -1),
+      onstep: step => choose(step),
+      onnode: node => choose(node.length, node.chosen ? null : node.number),
+    });
+    const at = box.scrollLeft;
+    const down = box.scrollTop;
+    const back = keepFocus(box);
     box.replaceChildren(drawn.el);
     back();
     box.scrollTop = down;
-    box.scrollLeft = drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
+    box.scrollLeft =
+      drawn.step[0] < at + 60 || drawn.step[1] > at + box.clientWidth ? drawn.step[0] - box.clientWidth / 2 : at;
     window_();
-    hidden.replaceChildren(drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '');
+    hidden.replaceChildren(
+      drawn.hidden ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that led to no text' : `pruned below ${drawn.limit}`}` : '',
+    );
     link.paint();
   }
+  // All steps of the winner at once; beside it, the one that is looked at.
+  const told = winner.slice(0, -1).map(node => node.token);
+  const after = tokens =>
+    tokens.every((token, i) => token === told[i])
+      ? api.step(run.run, tokens.length, { k: LIKELY, tokens: told })
+      : api.step(run.run, tokens.length, { k: LIKELY, tokens, positions: api.only(tokens.length) });
   async function drawStep() {
-    const step = state.step, so = prefix(), node = state.node === null ? winner[step - 1] : nodes[state.node];
-    const list = state.choices = await api.after(run.run, so.map(each => each.token), 6);
-    if (step !== state.step) return;
+    const step = state.step;
+    const so = prefix();
+    const node = state.node === null ? winner[step - 1] : nodes[state.node];
+    const branch = state.node;
+    const list = await after(so.map(each => each.token));
+    if (step !== state.step || branch !== state.node) return;
+    state.choices = list;
     state.row ??= list.ids.findIndex(id => id !== node.token);
-    const seen = list.looks ? looks(list.looks) : null, k = list.ids.indexOf(node.token), off = state.node !== null;
+    const seen = list.looks ? looks(list.looks) : null;
+    const k = list.ids.indexOf(node.token);
+    const off = state.node !== null;
     // the row of the run that reads this beginning, where there is one
-    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length, inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
-    rest({ at: [`step ${step}: `, word(node.label)], path: `softmax ${list.at}[${row}, ${node.token}]`, python: inRun ? undefined : null, value: Math.exp(node.gain), scale: ONE, digits: 4 });
+    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length;
+    const inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
+    rest({
+      at: [`step ${step}: `, word(node.label)],
+      path: `softmax ${list.at}[${row}, ${node.token}]`,
+      python: inRun ? undefined : null,
+      value: Math.exp(node.gain),
+      scale: ONE,
+      digits: 4,
+    });
     link.forget(panel);
     panel.replaceChildren(
-      h('header', null, h('div', { class: 'kicker' }, `Step ${step}${off ? ', beside the winner' : ''}, after`), h('h2', { class: 'word after' }, so.length ? sentence(so.slice(-7).map(each => each.label), so.length > 7) : h('span', { class: 'special' }, run.tokens.target.at(model.task === 'translate' ? 0 : -1)))),
-      choices(list, { on: state.row, taken: node.token, onforce: force, onpick: row => { state.row = row; drawStep(); }, told: { at: [` at step ${step}`], row, inRun } }),
-      ...(seen ? [h('hr', { class: 'rule' }), h('h3', null, 'Looks at', h('span', { class: 'of' }, ` mean of ${list.looks.at.length} layers, all heads`)), seen.el, seen.note ? h('p', { class: 'tail' }, seen.note) : ''] : []),
+      h(
+        'header',
+        null,
+        h('div', { class: 'kicker' }, `Step ${step}${off ? ', beside the winner' : ''}, after`),
+        h(
+          'h2',
+          { class: 'word after' },
+          so.length
+            ? sentence(
+                so.slice(-7).map(each => each.label),
+                so.length > 7,
+              )
+            : h('span', { class: 'special' }, run.tokens.target.at(model.task === 'translate' ? 0 : -1)),
+        ),
+      ),
+      choices(list, {
+        on: state.row,
+        taken: node.token,
+        onforce: force,
+        onpick: picked => {
+          state.row = picked;
+          drawStep();
+        },
+        told: { at: [` at step ${step}`], row, inRun },
+      }),
+      ...(seen
+        ? [
+            h('hr', { class: 'rule' }),
+            h('h3', null, 'Looks at', h('span', { class: 'of' }, ` mean of ${list.looks.at.length} layers, all heads`)),
+            seen.el,
+            seen.note ? h('p', { class: 'tail' }, seen.note) : '',
+          ]
+        : []),
       h('hr', { class: 'rule optional' }),
-      optional(ledger([[['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'], ['all logits', num(list.log_sum), 'log Σ exp z'], ['probability', share(Math.exp(node.gain)), 'exp(z − log Σ)', true]])),
+      optional(
+        ledger([
+          [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
+          ['all logits', num(list.log_sum), 'log Σ exp z'],
+          ['probability', share(Math.exp(node.gain)), 'exp(z − log Σ)', true],
+        ]),
+      ),
     );
-    const tell = bar => readout({ at: ['looks at ', word(list.looks.words[bar.dataset.i])], path: `mean of ${list.looks.at.join(', ')}`, value: list.looks.weights[bar.dataset.i], scale: ONE });
-    for (const bar of seen?.el.children ?? []) link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
-    if (seen) walks(seen.el, {
-      name: 'What this step looks at', start: () => seen.el.firstChild, step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
-      look: bar => { link.hover([seen.keys[bar.dataset.i]]); tell(bar); }, leave: () => { link.hover([]); readout(); }, take: bar => link.pin([seen.keys[bar.dataset.i]]),
-    });
+    const tell = bar =>
+      readout({
+        at: ['looks at ', word(list.looks.words[bar.dataset.i])],
+        path: `mean of ${list.looks.at.join(', ')}`,
+        value: list.looks.weights[bar.dataset.i],
+        scale: ONE,
+      });
+    for (const bar of seen?.el.children ?? [])
+      link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
+    if (seen)
+      walks(seen.el, {
+        name: 'What this step looks at',
+        start: () => seen.el.firstChild,
+        step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
+        look: bar => {
+          link.hover([seen.keys[bar.dataset.i]]);
+          tell(bar);
+        },
+        leave: () => {
+          link.hover([]);
+          readout();
+        },
+        take: bar => link.pin([seen.keys[bar.dataset.i]]),
+      });
     link.paint();
   }
   function choose(step, node = null) {
@@ -87,43 +269,148 @@ export async function decode(stage, { model, run, params }) {
     drawTree();
     return drawStep();
   }
-  const move = by => { stop(); choose(Math.min(last, Math.max(1, state.step + by))); };
-  function force(id) { stop(); go('decode', { force: [...prefix().map(each => each.token), id].join('.'), step: state.step, node: null }); }
-  function undo() { if (forced.length) go('decode', { force: null, node: null, step: Math.min(state.step, forced.length) }); }
-  function stop() { if (state.playing) { clearInterval(state.playing); state.playing = 0; play.classList.remove('on'); drawTree(); } }
+  const move = by => {
+    stop();
+    choose(Math.min(last, Math.max(1, state.step + by)));
+  };
+  function force(id) {
+    stop();
+    go('decode', { force: [...prefix().map(each => each.token), id].join('.'), step: state.step, node: null });
+  }
+  function undo() {
+    if (forced.length) go('decode', { force: null, node: null, step: Math.min(state.step, forced.length) });
+  }
+  function stop() {
+    if (state.playing) {
+      clearInterval(state.playing);
+      state.playing = 0;
+      play.classList.remove('on');
+      drawTree();
+    }
+  }
   function toggle() {
-    if (state.playing) { stop(); return; }
+    if (state.playing) {
+      stop();
+      return;
+    }
     state.playing = setInterval(() => (state.step < last ? choose(state.step + 1) : stop()), PACE);
     play.classList.add('on');
     choose(state.step < last ? state.step : 1);
   }
   function keys(event) {
     if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = { ArrowLeft: () => move(-1), ArrowRight: () => move(1), ArrowUp: () => point(-1), ArrowDown: () => point(1), f: () => state.choices && force(state.choices.ids[state.row]), Backspace: undo, ' ': event.target.closest?.('button') ? null : toggle }[event.key];
-    if (act) { event.preventDefault(); act(); }
+    const act = {
+      ArrowLeft: () => move(-1),
+      ArrowRight: () => move(1),
+      ArrowUp: () => point(-1),
+      ArrowDown: () => point(1),
+      f: () => state.choices && force(state.choices.ids[state.row]),
+      Backspace: undo,
+      ' ': event.target.closest?.('button') ? null : toggle,
+    }[event.key];
+    if (act) {
+      event.preventDefault();
+      act();
+    }
   }
-  function point(by) { state.row = Math.min(state.choices.ids.length - 1, Math.max(0, state.row + by)); drawStep(); }
+  function point(by) {
+    state.row = Math.min(state.choices.ids.length - 1, Math.max(0, state.row + by));
+    drawStep();
+  }
   addEventListener('keydown', keys);
   drawTree();
   await drawStep();
-  return () => { removeEventListener('keydown', keys); clearInterval(state.playing); };
+  return () => {
+    removeEventListener('keydown', keys);
+    clearInterval(state.playing);
+  };
 }
 
 // Where the winner was least sure: the step to begin with.
 const unsure = winner => 1 + winner.reduce((least, node, i) => (node.gain < winner[least].gain ? i : least), 0);
-const optional = el => { el.classList.add('optional'); return el; };
-const sentence = (words, cut, odd = new Set()) => [cut ? '… ' : '', words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)])];
+const optional = el => {
+  el.classList.add('optional');
+  return el;
+};
+const sentence = (words, cut, odd = new Set()) => [
+  cut ? '… ' : '',
+  words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span', { class: 'diff' }, bare(w)) : bare(w)]),
+];
 
-// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is underlined.
-function texts(model, run, found, greedy, free, beams) {
-  const best = found.texts[0], written = text => text.pieces.filter(piece => piece !== '</s>').map((piece, i) => (i && !piece.startsWith(' ') && found.texts.some(each => each.pieces.some(p => p.startsWith(' '))) ? `·${piece}` : piece.trim()));
-  const row = (rank, text, kind) => h('tr', { class: kind },
-    h('td', { class: 'rank n' }, rank), h('td', { class: 'word' }, sentence(written(text), false, text === best ? new Set() : unlike(written(best), written(text)))),
-    h('td', { class: 'r n' }, num(text.log_probability)), h('td', { class: 'r n' }, num(text.score)),
-    h('td', { class: 'r' }, h('button', { class: 'read', title: 'Let every view read this text', onclick: () => go('decode', model.task === 'translate' ? { target: text.text, pin: null } : { text: text.text, force: null, step: null, node: null, pin: null }) }, 'read')));
-  const others = [beams > 1 ? row('greedy', greedy.texts[0], 'beside') : null, free ? row('free', free.texts[0], 'beside') : null];
+// The texts that were found, the greedy one, and before a word was forced the one that had won: what differs is
+// underlined.
+function texts(model, found, greedy, free, beams) {
+  const best = found.texts[0];
+  const written = text =>
+    text.pieces
+      .filter(piece => piece !== '</s>')
+      .map((piece, i) =>
+        i && !piece.startsWith(' ') && found.texts.some(each => each.pieces.some(p => p.startsWith(' ')))
+          ? `·${piece}`
+          : piece.trim(),
+      );
+  const row = (rank, text, kind) =>
+    h(
+      'tr',
+      { class: kind },
+      h('td', { class: 'rank n' }, rank),
+      h(
+        'td',
+        { class: 'word' },
+        sentence(written(text), false, text === best ? new Set() : unlike(written(best), written(text))),
+      ),
+      h('td', { class: 'r n' }, num(text.log_probability)),
+      h('td', { class: 'r n' }, num(text.score)),
+      h(
+        'td',
+        { class: 'r' },
+        h(
+          'button',
+          {
+            class: 'read',
+            title: 'Let every view read this text',
+            onclick: () =>
+              go(
+                'decode',
+                model.task === 'translate'
+                  ? { target: text.text, pin: null }
+                  : { text: text.text, force: null, step: null, node: null, pin: null },
+              ),
+          },
+          'read',
+        ),
+      ),
+    );
+  const others = [
+    beams > 1 ? row('greedy', greedy.texts[0], 'beside') : null,
+    free ? row('free', free.texts[0], 'beside') : null,
+  ];
   const alpha = found.tree.search.alpha;
-  return h('div', { class: 'hypsbox' }, h('table', { class: 'hyps' },
-    h('thead', null, h('tr', null, h('td', { class: 'rank' }), h('th', null, model.task === 'translate' ? 'texts found' : 'how it goes on'), h('th', { class: 'r' }, 'log p'), h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'), h('td'))),
-    h('tbody', null, found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')), others)));
+  return h(
+    'div',
+    { class: 'hypsbox' },
+    h(
+      'table',
+      { class: 'hyps' },
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          h('td', { class: 'rank' }),
+          h('th', null, model.task === 'translate' ? 'texts found' : 'how it goes on'),
+          h('th', { class: 'r' }, 'log p'),
+          h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'),
+          h('td'),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')),
+        others,
+      ),
+    ),
+  );
 }

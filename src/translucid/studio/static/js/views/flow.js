@@ -4,8 +4,8 @@ import { scaleOf } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
-import { settle, link as to } from '../route.js';
-import { anatomy, byRows, entryOf, pointOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { settle, link as hrefTo } from '../route.js';
+import { anatomy, byRows, entryOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
 import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
@@ -13,40 +13,74 @@ import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
-const ROWS = 128, FEWER = 64, LONG = 96, EXACT = 4096;      // of the inspector's map: rows and columns, and those of a long text; words; numbers
+const ROWS = 128; // rows and columns of the inspector's map
+const FEWER = 64; // and those of a long text
+const LONG = 96; // words
+const EXACT = 4096; // numbers
+const LIKELY = 8; // tokens of a position
 
 export async function flow(stage, { model, run, catalogue, params }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const given = points.has(params.get('at')) ? params.get('at') : null, member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
+  const given = points.has(params.get('at')) ? params.get('at') : null;
+  const member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
   const state = {
-    at: given ?? first(run, member), head: Math.max(0, Number(params.get('head')) || 0),
-    i: params.get('i')?.split(',').map(Number) ?? null, opened: readLayers(params.get('layer')), member,
+    at: given ?? first(run, member),
+    head: Math.max(0, Number(params.get('head')) || 0),
+    i: params.get('i')?.split(',').map(Number) ?? null,
+    opened: readLayers(params.get('layer')),
+    member,
   };
-  const inside = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  const inside = layerOf(scopeOf(state.at));
+  const side = state.at.match(/encoder|decoder/)?.[0];
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
-  const box = h('div', { class: 'scene', 'aria-label': 'Flow' }), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
+  const box = h('div', { class: 'scene', 'aria-label': 'Flow' });
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
   stage.append(h('div', { class: 'split' }, box, panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
     makeRoom(view.columns);
-    if (what === 'pin' && box.isConnected) { state.i = null; settle({ i: null }); drawPanel(view); follow(view); }
+    if (what === 'pin' && box.isConnected) {
+      state.i = null;
+      settle({ i: null });
+      drawPanel(view);
+      follow(view);
+    }
   });
   const keys = event => {
-    if (!box.isConnected || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-    const way = { '[': -1, ']': 1 }[event.key], heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
+    if (
+      !box.isConnected ||
+      event.target.closest?.('input,textarea,select') ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
+    const way = { '[': -1, ']': 1 }[event.key];
+    const heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
     const aside = event.target.closest?.('.part,.heat,a,button,dialog');
     if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
     else if (event.key === 'Enter' && !aside) goIn(state);
-    else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented) nextLayer(view, event.key === 'ArrowUp' ? -1 : 1);
-    else if (way && heads) { state.head = (Math.min(state.head, heads - 1) + way + heads) % heads; settle({ head: state.head || null }); drawPanel(view); }
+    else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented)
+      nextLayer(view, event.key === 'ArrowUp' ? -1 : 1);
+    else if (way && heads) {
+      state.head = (Math.min(state.head, heads - 1) + way + heads) % heads;
+      settle({ head: state.head || null });
+      drawPanel(view);
+    }
   };
-  box.addEventListener('dblclick', event => { if (event.target.closest?.('.part')) goIn(state); });
+  box.addEventListener('dblclick', event => {
+    if (event.target.closest?.('.part')) goIn(state);
+  });
   addEventListener('keydown', keys);
   await Promise.all([drawScene(view), drawPanel(view)]);
-  return () => { off(); removeEventListener('keydown', keys); clearTimeout(view.soon); };
+  return () => {
+    off();
+    removeEventListener('keydown', keys);
+    clearTimeout(view.soon);
+  };
 }
 // The window goes where the pin goes; what had the focus has it again.
 function follow(view) {
@@ -54,262 +88,686 @@ function follow(view) {
   view.focus ??= view.hits.find(({ part }) => part === document.activeElement)?.pane.at ?? null;
   drawScene(view);
 }
-const readLayers = text => Object.fromEntries((text ?? '').split(',').filter(Boolean).map(each => { const [side, layer] = each.split('.'); return [side, Number(layer)]; }));
-const writeLayers = opened => Object.entries(opened).map(([side, layer]) => `${side}.${layer}`).join(',') || null;
+const readLayers = text =>
+  Object.fromEntries(
+    (text ?? '')
+      .split(',')
+      .filter(Boolean)
+      .map(each => {
+        const [side, layer] = each.split('.');
+        return [side, Number(layer)];
+      }),
+  );
+const writeLayers = opened =>
+  Object.entries(opened)
+    .map(([side, layer]) => `${side}.${layer}`)
+    .join(',') || null;
 // To begin with: the last place where words meet.
 const memberOf = at => Number(at.match(/^members\.(\d+)\./)?.[1] ?? 0);
 function first(run, member) {
   const names = run.points.map(point => point.at).filter(at => memberOf(at) === member);
-  return names.findLast(at => /(cross_attention|alignment)\.pattern$/.test(at)) ?? names.findLast(at => at.endsWith('.pattern')) ?? names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ?? names.findLast(at => at.endsWith('.activation')) ?? names.at(-1);
+  return (
+    names.findLast(at => /(cross_attention|alignment)\.pattern$/.test(at)) ??
+    names.findLast(at => at.endsWith('.pattern')) ??
+    names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ??
+    names.findLast(at => at.endsWith('.activation')) ??
+    names.at(-1)
+  );
 }
 
 // ---------------------------------------------------------------- the scene
 async function drawScene(view) {
-  const { run, model, state, box } = view, body = anatomy(run, model, state), turn = ++view.turn, { bands } = body;
-  const height = heights(bands, box.clientHeight, unit()), all = bands.flatMap(band => band.panes);
+  const { run, model, state, box } = view;
+  const body = anatomy(run, model, state);
+  const turn = ++view.turn;
+  const { bands } = body;
+  const height = heights(bands, box.clientHeight, unit());
+  const all = bands.flatMap(band => band.panes);
   view.bands = bands;
   for (const pane of all) pane.say = said(pane);
-  const [tiles, weights, said_] = await Promise.all([tilesOf(run, view.points, bands), weightsOf(run, bands), answers(view, body)]);
+  const [tiles, weights, said_] = await Promise.all([
+    tilesOf(run, view.points, bands),
+    weightsOf(run, bands),
+    answers(view, body),
+  ]);
   if (!box.isConnected || turn !== view.turn) return;
-  const selected = (all.find(pane => pane.at === state.at) ?? all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at)))?.at ?? state.at;
+  const selected =
+    (
+      all.find(pane => pane.at === state.at) ??
+      all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at))
+    )?.at ?? state.at;
   const data = { ...body, tiles, weights, said: said_, selected, width: box.clientWidth, height };
   const { root, hits, columns } = scene(data);
-  view.columns = columns; view.hits = hits;
+  view.columns = columns;
+  view.hits = hits;
   link.forget(box);
   box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
   enliven(view, hits, data);
   box.classList.toggle('focused', link.state.pins.length > 0);
-  link.paint(); makeRoom(columns);
+  link.paint();
+  makeRoom(columns);
 }
-function members(view, count) {                  // a committee: one of its networks is seen at a time
-  return h('div', { class: 'pick members', role: 'group', 'aria-label': 'Member' }, h('span', { class: 'label' }, 'member'), Array.from({ length: count }, (_, i) => h('button', {
-    'aria-pressed': String(i === view.state.member), onclick: () => {
-      const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
-      view.state.member = i; settle({ member: i || null }); pick(view, at); view.focus = null;
-    } }, String(i))));
+function members(view, count) {
+  // a committee: one of its networks is seen at a time
+  return h(
+    'div',
+    { class: 'pick members', role: 'group', 'aria-label': 'Member' },
+    h('span', { class: 'label' }, 'member'),
+    Array.from({ length: count }, (_, i) =>
+      h(
+        'button',
+        {
+          'aria-pressed': String(i === view.state.member),
+          onclick: () => {
+            const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
+            view.state.member = i;
+            settle({ member: i || null });
+            pick(view, at);
+            view.focus = null;
+          },
+        },
+        String(i),
+      ),
+    ),
+  );
 }
-const said = pane => { const { place, name } = title(pane.scope); return pane.kind === 'plate' ? `${place.replace(/ layer.*/, '')} ${pane.label}` : pane.cell ? `${place}, ${pane.label}` : `${place}, ${name.toLowerCase()}`; };
+const said = pane => {
+  const { place, name } = title(pane.scope);
+  return pane.kind === 'plate'
+    ? `${place.replace(/ layer.*/, '')} ${pane.label}`
+    : pane.cell
+      ? `${place}, ${pane.label}`
+      : `${place}, ${name.toLowerCase()}`;
+};
 async function answers({ run, model }, { end, bands }) {
-  const band = bands.at(-1), n = band.words.length;
-  if (!end || end.kind === 'number') return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
+  const band = bands.at(-1);
+  const n = band.words.length;
+  if (!end || end.kind === 'number')
+    return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
   if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
   const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
-  await Promise.all(Array.from({ length: band.rows }, async (_, i) => {          // of a long text, those of the window
-    const at = band.first + i, row = await (band.long ? api.step(run.run, at, 1).catch(() => api.step(run.run, at, 10)).catch(() => null) : api.step(run.run, at, 10));
-    if (!row) return;                            // a saved session has not recorded every word of a long text
-    found.words[at] = row.words[0]; found.shares[at] = row.probabilities[0]; found.ids[at] = row.ids[0];
-  }));
+  // Of a long text, those of the window; a saved session has not recorded every word of it.
+  const { steps } = await (band.long
+    ? api.steps(run.run, { k: 1, positions: `${band.first}:${band.first + band.rows}` }).catch(() => ({ steps: [] }))
+    : api.steps(run.run, { k: LIKELY }));
+  for (const { n: at, words, probabilities, ids } of steps) {
+    found.words[at] = words[0];
+    found.shares[at] = probabilities[0];
+    found.ids[at] = ids[0];
+  }
   return found;
 }
-async function shares(run, model, n) {           // how much each word has of the pooled vector
+async function shares(run, model, n) {
+  // how much each word has of the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
   if (at) return (await api.tensor(run.run, at.at, {})).row();
   const how = model.config.pooling;
-  return Array.from({ length: n }, (_, i) => (how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n));
+  return Array.from({ length: n }, (_, i) =>
+    how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n,
+  );
 }
 
 // ---------------------------------------------------------------- hands on the panes
 function enliven(view, hits, data) {
-  const { state, box } = view;
+  const { state } = view;
   hits.forEach((hit, k) => {
     const { part, pane, band } = hit;
     const choose = () => (pane.kind === 'plate' ? openLayer(view, pane) : pick(view, pane.at));
     part.addEventListener('click', choose);
     part.addEventListener('keydown', event => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); pane.at === state.at && event.key === 'Enter' ? goIn(state) : choose(); }
-      else if (step) { event.preventDefault(); hits[(k + step + hits.length) % hits.length].part.focus(); }
-      else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); across(hits, hit)?.part.focus(); }
+      if (event.key === 'Enter' || event.key === ' ') {
+        event.preventDefault();
+        pane.at === state.at && event.key === 'Enter' ? goIn(state) : choose();
+      } else if (step) {
+        event.preventDefault();
+        hits[(k + step + hits.length) % hits.length].part.focus();
+      } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+        event.preventDefault();
+        across(hits, hit)?.part.focus();
+      }
     });
-    part.addEventListener('focus', () => { for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1); readout(resting(view, pane)); });
+    part.addEventListener('focus', () => {
+      for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1);
+      readout(resting(pane));
+    });
     part.addEventListener('blur', () => readout());
     part.addEventListener('mousemove', event => pointed(view, data, pane, band, event));
-    part.addEventListener('mouseleave', () => { link.hover([]); readout(); });
+    part.addEventListener('mouseleave', () => {
+      link.hover([]);
+      readout();
+    });
   });
   const held = hits.find(hit => hit.pane.at === (view.focus ?? state.at)) ?? hits[0];
   held?.part.setAttribute('tabindex', 0);
   if (view.focus !== null) held?.part.focus({ preventScroll: true });
   view.focus = null;
 }
-function across(hits, { pane, band }) {          // the nearest pane of the other band
-  const others = hits.filter(hit => hit.band !== band), distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
+function across(hits, { pane, band }) {
+  // the nearest pane of the other band
+  const others = hits.filter(hit => hit.band !== band);
+  const distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
   return others.sort((a, b) => distance(a) - distance(b))[0];
 }
-const resting = (view, pane) => ({ at: [pane.say], path: pane.at, value: undefined });
+const resting = pane => ({ at: [pane.say], path: pane.at, value: undefined });
 function pointed(view, data, pane, band, event) {
-  const r = view.box.firstChild.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
-  const out = pane.out && x >= pane.out.x ? pane.out : null, at = out?.at ?? pane.at, held = data.tiles.get(at), place_ = out ?? pane.inner;
-  const row = band.columns ? 0 : wordAt(band, y), key = `${band.key}:${row}`, alone = band.columns || pane.kind === 'vector';
+  const r = view.box.firstChild.getBoundingClientRect();
+  const x = event.clientX - r.left;
+  const y = event.clientY - r.top;
+  const out = pane.out && x >= pane.out.x ? pane.out : null;
+  const at = out?.at ?? pane.at;
+  const held = data.tiles.get(at);
+  const place_ = out ?? pane.inner;
+  const row = band.columns ? 0 : wordAt(band, y);
+  const key = `${band.key}:${row}`;
+  const alone = band.columns || pane.kind === 'vector';
   if (!alone && link.state.hover[0] !== key) link.hover([key]);
   const woven = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
-  if (woven) return most(view, data, pane, band, woven, row);
-  if (!held || !place_) return readout(pane.kind === 'end' && Number.isFinite(data.said.shares?.[row]) ? { at: [word(band.words[row]), ` → `, word(data.said.words[row])], path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`, value: data.said.shares[row], scale: { kind: 'seq', max: 1 } } : resting(view, pane));
+  if (woven) return looksMost(view, data, pane, band, woven, row);
+  if (!held || !place_)
+    return readout(
+      pane.kind === 'end' && Number.isFinite(data.said.shares?.[row])
+        ? {
+            at: [word(band.words[row]), ` → `, word(data.said.words[row])],
+            path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`,
+            value: data.said.shares[row],
+            scale: { kind: 'seq', max: 1 },
+          }
+        : resting(pane),
+    );
   const shape = view.points.get(at).shape;
   if (!alone && held.far && !isNear(band, row)) return readout(ofMany(view, pane, band, at, held, place_, row, x));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
-  const found = under(rows, { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch }, x, y), [from, to] = columnsOf(found, held, shape);
-  const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row], few = band.columns || shape.length === 1 && !alone ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
-  const told = { at: [pane.say, ...(alone ? [] : [': ', word(band.words[lead[0]])]), to - from > 1 ? `, largest of ${to - from}` : ''], path: `${at}[${[...lead, ...few].join(', ')}]`, value: found.value, scale: held.scale, digits: 2 };
+  const found = under(
+    rows,
+    { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch },
+    x,
+    y,
+  );
+  const [from, to] = columnsOf(found, held, shape);
+  const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row];
+  const few = band.columns || (shape.length === 1 && !alone) ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
+  const told = {
+    at: [
+      pane.say,
+      ...(alone ? [] : [': ', word(band.words[lead[0]])]),
+      to - from > 1 ? `, largest of ${to - from}` : '',
+    ],
+    path: `${at}[${[...lead, ...few].join(', ')}]`,
+    value: found.value,
+    scale: held.scale,
+    digits: 2,
+  };
   readout(told);
-  if (shape.length) soon(view, told, async () => {                                // all digits, a moment later
-    if (held.step === 1) return { value: Number((await api.cell(view.run.run, at, [...lead, ...few])).value) };
-    const exact = (await api.tensor(view.run.run, at, { index: lead.join(',') || undefined, as: shape.at(-1) <= EXACT ? 'f32' : 'f16' })).row(), column = loud(exact, from, to);
-    return { path: `${at}[${[...lead, column].join(', ')}]`, value: exact[column] };
-  });
+  if (shape.length)
+    soon(view, told, async () => {
+      // all digits, a moment later
+      if (held.step === 1) return { value: Number((await api.cell(view.run.run, at, [...lead, ...few])).value) };
+      const exact = (
+        await api.tensor(view.run.run, at, {
+          index: lead.join(',') || undefined,
+          as: shape.at(-1) <= EXACT ? 'f32' : 'f16',
+        })
+      ).row();
+      const column = loud(exact, from, to);
+      return { path: `${at}[${[...lead, column].join(', ')}]`, value: exact[column] };
+    });
 }
 const columnsOf = ({ from, to }, held, shape) => [from * held.step, Math.min(shape.at(-1) ?? 1, to * held.step)];
-function soon(view, told, ask) {                 // told again, unless the pointer has gone on
+function soon(view, told, ask) {
+  // told again, unless the pointer has gone on
   view.soon = setTimeout(async () => {
     const exact = await ask().catch(() => null);
-    if (exact && view.box.isConnected && document.getElementById('readout').querySelector('.path')?.textContent === told.path) readout({ ...told, digits: 3, ...exact });
+    if (
+      exact &&
+      view.box.isConnected &&
+      document.getElementById('readout').querySelector('.path')?.textContent === told.path
+    )
+      readout({ ...told, digits: 3, ...exact });
   }, 90);
 }
 const wordsOf = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
-function ofMany(view, pane, band, at, held, place, row, x) {                      // a pressed row
-  const b = Math.floor(row / band.each), values = held.far[b], cells = cellsIn(values.length, place.width), shape = view.points.get(at).shape;
-  const [a, z] = block(values.length, cells, Math.min(cells - 1, Math.max(0, Math.floor((x - place.x) / place.width * cells)))), column = loudest(values, a, z);
-  const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1, from = a * each, to = Math.min(shape[1] ?? 1, z * each), last = Math.min(band.words.length, (b + 1) * band.each);
-  return { at: [pane.say, `: ${wordsOf(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`], path: `${at}[${b * band.each}:${last}${shape.length > 1 ? `, ${from}:${to}` : ''}]`, value: values[column], scale: held.scale, digits: 2 };
+function ofMany(view, pane, band, at, held, place, row, x) {
+  // a pressed row
+  const b = Math.floor(row / band.each);
+  const values = held.far[b];
+  const cells = cellsIn(values.length, place.width);
+  const shape = view.points.get(at).shape;
+  const [a, z] = block(
+    values.length,
+    cells,
+    Math.min(cells - 1, Math.max(0, Math.floor(((x - place.x) / place.width) * cells))),
+  );
+  const column = loudest(values, a, z);
+  const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1;
+  const from = a * each;
+  const to = Math.min(shape[1] ?? 1, z * each);
+  const last = Math.min(band.words.length, (b + 1) * band.each);
+  return {
+    at: [pane.say, `: ${wordsOf(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`],
+    path: `${at}[${b * band.each}:${last}${shape.length > 1 ? `, ${from}:${to}` : ''}]`,
+    value: values[column],
+    scale: held.scale,
+    digits: 2,
+  };
 }
 // Over a weave: where the word under the pointer looks most, all heads together.
-function most(view, data, pane, band, held, row) {
-  const to = pane.kind === 'cross' ? data.bands[0] : band, many = view.points.get(pane.at).axes.length === 3, near = !held.far || isNear(band, row), { rows, stepRows, keys } = near ? held : held.far;
-  const first = near ? held.first : 0, i = Math.min(rows.length - 1, Math.floor((row - first) / stepRows)), j = loud(rows[i]), from = first + i * stepRows, last = Math.min(band.words.length, from + stepRows), scale = { kind: 'seq', max: 1 };
-  const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a), name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`), end = many ? ', mean of the heads' : '';
-  const told = { at: [stepRows > 1 ? wordsOf(from, last) : word(band.words[from]), ' looks most at ', keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]), end], path: name(span(from, last), span(...keys[j])), value: rows[i][j], scale, digits: 2 };
+function looksMost(view, data, pane, band, held, row) {
+  const to = pane.kind === 'cross' ? data.bands[0] : band;
+  const many = view.points.get(pane.at).axes.length === 3;
+  const near = !held.far || isNear(band, row);
+  const { rows, stepRows, keys } = near ? held : held.far;
+  const start = near ? held.first : 0;
+  const i = Math.min(rows.length - 1, Math.floor((row - start) / stepRows));
+  const j = loud(rows[i]);
+  const from = start + i * stepRows;
+  const last = Math.min(band.words.length, from + stepRows);
+  const scale = { kind: 'seq', max: 1 };
+  const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
+  const name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`);
+  const end = many ? ', mean of the heads' : '';
+  const told = {
+    at: [
+      stepRows > 1 ? wordsOf(from, last) : word(band.words[from]),
+      ' looks most at ',
+      keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]),
+      end,
+    ],
+    path: name(span(from, last), span(...keys[j])),
+    value: rows[i][j],
+    scale,
+    digits: 2,
+  };
   if (keys.length === to.words.length && stepRows === 1) return readout(told);
   readout({ ...told, at: [...told.at, ', the largest of each'], python: null });
-  if (stepRows === 1) soon(view, told, async () => {                              // which word of the block it is, and its number
-    const table = await api.tensor(view.run.run, pane.at, { index: many ? `*,${from}` : from, as: 'f16' }), n = to.words.length, sums = new Float32Array(n);
-    for (let k = 0; k < table.size; k++) sums[k % n] += table.number(k) || 0;
-    const key = loud(sums), exact = (await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })).row();
-    return { at: [word(band.words[from]), ' looks most at ', word(to.words[key]), end], path: name(from, key), value: exact.reduce((a, b) => a + b, 0) / exact.length };
-  });
+  if (stepRows === 1)
+    soon(view, told, async () => {
+      // which word of the block it is, and its number
+      const table = await api.tensor(view.run.run, pane.at, { index: many ? `*,${from}` : from, as: 'f16' });
+      const n = to.words.length;
+      const sums = new Float32Array(n);
+      for (let k = 0; k < table.size; k++) sums[k % n] += table.number(k) || 0;
+      const key = loud(sums);
+      const exact = (
+        await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
+      ).row();
+      return {
+        at: [word(band.words[from]), ' looks most at ', word(to.words[key]), end],
+        path: name(from, key),
+        value: exact.reduce((a, b) => a + b, 0) / exact.length,
+      };
+    });
 }
 function pick(view, at) {
-  view.state.at = at; view.state.i = null; view.focus = at;
+  view.state.at = at;
+  view.state.i = null;
+  view.focus = at;
   settle({ at, i: null, head: view.state.head || null });
-  drawScene(view); drawPanel(view);
+  drawScene(view);
+  drawPanel(view);
 }
 function openLayer(view, plate) {
-  const { state } = view, same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  const { state } = view;
+  const same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
   state.opened = { ...state.opened, [plate.side]: plate.layer };
-  state.at = state.at.includes(`${plate.side}.`) && view.points.has(same) ? same : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
-  state.i = null; view.focus = state.at;
+  state.at =
+    state.at.includes(`${plate.side}.`) && view.points.has(same)
+      ? same
+      : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
+  state.i = null;
+  view.focus = state.at;
   settle({ layer: writeLayers(state.opened), at: state.at, i: null });
-  drawScene(view); drawPanel(view);
+  drawScene(view);
+  drawPanel(view);
 }
 
 // ---------------------------------------------------------------- the inspector
 async function drawPanel(view) {
-  const { run, state, panel, points, catalogue } = view, at = state.at, point = points.get(at), scope = scopeOf(at);
-  const turn = view.panelTurn = (view.panelTurn ?? 0) + 1;
-  const { place, name } = title(scope), side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
-  const key = side === 'decoder' ? 'tgt' : 'src', words = { src: run.tokens.source, tgt: run.tokens.target };
-  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : key;
-  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? key : null);
-  const axes = [...point.axes], shape = [...point.shape];
+  const { run, state, panel, points, catalogue } = view;
+  const at = state.at;
+  const point = points.get(at);
+  const scope = scopeOf(at);
+  view.panelTurn = (view.panelTurn ?? 0) + 1;
+  const turn = view.panelTurn;
+  const { place, name } = title(scope);
+  const side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
+  const own = side === 'decoder' ? 'tgt' : 'src';
+  const words = { src: run.tokens.source, tgt: run.tokens.target };
+  const back = /(cross_attention|alignment)\./.test(at) ? 'src' : own;
+  const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? own : null);
+  const axes = [...point.axes];
+  const shape = [...point.shape];
   let lead = null;
   if (shape.length > 2) {
     const pinned = sideOf(axes[0]) && link.pinned(sideOf(axes[0]));
-    lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : state.i?.[0] ?? pinned ?? 0) };
+    lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : (state.i?.[0] ?? pinned ?? 0)) };
   }
-  const inner = shape.slice(lead ? 1 : 0), innerAxes = axes.slice(lead ? 1 : 0), size = inner.slice(-2).reduce((a, b) => a * b, 1);
+  const inner = shape.slice(lead ? 1 : 0);
+  const innerAxes = axes.slice(lead ? 1 : 0);
+  const size = inner.slice(-2).reduce((a, b) => a * b, 1);
   const cut = { index: lead ? String(lead.index) : undefined };
   if (inner.length > 2) cut.index = `${lead.index},0`;
-  const exact = size <= EXACT, long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG, frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
-  const onRows = sideOf(innerAxes[0]) !== null, values = !frame.shape.length ? null : frame.shape.length >= 2 ? frame.table() : onRows ? frame.row().map(value => [value]) : [frame.row()];
-  const rowSide = sideOf(innerAxes[0]), colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null, step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1, colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
+  const exact = size <= EXACT;
+  const long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG;
+  const frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
+  const onRows = sideOf(innerAxes[0]) !== null;
+  const values = !frame.shape.length
+    ? null
+    : frame.shape.length >= 2
+      ? frame.table()
+      : onRows
+        ? frame.row().map(value => [value])
+        : [frame.row()];
+  const rowSide = sideOf(innerAxes[0]);
+  const colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null;
+  const step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1;
+  const colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? { kind: 'seq', max: 1 } : scaleOf({ scale: frame.scale, hi: peak(values) });
   const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
   // A row of the map may stand for several words: it means the pinned one, if that is among them, else the first.
-  const held_ = rowSide ? link.pinned(rowSide) : null, rowOf = i => (state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i ? state.i.at(-2) : held_ !== null && Math.floor(held_ / step) === i ? held_ : i * step);
-  const address = (i, column) => [...before, ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column])];
+  const held_ = rowSide ? link.pinned(rowSide) : null;
+  const rowOf = i =>
+    state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i
+      ? state.i.at(-2)
+      : held_ !== null && Math.floor(held_ / step) === i
+        ? held_
+        : i * step;
+  const address = (i, column) => [
+    ...before,
+    ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column]),
+  ];
   // Where a cell of the map stands for several numbers, the loudest of them is meant; its row is asked for exactly.
   const exactly = async (i, j, wide = false) => {
     if (colStep === 1) return wide ? loud(values[i]) : j;
-    const row = (await api.tensor(run.run, at, { index: inner.length > 1 ? [...before, rowOf(i)].join(',') : undefined, as: inner.at(-1) <= EXACT ? 'f32' : 'f16' })).row();
+    const row = (
+      await api.tensor(run.run, at, {
+        index: inner.length > 1 ? [...before, rowOf(i)].join(',') : undefined,
+        as: inner.at(-1) <= EXACT ? 'f32' : 'f16',
+      })
+    ).row();
     return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
   };
-  let index = [], pi = 0, pj = 0;
+  let index = [];
+  let pi = 0;
+  let pj = 0;
   if (values) {
-    const kept = state.i?.length === shape.length && state.i.every((i, axis) => i >= 0 && i < shape[axis]) && (!lead || state.i[0] === lead.index) ? state.i : null, pinned = rowSide ? link.pinned(rowSide) : null;
-    pi = inner.length === 1 && !onRows ? 0 : Math.min(values.length - 1, Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : pinned ?? 0) / step));
-    const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (colSide ? link.pinned(colSide) : null) ?? await exactly(pi, 0, true);
-    index = kept ?? address(pi, column); pj = Math.floor(column / colStep);
+    const kept =
+      state.i?.length === shape.length &&
+      state.i.every((i, axis) => i >= 0 && i < shape[axis]) &&
+      (!lead || state.i[0] === lead.index)
+        ? state.i
+        : null;
+    const pinned = rowSide ? link.pinned(rowSide) : null;
+    pi =
+      inner.length === 1 && !onRows
+        ? 0
+        : Math.min(
+            values.length - 1,
+            Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : (pinned ?? 0)) / step),
+          );
+    const column =
+      inner.length === 1 && onRows
+        ? 0
+        : kept
+          ? kept.at(-1)
+          : ((colSide ? link.pinned(colSide) : null) ?? (await exactly(pi, 0, true)));
+    index = kept ?? address(pi, column);
+    pj = Math.floor(column / colStep);
   }
-  const likely = at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum' ? await api.step(run.run, shape.length > 1 ? rowOf(pi) : 0, 8).catch(() => null) : null;
+  const likely =
+    at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum'
+      ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
+      : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
-  const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each), whose = (which, i, each) => (each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i));
-  const read = (i, j, of = 1) => {               // a cell, which may stand for several numbers
-    const count = of * colStep * step, looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+  const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
+  const whose = (which, i, each) =>
+    each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
+  const read = (i, j, of = 1) => {
+    // a cell, which may stand for several numbers
+    const count = of * colStep * step;
+    const looks = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ';
+    const last = some(j, colStep, inner.at(-1));
+    const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
     return {
-      at: [...(colSide ? [whose(rowSide, i, step), looks, whose(colSide, j, colStep)] : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]), count > 1 ? `, largest of ${count}` : ''],
-      path: `${at}[${[...before, ...(inner.length === 1 ? [onRows ? i : some(j, colStep, inner[0])] : [some(i, step, inner.at(-2)), some(j, colStep, inner.at(-1))])].join(', ')}]`, value: values[i][j], scale, digits: exact ? 3 : 2,
+      at: [
+        ...(colSide
+          ? [whose(rowSide, i, step), looks, whose(colSide, j, colStep)]
+          : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
+        count > 1 ? `, largest of ${count}` : '',
+      ],
+      path: `${at}[${[...before, ...places].join(', ')}]`,
+      value: values[i][j],
+      scale,
+      digits: exact ? 3 : 2,
     };
   };
-  const here = () => ({ at: colSide ? [who(rowSide, index.at(-2)), innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ', who(colSide, index.at(-1))] : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])], scale });
-  const stem = at.slice(0, at.indexOf(side) + side.length);
-  const scoped = run.points.filter(each => scopeOf(each.at) === scope), mate = partOf(scope) === 'attention' ? run.points.filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`).map(each => ({ ...each, far: each.at.slice(stem.length + 1) })) : [];
-  const made = inspector({
-    at, place, name, points: [...scoped, ...mate], entry: catalogue[entryOf(at)], shape, axes, lead, leads: shape[0], leadAxis: axes[0], leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
-    values, scale, rows: rowSide ? values.map((_, i) => words[rowSide][i * step] ?? String(i)) : values && values.length > 1 ? values.map((_, i) => String(i)) : null, names: !rowSide, cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
-    wordOf: keys => { const key = keys.find(each => each.startsWith(`${rowSide}:`)); return key && words[rowSide][Number(key.split(':')[1])]; },
-    rowKey: rowSide ? i => `${rowSide}:${i * step}` : null, colKey: colSide ? j => `${colSide}:${j * colStep}` : null, picked: values ? [pi, pj] : null, index, exact: cell?.value, worked, read,
-    each: step * colStep, table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
-    likely: likely && { rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })), rest: likely.rest, others: likely.others },
-    go: onward(at, state),
-  }, {
-    width: panel.clientWidth,
-    onpoint: name_ => { pick(view, name_); view.focus = null; },      // the focus stays with the list
-    onlead: i => { if (axes[0].endsWith('heads')) { state.head = i; settle({ head: i || null }); } else state.i = [i, ...index.slice(1)]; drawPanel(view); },
-    onpick: async (i, j) => {
-      if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
-      state.i = null; state.i = address(i, await exactly(i, j)); settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null }); link.paint(); drawPanel(view);
-    },
+  const here = () => ({
+    at: colSide
+      ? [
+          who(rowSide, index.at(-2)),
+          innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' looks at ' : ' · ',
+          who(colSide, index.at(-1)),
+        ]
+      : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])],
+    scale,
   });
+  const stem = at.slice(0, at.indexOf(side) + side.length);
+  const scoped = run.points.filter(each => scopeOf(each.at) === scope);
+  const mate =
+    partOf(scope) === 'attention'
+      ? run.points
+          .filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`)
+          .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
+      : [];
+  const made = inspector(
+    {
+      at,
+      place,
+      name,
+      points: [...scoped, ...mate],
+      entry: catalogue[entryOf(at)],
+      shape,
+      axes,
+      lead,
+      leads: shape[0],
+      leadAxis: axes[0],
+      leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
+      values,
+      scale,
+      rows: rowSide
+        ? values.map((_, i) => words[rowSide][i * step] ?? String(i))
+        : values && values.length > 1
+          ? values.map((_, i) => String(i))
+          : null,
+      names: !rowSide,
+      cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
+      wordOf: keys => {
+        const key = keys.find(each => each.startsWith(`${rowSide}:`));
+        return key && words[rowSide][Number(key.split(':')[1])];
+      },
+      rowKey: rowSide ? i => `${rowSide}:${i * step}` : null,
+      colKey: colSide ? j => `${colSide}:${j * colStep}` : null,
+      picked: values ? [pi, pj] : null,
+      index,
+      exact: cell?.value,
+      worked,
+      read,
+      each: step * colStep,
+      table: exact ? undefined : () => exactTable(run, at, before, inner, rowSide ? words[rowSide] : null),
+      likely: likely && {
+        rows: likely.words.map((text, i) => ({ word: text, p: likely.probabilities[i] })),
+        rest: likely.rest,
+        others: likely.others,
+      },
+      go: onward(at, state),
+    },
+    {
+      width: panel.clientWidth,
+      onpoint: name_ => {
+        pick(view, name_);
+        view.focus = null;
+      }, // the focus stays with the list
+      onlead: i => {
+        if (axes[0].endsWith('heads')) {
+          state.head = i;
+          settle({ head: i || null });
+        } else state.i = [i, ...index.slice(1)];
+        drawPanel(view);
+      },
+      onpick: async (i, j) => {
+        if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
+        state.i = null;
+        state.i = address(i, await exactly(i, j));
+        settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null });
+        link.paint();
+        drawPanel(view);
+      },
+    },
+  );
   link.forget(panel);
-  const refocus = held(panel);
+  const refocus = keepFocus(panel);
   panel.replaceChildren(...made);
   refocus();
   link.paint();
-  rest({ ...(values ? here() : { at: [name] }), value: cell ? Number(cell.value) : values?.[pi][pj], path: index.length ? `${at}[${index.join(', ')}]` : at, digits: 3 });
+  rest({
+    ...(values ? here() : { at: [name] }),
+    value: cell ? Number(cell.value) : values?.[pi][pj],
+    path: index.length ? `${at}[${index.join(', ')}]` : at,
+    digits: 3,
+  });
 }
+// What the panes at the end show already is asked for with it.
+const likeliest = (run, n, long) => api.step(run.run, n, long ? { k: LIKELY, positions: api.only(n) } : { k: LIKELY });
 // The numbers behind a pooled picture, the first rows of them, each asked for with all its digits.
 async function exactTable(run, at, before, inner, words) {
-  const count = inner.length > 1 ? inner.at(-2) : 1, shown = Math.min(count, 24), as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
-  const rows = await Promise.all(Array.from({ length: shown }, (_, i) => api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as })));
-  return { ...grid(words, null, rows.map(frame => frame.row())), note: [count > shown ? `The first ${shown} of ${count} rows.` : '', as === 'f16' ? 'Rounded to about three digits.' : ''].filter(Boolean).join(' ') };
+  const count = inner.length > 1 ? inner.at(-2) : 1;
+  const shown = Math.min(count, 24);
+  const as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
+  const rows = await Promise.all(
+    Array.from({ length: shown }, (_, i) =>
+      api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as }),
+    ),
+  );
+  return {
+    ...grid(
+      words,
+      null,
+      rows.map(frame => frame.row()),
+    ),
+    note: [
+      count > shown ? `The first ${shown} of ${count} rows.` : '',
+      as === 'f16' ? 'Rounded to about three digits.' : '',
+    ]
+      .filter(Boolean)
+      .join(' '),
+  };
 }
-const loud = (row, from = 0, to = row.length) => { let best = from; for (let j = from; j < to; j++) if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j; return best; };
-const peak = values => (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+const loud = (row, from = 0, to = row.length) => {
+  let best = from;
+  for (let j = from; j < to; j++)
+    if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j;
+  return best;
+};
+const peak = values =>
+  (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) ||
+  1;
 // Where the server gives no sum, the points that stand beside a number tell how it came about.
 const WORKED = {
-  'residual.sum': [['skip', 'x'], ['branch', '+ f(x)'], ['sum', '=']], 'norm.normalised': [['mean', 'μ'], ['variance', 'σ²'], ['rms', 'rms'], ['normalised', '=']], 'norm.output': [['normalised', 'x'], ['output', 'γ x + β']],
-  'alignment.pattern': [['scores', 's'], ['exponentials', 'exp(s − max)'], ['normaliser', 'Σ'], ['pattern', '÷']], 'feedforward.activated': [['hidden', 'h'], ['gate', 'g'], ['activated', 'act']],
-  'embedding.scaled': [['lookup', 'e'], ['scaled', '× √d']], 'dense.activation': [['preactivation', 'z'], ['activation', 'act(z)']], 'dense.sum': [['skip', 'x'], ['activation', '+'], ['sum', '=']], 'positions.output': [['encoding', '+ p'], ['output', '=']],
+  'residual.sum': [
+    ['skip', 'x'],
+    ['branch', '+ f(x)'],
+    ['sum', '='],
+  ],
+  'norm.normalised': [
+    ['mean', 'μ'],
+    ['variance', 'σ²'],
+    ['rms', 'rms'],
+    ['normalised', '='],
+  ],
+  'norm.output': [
+    ['normalised', 'x'],
+    ['output', 'γ x + β'],
+  ],
+  'alignment.pattern': [
+    ['scores', 's'],
+    ['exponentials', 'exp(s − max)'],
+    ['normaliser', 'Σ'],
+    ['pattern', '÷'],
+  ],
+  'feedforward.activated': [
+    ['hidden', 'h'],
+    ['gate', 'g'],
+    ['activated', 'act'],
+  ],
+  'embedding.scaled': [
+    ['lookup', 'e'],
+    ['scaled', '× √d'],
+  ],
+  'dense.activation': [
+    ['preactivation', 'z'],
+    ['activation', 'act(z)'],
+  ],
+  'dense.sum': [
+    ['skip', 'x'],
+    ['activation', '+'],
+    ['sum', '='],
+  ],
+  'positions.output': [
+    ['encoding', '+ p'],
+    ['output', '='],
+  ],
 };
-for (const [cell, gates] of [['lstm', ['forget', 'input', 'output']], ['gru', ['reset', 'update']]]) {
-  for (const gate of gates) WORKED[`${cell}.${gate}_gate`] = [[`${gate}_sum`, 'a'], [`${gate}_gate`, 'σ(a)']];
-  WORKED[`${cell}.candidate`] = [['candidate_sum', 'a'], ['candidate', 'tanh a']];
+for (const [cell, gates] of [
+  ['lstm', ['forget', 'input', 'output']],
+  ['gru', ['reset', 'update']],
+]) {
+  for (const gate of gates)
+    WORKED[`${cell}.${gate}_gate`] = [
+      [`${gate}_sum`, 'a'],
+      [`${gate}_gate`, 'σ(a)'],
+    ];
+  WORKED[`${cell}.candidate`] = [
+    ['candidate_sum', 'a'],
+    ['candidate', 'tanh a'],
+  ];
 }
 async function more(run, points, at, index) {
-  const scope = scopeOf(at), beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
-  const found = await Promise.all(beside.map(([point]) => {
-    const name = `${scope}.${point}`, { shape } = points.get(name);
-    return api.cell(run.run, name, index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)));
-  }));
-  return beside.length > 1 ? found.map((cell, k) => ({ name: beside[k][0].replaceAll('_', ' '), how: beside[k][1], value: Number(cell.value) })) : [];
+  const scope = scopeOf(at);
+  const beside = (WORKED[entryOf(at)] ?? []).filter(([point]) => points.has(`${scope}.${point}`));
+  const found = await Promise.all(
+    beside.map(([point]) => {
+      const name = `${scope}.${point}`;
+      const { shape } = points.get(name);
+      return api.cell(
+        run.run,
+        name,
+        index.slice(0, shape.length).map((i, axis) => (shape[axis] === 1 ? 0 : i)),
+      );
+    }),
+  );
+  return beside.length > 1
+    ? found.map((cell, k) => ({
+        name: beside[k][0].replaceAll('_', ' '),
+        how: beside[k][1],
+        value: Number(cell.value),
+      }))
+    : [];
 }
-function goIn(state) { const next = onward(state.at, state); if (next) location.hash = next.href; }
+function goIn(state) {
+  const next = onward(state.at, state);
+  if (next) location.hash = next.href;
+}
 function nextLayer(view, by) {
-  const { state, points } = view, at = layerOf(scopeOf(state.at)), side = state.at.match(/encoder|decoder/)?.[0];
+  const { state, points } = view;
+  const at = layerOf(scopeOf(state.at));
+  const side = state.at.match(/encoder|decoder/)?.[0];
   if (at === null || !side) return;
-  const to = at + by, name = state.at.replace(/layers\.\d+/, `layers.${to}`);
+  const to = at + by;
+  const name = state.at.replace(/layers\.\d+/, `layers.${to}`);
   if (!points.has(name)) return;
   state.opened = { ...state.opened, [side]: to };
   settle({ layer: writeLayers(state.opened) });
@@ -317,7 +775,8 @@ function nextLayer(view, by) {
   view.focus = null;
 }
 function onward(at, state) {
-  if (/(attention|alignment)\.pattern$/.test(at)) return { href: to('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
-  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: to('recurrent', { at }), text: 'Unit by unit: Recurrent' };
+  if (/(attention|alignment)\.pattern$/.test(at))
+    return { href: hrefTo('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };
+  if (/\.(lstm|gru|rnn)\./.test(at)) return { href: hrefTo('recurrent', { at }), text: 'Unit by unit: Recurrent' };
   return null;
 }

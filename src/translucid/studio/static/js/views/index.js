@@ -12,11 +12,36 @@ import { lesson } from './lesson.js';
 const cells = ['rnn', 'rnn_relu', 'lstm', 'gru'];
 export const VIEWS = {
   flow: { name: 'Flow', draw: flow },
-  attention: { name: 'Attention', draw: attention, lacks: model => (model.family !== 'transformer' && model.config.attention === 'none') || model.family === 'mlp' || (cells.includes(model.family) && model.shape !== 'encoder-decoder') ? 'This model has no attention' : '' },
-  recurrent: { name: 'Recurrent', draw: recurrent, lacks: model => cells.includes(model.family) ? '' : 'This model has no recurrent part' },
-  decode: { name: 'Decode', draw: decode, lacks: model => ['translate', 'language'].includes(model.task) ? '' : 'This model writes nothing' },
+  attention: {
+    name: 'Attention',
+    draw: attention,
+    lacks: model =>
+      (model.family !== 'transformer' && model.config.attention === 'none') ||
+      model.family === 'mlp' ||
+      (cells.includes(model.family) && model.shape !== 'encoder-decoder')
+        ? 'This model has no attention'
+        : '',
+  },
+  recurrent: {
+    name: 'Recurrent',
+    draw: recurrent,
+    lacks: model => (cells.includes(model.family) ? '' : 'This model has no recurrent part'),
+  },
+  decode: {
+    name: 'Decode',
+    draw: decode,
+    lacks: model => (['translate', 'language'].includes(model.task) ? '' : 'This model writes nothing'),
+  },
   whatif: { name: 'What-if', draw: whatif },
-  compare: { name: 'Compare', draw: compare, lacks: (model, all) => all.length > 1 ? '' : 'Open two models: translucid explore A B' },
-  train: { name: 'Train', draw: train, lacks: model => model.trains ? '' : 'Open the run folder that training wrote, not a model alone' },
+  compare: {
+    name: 'Compare',
+    draw: compare,
+    lacks: (_, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
+  },
+  train: {
+    name: 'Train',
+    draw: train,
+    lacks: model => (model.trains ? '' : 'Open the run folder that training wrote, not a model alone'),
+  },
   lesson: { name: 'Lesson', draw: lesson },
 };

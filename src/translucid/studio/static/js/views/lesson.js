@@ -7,17 +7,47 @@ import { rest } from '../readout.js';
 export async function lesson(stage, { model, run }) {
   const found = await Promise.all((await api.lessons()).map(each => api.lesson(run.run, each.id)));
   const able = each => each.steps.filter(step => step.lacks === undefined).length;
-  found.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length);        // what suits this model comes first
-  stage.append(h('div', { class: 'tours' }, found.map(each => tour(each, able(each), model))));
+  found.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length); // what suits this model comes first
+  stage.append(
+    h(
+      'div',
+      { class: 'tours' },
+      found.map(each => tour(each, able(each), model)),
+    ),
+  );
   rest({ at: ['Space goes to the next stop, and comes back when you have wandered off'], path: 'lesson' });
 }
 function tour(each, count, model) {
-  const first = each.steps.findIndex(step => step.lacks === undefined), all = each.steps.length;
-  const told = count === all ? `${all} stops` : count ? `${count} of ${all} stops; ${model.name} lacks the others` : `${all} stops, none for ${model.name}: ${each.steps[0].lacks}`;
-  return h('article', { class: 'panel tour', 'aria-label': each.name },
-    h('header', { class: 'row' }, h('div', null, h('h2', null, each.name), h('p', { class: 'quiet' }, told)),
-      first < 0 ? null : h('a', { class: 'begin', href: stopAt(each.id, first + 1, each.steps[first]) }, 'Begin')),
+  const first = each.steps.findIndex(step => step.lacks === undefined);
+  const all = each.steps.length;
+  const told =
+    count === all
+      ? `${all} stops`
+      : count
+        ? `${count} of ${all} stops; ${model.name} lacks the others`
+        : `${all} stops, none for ${model.name}: ${each.steps[0].lacks}`;
+  return h(
+    'article',
+    { class: 'panel tour', 'aria-label': each.name },
+    h(
+      'header',
+      { class: 'row' },
+      h('div', null, h('h2', null, each.name), h('p', { class: 'quiet' }, told)),
+      first < 0 ? null : h('a', { class: 'begin', href: stopAt(each.id, first + 1, each.steps[first]) }, 'Begin'),
+    ),
     h('p', null, each.teaches),
-    h('ol', { class: 'stops' }, each.steps.map((step, k) => h('li', { class: step.lacks === undefined ? null : 'lacking' },
-      step.lacks === undefined ? h('a', { href: stopAt(each.id, k + 1, step) }, step.title) : [h('span', null, step.title), count ? h('span', { class: 'why' }, step.lacks) : '']))));
+    h(
+      'ol',
+      { class: 'stops' },
+      each.steps.map((step, k) =>
+        h(
+          'li',
+          { class: step.lacks === undefined ? null : 'lacking' },
+          step.lacks === undefined
+            ? h('a', { href: stopAt(each.id, k + 1, step) }, step.title)
+            : [h('span', null, step.title), count ? h('span', { class: 'why' }, step.lacks) : ''],
+        ),
+      ),
+    ),
+  );
 }

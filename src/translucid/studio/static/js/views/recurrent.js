@@ -13,26 +13,55 @@ import { headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { strips, unitLines, TITLE } from '../parts/strip.js';
 
-const ROWS = {                                      // in the order of the sum
-  lstm: [['forget_gate', 'forget', 'f'], ['input_gate', 'input', 'i'], ['candidate', 'candidate', 'g'], ['cell', 'cell', 'c'], ['output_gate', 'output', 'o'], ['hidden', 'hidden', 'h']],
-  gru: [['reset_gate', 'reset', 'r'], ['update_gate', 'update', 'z'], ['candidate', 'candidate', 'n'], ['hidden', 'hidden', 'h']],
-  rnn: [['preactivation', 'sum', 'a'], ['hidden', 'hidden', 'h']],
+const ROWS = {
+  // in the order of the sum
+  lstm: [
+    ['forget_gate', 'forget', 'f'],
+    ['input_gate', 'input', 'i'],
+    ['candidate', 'candidate', 'g'],
+    ['cell', 'cell', 'c'],
+    ['output_gate', 'output', 'o'],
+    ['hidden', 'hidden', 'h'],
+  ],
+  gru: [
+    ['reset_gate', 'reset', 'r'],
+    ['update_gate', 'update', 'z'],
+    ['candidate', 'candidate', 'n'],
+    ['hidden', 'hidden', 'h'],
+  ],
+  rnn: [
+    ['preactivation', 'sum', 'a'],
+    ['hidden', 'hidden', 'h'],
+  ],
 };
-const EXACT = 4096, LISTED = 24;
+const EXACT = 4096;
+const LISTED = 24;
 const GATE = { kind: 'seq', max: 1 };
 
 export async function recurrent(stage, { model, run, catalogue, params }) {
-  const points = new Map(run.points.map(point => [point.at, point])), scopes = scopesOf(points);
+  const points = new Map(run.points.map(point => [point.at, point]));
+  const scopes = scopesOf(points);
   const at = startAt(params, scopes, points);
-  const left = h('div'), mid = h('div'), right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
+  const left = h('div');
+  const mid = h('div');
+  const right = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'One step as a sum' });
   stage.append(h('div', { class: 'rec' }, left, mid, right));
-  let turn = 0, now = null, waiting = null;
-  const change = (changes, focus) => { Object.assign(at, changes); settle({ at: scopes[at.scope].scope, unit: at.unit }); return draw(focus); };
+  let turn = 0;
+  let now = null;
+  let waiting = null;
+  const change = (changes, focus) => {
+    Object.assign(at, changes);
+    settle({ at: scopes[at.scope].scope, unit: at.unit });
+    return draw(focus);
+  };
 
   async function draw(focus) {
-    const mine = ++turn, here = scopes[at.scope], group = scopes.filter(each => each.layer === here.layer);
+    const mine = ++turn;
+    const here = scopes[at.scope];
+    const group = scopes.filter(each => each.layer === here.layer);
     const loaded = await Promise.all(group.map(each => load(run, points, each)));
-    const chosen = group.indexOf(here), data = loaded[chosen];
+    const chosen = group.indexOf(here);
+    const data = loaded[chosen];
     if (at.unit !== null && at.unit >= data.units) at.unit = null;
     const own = at.unit === null ? null : await ownValues(run, here, data, at.unit);
     if (mine !== turn) return;
@@ -41,68 +70,207 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     now.keys = range(data.words).map(i => `${now.side}:${i}`);
     now.memory = data.byPoint.cell ?? data.byPoint.hidden;
     now.order = byChange(now.memory, here.backward);
-    for (const box of [left, mid, right]) { link.forget(box); box.replaceChildren(); }
-    drawLeft(); drawStrips(); await work();
+    for (const box of [left, mid, right]) {
+      link.forget(box);
+      box.replaceChildren();
+    }
+    drawLeft();
+    drawStrips();
+    await work();
     link.paint();
     if (focus) left.querySelector(`.${focus} [aria-pressed="true"]`)?.focus();
   }
 
   // ---- left: which layer, which unit
   function drawLeft() {
-    left.append(h('div', { class: 'kinds', role: 'group', 'aria-label': 'Which layer' }, scopes.map((each, k) =>
-      h('button', { 'aria-pressed': String(k === at.scope), onclick: () => change({ scope: k, unit: null }, 'kinds') }, each.name, h('span', null, each.note)))));
-    const told = now.order.slice(0, LISTED), most = told[0]?.change || 1;
-    if (at.unit !== null && !told.some(each => each.unit === at.unit)) told.push(now.order.find(each => each.unit === at.unit));
-    const list = h('div', { class: 'units', role: 'group', 'aria-label': 'Units, those that change most first' },
-      h('button', { 'aria-pressed': String(at.unit === null), tabindex: at.unit === null ? 0 : -1, onclick: () => change({ unit: null }, 'units') }, 'all units'),
-      told.map(({ unit: k, change: much }) => h('button', { 'aria-pressed': String(at.unit === k), tabindex: at.unit === k ? 0 : -1, 'aria-label': `unit ${k}, changes by ${num(much)} in all`, onclick: () => change({ unit: k }, 'units') }, h('span', null, String(k)), mini(now.memory, k), h('span', { class: 'n' }, num(much)))),
-      now.order.length > told.length ? h('p', { class: 'kicker' }, `${now.order.length - told.length} more change less`) : null);
+    left.append(
+      h(
+        'div',
+        { class: 'kinds', role: 'group', 'aria-label': 'Which layer' },
+        scopes.map((each, k) =>
+          h(
+            'button',
+            { 'aria-pressed': String(k === at.scope), onclick: () => change({ scope: k, unit: null }, 'kinds') },
+            each.name,
+            h('span', null, each.note),
+          ),
+        ),
+      ),
+    );
+    const told = now.order.slice(0, LISTED);
+    if (at.unit !== null && !told.some(each => each.unit === at.unit))
+      told.push(now.order.find(each => each.unit === at.unit));
+    const list = h(
+      'div',
+      { class: 'units', role: 'group', 'aria-label': 'Units, those that change most first' },
+      h(
+        'button',
+        {
+          'aria-pressed': String(at.unit === null),
+          tabindex: at.unit === null ? 0 : -1,
+          onclick: () => change({ unit: null }, 'units'),
+        },
+        'all units',
+      ),
+      told.map(({ unit: k, change: much }) =>
+        h(
+          'button',
+          {
+            'aria-pressed': String(at.unit === k),
+            tabindex: at.unit === k ? 0 : -1,
+            'aria-label': `unit ${k}, changes by ${num(much)} in all`,
+            onclick: () => change({ unit: k }, 'units'),
+          },
+          h('span', null, String(k)),
+          mini(now.memory, k),
+          h('span', { class: 'n' }, num(much)),
+        ),
+      ),
+      now.order.length > told.length
+        ? h('p', { class: 'kicker' }, `${now.order.length - told.length} more change less`)
+        : null,
+    );
     list.addEventListener('keydown', event => {
-      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...list.querySelectorAll('button')], to = all[all.indexOf(document.activeElement) + by];
+      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const all = [...list.querySelectorAll('button')];
+      const to = all[all.indexOf(document.activeElement) + by];
       if (!by) return;
       event.preventDefault();
       to?.focus();
     });
     const name = now.data.byPoint.cell ? 'cell' : 'state';
-    left.append(h('h3', { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from word to word` }, `Units by change of ${name}`), list);
+    left.append(
+      h(
+        'h3',
+        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from word to word` },
+        `Units by change of ${name}`,
+      ),
+      list,
+    );
     list.querySelector('[aria-pressed="true"]')?.scrollIntoView({ block: 'nearest' });
   }
 
   // ---- middle: the sentence about it, the strips, the lines
   function drawStrips() {
-    const u = unit(), lw = 112, W = mid.clientWidth, H = mid.clientHeight, rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
-    const say = h('div', null, h('p', { class: 'say' }, saying()), h('p', { class: 'kicker' }, how(), (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} words: the strips roll sideways.` : ''));
+    const u = unit();
+    const lw = 112;
+    const W = mid.clientWidth;
+    const H = mid.clientHeight;
+    const rows = now.loaded.reduce((sum, each) => sum + each.rows.length, 0);
+    const say = h(
+      'div',
+      null,
+      h('p', { class: 'say' }, saying()),
+      h(
+        'p',
+        { class: 'kicker' },
+        how(),
+        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} words: the strips roll sideways.` : '',
+      ),
+    );
     mid.append(say);
-    const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u)), lean = headRoom(now.words, pitchX, 1.125), heads = now.group.length * TITLE * u;
-    const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u, pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
-    const groups = now.group.map((each, g) => ({ title: each.full, note: g === now.chosen && at.unit !== null ? `unit ${at.unit}` : '', chosen: g === now.chosen, rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null) }));
-    const roll = h('div', { class: 'roll' });            // very many words: beads stay 3 px wide, and the strips roll
-    mid.append(roll);
-    roll.append(strips(groups, {
-      title: `${now.here.full}: gates and states`, words: now.words, keys: now.keys, labelWidth: lw, ...lean, pitchX, pitchY, onpick: g => change({ scope: scopes.indexOf(now.group[g]), unit: null }),
-      read: (g, row, i) => reads(g, row, i),
+    const pitchX = Math.max(3, Math.min((W - lw * u - 16 * u) / now.words.length, 90 * u));
+    const lean = headRoom(now.words, pitchX, 1.125);
+    const heads = now.group.length * TITLE * u;
+    const free = H - say.offsetHeight - lean.labelHeight * u - heads - 46 * u;
+    const pitchY = Math.max(24 * u, Math.min(44 * u, (free - 96 * u) / rows));
+    const groups = now.group.map((each, g) => ({
+      title: each.full,
+      note: g === now.chosen && at.unit !== null ? `unit ${at.unit}` : '',
+      chosen: g === now.chosen,
+      rows: rowsOf(now.loaded[g], g === now.chosen ? at.unit : null, g === now.chosen ? now.own : null),
     }));
+    const roll = h('div', { class: 'roll' }); // very many words: beads stay 3 px wide, and the strips roll
+    mid.append(roll);
+    roll.append(
+      strips(groups, {
+        title: `${now.here.full}: gates and states`,
+        words: now.words,
+        keys: now.keys,
+        labelWidth: lw,
+        ...lean,
+        pitchX,
+        pitchY,
+        onpick: g => change({ scope: scopes.indexOf(now.group[g]), unit: null }),
+        read: (g, row, i) => reads(g, row, i),
+      }),
+    );
     const high = H - say.offsetHeight - roll.lastChild.offsetHeight - 34 * u;
-    if (high > 60 * u) roll.append(h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${at.unit === null ? `all ${now.data.units} units, a line for each` : `unit ${at.unit}, over those of all ${now.data.units}`}`),
-      unitLines(now.memory, { title: 'Units over the words', words: now.words, rounded: now.data.coarse ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.' : '', labelWidth: lw, pitchX, height: Math.min(high, 250 * u), chosen: at.unit, values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'], keys: now.keys }));
+    const whose =
+      at.unit === null
+        ? `all ${now.data.units} units, a line for each`
+        : `unit ${at.unit}, over those of all ${now.data.units}`;
+    if (high > 60 * u)
+      roll.append(
+        h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
+        unitLines(now.memory, {
+          title: 'Units over the words',
+          words: now.words,
+          rounded: now.data.coarse
+            ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.'
+            : '',
+          labelWidth: lw,
+          pitchX,
+          height: Math.min(high, 250 * u),
+          chosen: at.unit,
+          values: now.own?.[now.data.byPoint.cell ? 'cell' : 'hidden'],
+          keys: now.keys,
+        }),
+      );
   }
   function how() {
-    const gates = now.here.cell !== 'rnn', every = gates ? `Gates: mean of ${now.data.units} units; states: root mean square` : `Root mean square of ${now.data.units} units`;
-    return `${at.unit === null ? every : `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
+    const gates = now.here.cell !== 'rnn';
+    const every = gates
+      ? `Gates: mean of ${now.data.units} units; states: root mean square`
+      : `Root mean square of ${now.data.units} units`;
+    const one = `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`;
+    return `${at.unit === null ? every : one}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
   }
   function reads(g, row, i) {
-    const each = now.group[g], one = g === now.chosen && at.unit !== null;
-    return { at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${one ? `unit ${at.unit}` : `${row.gate ? 'mean' : 'root mean square'} over ${now.loaded[g].units} units`}`], path: `${each.scope}.${row.point}[${i}, ${one ? at.unit : ':'}]${one ? '' : row.gate ? '.mean()' : '.square().mean().sqrt()'}`, value: row.values[i], scale: row.scale };
+    const each = now.group[g];
+    const one = g === now.chosen && at.unit !== null;
+    const [mean, python] = row.gate ? ['mean', '.mean()'] : ['root mean square', '.square().mean().sqrt()'];
+    return {
+      at: [
+        word(now.words[i]),
+        `: ${row.name}${row.gate ? ' gate' : ''}, `,
+        one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`,
+      ],
+      path: `${each.scope}.${row.point}[${i}, ${one ? `${at.unit}]` : `:]${python}`}`,
+      value: row.values[i],
+      scale: row.scale,
+    };
   }
   // Which gate opened at which word, in one sentence. At its first step an empty memory has nothing to forget.
   function saying() {
-    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values])), n = now.words.length;
-    const first = now.here.backward ? n - 1 : 0, begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.')), places = range(n).filter(i => begun || n === 1 || i !== first);
-    const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a)), largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
-    const told = (text, point, letter, i) => [text, ' at ‘', word(now.words[i]), '’: ', h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`)], written = now.here.cell;
-    const parts = written === 'lstm' ? [told('Most is forgotten', 'forget_gate', 'f', least(rows.forget_gate)), told('; written', 'input_gate', 'i', largest(rows.input_gate)), told('; shown', 'output_gate', 'o', largest(rows.output_gate))]
-      : written === 'gru' ? [told('Most is replaced', 'update_gate', 'z', least(rows.update_gate)), told('; most stays', 'update_gate', 'z', largest(rows.update_gate, places))]
-        : [told('The state is largest', 'hidden', 'h', largest(rows.hidden.map(Math.abs)))];
+    const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
+    const n = now.words.length;
+    const first = now.here.backward ? n - 1 : 0;
+    const begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.'));
+    const places = range(n).filter(i => begun || n === 1 || i !== first);
+    const least = values => places.reduce((a, b) => (values[b] < values[a] ? b : a));
+    const largest = (values, among = range(n)) => among.reduce((a, b) => (values[b] > values[a] ? b : a));
+    const told = (text, point, letter, i) => [
+      text,
+      ' at ‘',
+      word(now.words[i]),
+      '’: ',
+      h('span', { class: 'n' }, `${letter} ${num(rows[point][i])}`),
+    ];
+    const written = now.here.cell;
+    const parts =
+      written === 'lstm'
+        ? [
+            told('Most is forgotten', 'forget_gate', 'f', least(rows.forget_gate)),
+            told('; written', 'input_gate', 'i', largest(rows.input_gate)),
+            told('; shown', 'output_gate', 'o', largest(rows.output_gate)),
+          ]
+        : written === 'gru'
+          ? [
+              told('Most is replaced', 'update_gate', 'z', least(rows.update_gate)),
+              told('; most stays', 'update_gate', 'z', largest(rows.update_gate, places)),
+            ]
+          : [told('The state is largest', 'hidden', 'h', largest(rows.hidden.map(Math.abs)))];
     return parts;
   }
 
@@ -110,94 +278,246 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
   function placeOf() {
     const { row } = aim(looked(link), now.keys, []);
     if (row !== null) return row;
-    const gate = rowsOf(now.data, at.unit, now.own).find(each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate')), from = now.here.backward ? now.words.length - 1 : 0;
-    return gate ? range(now.words.length).filter(i => i !== from).reduce((a, b) => (gate.values[b] < gate.values[a] ? b : a), 0) : 0;
+    const gate = rowsOf(now.data, at.unit, now.own).find(
+      each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
+    );
+    const from = now.here.backward ? now.words.length - 1 : 0;
+    return gate
+      ? range(now.words.length)
+          .filter(i => i !== from)
+          .reduce((a, b) => (gate.values[b] < gate.values[a] ? b : a), 0)
+      : 0;
   }
   async function work() {
-    const state = now, i = placeOf(), rows = rowsOf(now.data, at.unit, now.own), memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
+    const state = now;
+    const i = placeOf();
+    const rows = rowsOf(now.data, at.unit, now.own);
+    const memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
     if (!link.state.hover.length) rest(reads(now.chosen, memory, i));
-    const head = h('header', null, h('div', { class: 'kicker' }, now.here.full), h('h2', null, at.unit === null ? 'All units' : `Unit ${at.unit}`, ' at ', word(now.words[i]), now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : ''));
+    const head = h(
+      'header',
+      null,
+      h('div', { class: 'kicker' }, now.here.full),
+      h(
+        'h2',
+        null,
+        at.unit === null ? 'All units' : `Unit ${at.unit}`,
+        ' at ',
+        word(now.words[i]),
+        now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : '',
+      ),
+    );
     const sums = at.unit === null ? means(rows, i) : await steps(i);
     if (state !== now || i !== placeOf()) return;
     right.replaceChildren(head, ...sums);
   }
   const about = point => equation(catalogue[`${now.here.cell}.${point}`]);
   function means(rows, i) {
-    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
-    return [h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : points).map(about)), ledger(rows.map(row => [`${row.name}${row.gate ? ' gate' : ''}`, num(row.values[i], 4), row.gate ? `mean ${row.letter}` : `√ mean ${row.letter}²`])),
-      ...(now.here.cell === 'lstm' ? [share(rows, i)] : []), h('p', { class: 'quiet' }, 'Choose a unit on the left to see its step worked out.')];
+    const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
+    return [
+      h('div', { class: 'equations' }, (now.here.cell === 'rnn' ? ['preactivation', 'hidden'] : states).map(about)),
+      ledger(
+        rows.map(row => [
+          `${row.name}${row.gate ? ' gate' : ''}`,
+          num(row.values[i], 4),
+          row.gate ? `mean ${row.letter}` : `√ mean ${row.letter}²`,
+        ]),
+      ),
+      ...(now.here.cell === 'lstm' ? [share(rows, i)] : []),
+      h('p', { class: 'quiet' }, 'Choose a unit on the left to see its step worked out.'),
+    ];
   }
   // How many gates are as good as open or shut at this word.
   function share(rows, i) {
     const gates = rows.filter(row => row.gate);
-    return h('div', null, h('h3', null, 'Units below .1 and above .9'), ledger(gates.map(row => { const all = now.data.byPoint[row.point][i]; return [`${row.name} gate`, `${all.filter(v => v > .9).length} open`, `${all.filter(v => v < .1).length} shut`]; })));
+    return h(
+      'div',
+      null,
+      h('h3', null, 'Units below .1 and above .9'),
+      ledger(
+        gates.map(row => {
+          const all = now.data.byPoint[row.point][i];
+          return [
+            `${row.name} gate`,
+            `${all.filter(v => v > 0.9).length} open`,
+            `${all.filter(v => v < 0.1).length} shut`,
+          ];
+        }),
+      ),
+    );
   }
   async function steps(i) {
-    const points = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'], k = at.unit;
-    const cells = await Promise.all(points.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
+    const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
+    const k = at.unit;
+    const cells = await Promise.all(states.map(point => api.cell(run.run, `${now.here.scope}.${point}`, [i, k])));
     return cells.flatMap((cell, p) => {
-      const lines = cell.worked.slice(p ? 1 : 0).map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);   // the second sum begins with the result of the first
-      return [p ? h('hr', { class: 'rule' }) : null, now.here.cell === 'rnn' ? about('preactivation') : null, about(points[p]), numbersIn(now.here.cell, points[p], cell.worked), ledger([...lines.slice(0, -1), [points[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]])].filter(Boolean);
+      const lines = cell.worked
+        .slice(p ? 1 : 0)
+        // the second sum begins with the result of the first
+        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+      return [
+        p ? h('hr', { class: 'rule' }) : null,
+        now.here.cell === 'rnn' ? about('preactivation') : null,
+        about(states[p]),
+        numbersIn(now.here.cell, states[p], cell.worked),
+        ledger([...lines.slice(0, -1), [states[p], exact(cell.value), lines.at(-1)?.[2] ?? '', true]]),
+      ].filter(Boolean);
     });
   }
 
   await draw();
   const workSoon = latest(() => work().catch(() => {}));
-  const stop = link.onChange(() => { clearTimeout(waiting); waiting = setTimeout(workSoon, link.state.hover.length ? 40 : 0); });
+  const stop = link.onChange(() => {
+    clearTimeout(waiting);
+    waiting = setTimeout(workSoon, link.state.hover.length ? 40 : 0);
+  });
   const keys = event => {
-    if (event.defaultPrevented || event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-    const round = (v, n) => (v + n) % n, units = now.order.map(each => each.unit), unitBy = by => change({ unit: units[at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)] });
+    if (
+      event.defaultPrevented ||
+      event.target.closest?.('input,textarea,select') ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
+    const round = (v, n) => (v + n) % n;
+    const units = now.order.map(each => each.unit);
+    const unitBy = by =>
+      change({
+        unit: units[
+          at.unit === null ? (by > 0 ? 0 : units.length - 1) : round(units.indexOf(at.unit) + by, units.length)
+        ],
+      });
     if (event.key === ']') unitBy(1);
     else if (event.key === '[') unitBy(-1);
     else if (event.key === 'o') turnOff(model, `${now.here.scope}.hidden`);
-    else if (event.key === 'Backspace') { event.preventDefault(); go('flow', { at: `${now.here.scope}.hidden`, i: null }); }
-    else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') { event.preventDefault(); change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null }); }
-    else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') { const { row } = aim(link.state.pins, now.keys, []), to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1); if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]); }
+    else if (event.key === 'Backspace') {
+      event.preventDefault();
+      go('flow', { at: `${now.here.scope}.hidden`, i: null });
+    } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      event.preventDefault();
+      change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null });
+    } else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
+      const { row } = aim(link.state.pins, now.keys, []);
+      const to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1);
+      if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
+    }
   };
   document.addEventListener('keydown', keys);
-  return () => { stop(); clearTimeout(waiting); document.removeEventListener('keydown', keys); };
+  return () => {
+    stop();
+    clearTimeout(waiting);
+    document.removeEventListener('keydown', keys);
+  };
 }
 
 // ---- what there is
 function scopesOf(points) {
-  return [...points.keys()].filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name)).map(name => {
-    const scope = name.slice(0, -'.hidden'.length), parts = scope.split('.'), cell = parts.at(-1), side = parts.includes('decoder') ? 'decoder' : 'encoder', number = Number(parts[parts.lastIndexOf('layers') + 1]);
-    const backward = parts.includes('backward'), both = backward || parts.includes('forward');
-    return { scope, cell, side, backward, layer: scope.replace(/\.(forward|backward)\./, '.'), name: `${side === 'decoder' ? 'Decoder' : 'Encoder'} ${number}`, note: both ? (backward ? '← backward' : 'forward →') : '', full: `${side === 'decoder' ? 'Decoder' : 'Encoder'} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}` };
-  });
+  return [...points.keys()]
+    .filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name))
+    .map(name => {
+      const scope = name.slice(0, -'.hidden'.length);
+      const parts = scope.split('.');
+      const cell = parts.at(-1);
+      const side = parts.includes('decoder') ? 'decoder' : 'encoder';
+      const number = Number(parts[parts.lastIndexOf('layers') + 1]);
+      const backward = parts.includes('backward');
+      const both = backward || parts.includes('forward');
+      const coder = side === 'decoder' ? 'Decoder' : 'Encoder';
+      return {
+        scope,
+        cell,
+        side,
+        backward,
+        layer: scope.replace(/\.(forward|backward)\./, '.'),
+        name: `${coder} ${number}`,
+        note: both ? (backward ? '← backward' : 'forward →') : '',
+        full: `${coder} layer ${number}${both ? (backward ? ', backward ←' : ', forward →') : ''}`,
+      };
+    });
 }
 function startAt(params, scopes) {
-  const named = scopes.findIndex(({ scope }) => params.get('at')?.startsWith(`${scope}.`) || params.get('at') === scope);
-  return { scope: Math.max(0, named), unit: /^\d+$/.test(params.get('unit') ?? '') ? Number(params.get('unit')) : null };
+  const named = scopes.findIndex(
+    ({ scope }) => params.get('at')?.startsWith(`${scope}.`) || params.get('at') === scope,
+  );
+  return {
+    scope: Math.max(0, named),
+    unit: /^\d+$/.test(params.get('unit') ?? '') ? Number(params.get('unit')) : null,
+  };
 }
 async function load(run, points, { scope, cell }) {
-  const wanted = ROWS[cell].filter(([point]) => points.has(`${scope}.${point}`)), [words, units] = points.get(`${scope}.hidden`).shape;
-  const coarse = words * units > EXACT, frames = await api.tensors(run.run, wanted.map(([point]) => `${scope}.${point}`), { as: coarse ? (words * units > 2 ** 18 ? 'u8' : 'f16') : 'f32' });
-  return { words, units, coarse, rows: wanted, byPoint: Object.fromEntries(wanted.map(([point], k) => [point, frames[k].table()])) };
+  const wanted = ROWS[cell].filter(([point]) => points.has(`${scope}.${point}`));
+  const [words, units] = points.get(`${scope}.hidden`).shape;
+  const coarse = words * units > EXACT;
+  const frames = await api.tensors(
+    run.run,
+    wanted.map(([point]) => `${scope}.${point}`),
+    { as: coarse ? (words * units > 2 ** 18 ? 'u8' : 'f16') : 'f32' },
+  );
+  return {
+    words,
+    units,
+    coarse,
+    rows: wanted,
+    byPoint: Object.fromEntries(wanted.map(([point], k) => [point, frames[k].table()])),
+  };
 }
-async function ownValues(run, { scope }, data, k) {        // of one unit, with all digits
-  if (!data.coarse) return Object.fromEntries(data.rows.map(([point]) => [point, data.byPoint[point].map(row => row[k])]));
-  const frames = await api.tensors(run.run, data.rows.map(([point]) => `${scope}.${point}`), { as: 'f32', index: `*,${k}` });
+async function ownValues(run, { scope }, data, k) {
+  // of one unit, with all digits
+  if (!data.coarse)
+    return Object.fromEntries(data.rows.map(([point]) => [point, data.byPoint[point].map(row => row[k])]));
+  const frames = await api.tensors(
+    run.run,
+    data.rows.map(([point]) => `${scope}.${point}`),
+    { as: 'f32', index: `*,${k}` },
+  );
   return Object.fromEntries(data.rows.map(([point], p) => [point, frames[p].row()]));
 }
 function rowsOf(data, k, own) {
   return data.rows.map(([point, name, letter]) => {
-    const gate = point.endsWith('_gate'), values = k !== null ? own[point] : data.byPoint[point].map(row => (gate ? row.reduce((a, b) => a + b, 0) / row.length : Math.sqrt(row.reduce((a, b) => a + b * b, 0) / row.length)));
+    const gate = point.endsWith('_gate');
+    const values =
+      k !== null
+        ? own[point]
+        : data.byPoint[point].map(row =>
+            gate
+              ? row.reduce((a, b) => a + b, 0) / row.length
+              : Math.sqrt(row.reduce((a, b) => a + b * b, 0) / row.length),
+          );
     const most = Math.max(1e-6, ...values.map(Math.abs));
     return { point, name, letter, gate, values, scale: gate ? GATE : { kind: k === null ? 'seq' : 'div', max: most } };
   });
 }
-const byChange = table => range(table[0].length).map(unit => ({ unit, change: table.reduce((sum, row, i) => (i ? sum + Math.abs(row[unit] - table[i - 1][unit]) : sum), 0) })).sort((a, b) => b.change - a.change);
+const byChange = table =>
+  range(table[0].length)
+    .map(k => ({
+      unit: k,
+      change: table.reduce((sum, row, i) => (i ? sum + Math.abs(row[k] - table[i - 1][k]) : sum), 0),
+    }))
+    .sort((a, b) => b.change - a.change);
 function mini(table, k) {
-  const { el, ctx } = canvas(64, 8), values = table.map(row => row[k]), most = Math.max(1e-6, ...values.map(Math.abs));
-  values.forEach((v, i) => { ctx.fillStyle = css(v, { kind: 'div', max: most }); ctx.fillRect(64 * i / values.length, 0, 64 / values.length, 8); });
+  const { el, ctx } = canvas(64, 8);
+  const values = table.map(row => row[k]);
+  const most = Math.max(1e-6, ...values.map(Math.abs));
+  values.forEach((v, i) => {
+    ctx.fillStyle = css(v, { kind: 'div', max: most });
+    ctx.fillRect((64 * i) / values.length, 0, 64 / values.length, 8);
+  });
   return el;
 }
 // The formula with the numbers put in.
 function numbersIn(cell, point, worked) {
-  const of = how => worked.find(line => line.how === how)?.value, few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < .1 ? 3 : 2)), put = v => (v < 0 ? `(${few(v)})` : few(v)), last = worked.at(-1)?.value;
-  const text = cell === 'lstm' && point === 'cell' ? `${put(of('f'))} · ${put(of('c before'))} + ${put(of('i'))} · ${put(of('g'))}`
-    : cell === 'lstm' ? `${put(of('o'))} · tanh ${put(of('c'))}`
-      : cell === 'gru' ? `(1 − ${put(of('z'))}) · ${put(of('n'))} + ${put(of('z'))} · ${put(of('h before'))}` : `act ${put(of('a'))}`;
+  const of = how => worked.find(line => line.how === how)?.value;
+  const few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2));
+  const put = v => (v < 0 ? `(${few(v)})` : few(v));
+  const last = worked.at(-1)?.value;
+  const text =
+    cell === 'lstm' && point === 'cell'
+      ? `${put(of('f'))} · ${put(of('c before'))} + ${put(of('i'))} · ${put(of('g'))}`
+      : cell === 'lstm'
+        ? `${put(of('o'))} · tanh ${put(of('c'))}`
+        : cell === 'gru'
+          ? `(1 − ${put(of('z'))}) · ${put(of('n'))} + ${put(of('z'))} · ${put(of('h before'))}`
+          : `act ${put(of('a'))}`;
   return worked.length ? h('p', { class: 'numbersin n' }, `${text} = ${few(last)}`) : null;
 }

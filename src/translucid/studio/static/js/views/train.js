@@ -1,4 +1,5 @@
-// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved step.
+// Train: curves, the gradient by layer, and one text whose answer and whose table of the trace are shown for each saved
+// step.
 import { h, icon, special, unit, widest } from '../dom.js';
 import { num, rgb } from '../ink.js';
 import * as api from '../api.js';
@@ -10,35 +11,78 @@ import { norms } from '../parts/norms.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 import { short } from '../parts/aim.js';
 
-const CALM = 5000;                                         // ms between two words of the resting read-out
+const CALM = 5000; // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 export async function train(stage, { model, params }) {
-  const said = h('p', { class: 'say' }), aside = h('p', { class: 'kicker', role: 'status' }), hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
-  const charts = h('div', { class: 'charts' }), film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' }), side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
-  const root = h('div', { class: 'training' }, h('div', { class: 'left' }, h('div', { class: 'status' }, h('div', null, said, aside), hold), charts, film), side);
+  const said = h('p', { class: 'say' });
+  const aside = h('p', { class: 'kicker', role: 'status' });
+  const hold = h('button', { class: 'edit', 'aria-pressed': 'false', onclick: pause });
+  const charts = h('div', { class: 'charts' });
+  const film = h('div', { class: 'film', role: 'group', 'aria-label': 'Probes; arrows move from one to the next' });
+  const side = h('aside', { class: 'panel probe', tabindex: 0, 'aria-label': 'One text while the model learns' });
+  const root = h(
+    'div',
+    { class: 'training' },
+    h('div', { class: 'left' }, h('div', { class: 'status' }, h('div', null, said, aside), hold), charts, film),
+    side,
+  );
   stage.append(root);
   hold.hidden = true;
-  let parts = null, paused = false, chosen = params.get('step') === null ? null : Number(params.get('step')), asked = 0, drawn = '', big = null, looking = false, rested = -Infinity;
-  const tables = new Map(), exact = new Map();           // step -> a small frame, for the film; and with all its digits
-  const trail = follow(model.m, changed), { data } = trail;
-  const press = event => { if (event.key === ' ' && (event.target === document.body || event.target === stage)) { event.preventDefault(); pause(); } };
+  let parts = null;
+  let paused = false;
+  let chosen = params.get('step') === null ? null : Number(params.get('step'));
+  let asked = 0;
+  let drawn = '';
+  let big = null;
+  let looking = false;
+  let rested = -Infinity;
+  const tables = new Map();
+  const exact = new Map(); // step -> a small frame, for the film; and with all its digits
+  const trail = follow(model.m, changed);
+  const { data } = trail;
+  const press = event => {
+    if (event.key === ' ' && (event.target === document.body || event.target === stage)) {
+      event.preventDefault();
+      pause();
+    }
+  };
   document.addEventListener('keydown', press);
-  await new Promise(ready => { trail.first = ready; });
+  await new Promise(ready => {
+    trail.first = ready;
+  });
 
   function changed(what) {
-    if (!root.isConnected) { trail.first?.(); leave(); return; }     // another drawing has taken its place
-    if (!data.about) { if (what === 'lost') trail.first?.(); said.textContent = what === 'lost' ? 'The server does not answer' : ''; return; }
-    if (what === 'about') { parts = null; drawn = ''; tables.clear(); exact.clear(); return; }
+    if (!root.isConnected) {
+      trail.first?.();
+      leave();
+      return;
+    } // another drawing has taken its place
+    if (!data.about) {
+      if (what === 'lost') trail.first?.();
+      said.textContent = what === 'lost' ? 'The server does not answer' : '';
+      return;
+    }
+    if (what === 'about') {
+      parts = null;
+      drawn = '';
+      tables.clear();
+      exact.clear();
+      return;
+    }
     if (what === 'lost' || !paused) state();
     if (!paused && what !== 'lost') show();
-    if (paused) { const more = last(data) - paused.at; hold.lastChild.textContent = more > 0 ? `Go on (${more.toLocaleString('en')} new steps)` : 'Go on'; }
+    if (paused) {
+      const more = last(data) - paused.at;
+      hold.lastChild.textContent = more > 0 ? `Go on (${more.toLocaleString('en')} new steps)` : 'Go on';
+    }
     trail.first?.();
   }
   function pause() {
     paused = paused ? false : { at: last(data) };
     hold.setAttribute('aria-pressed', String(Boolean(paused)));
-    state(); show();
+    state();
+    show();
   }
   function state() {
     const [now, more] = standing(data);
@@ -51,124 +95,355 @@ export async function train(stage, { model, params }) {
   // ---- the charts
   function layout() {
     film.hidden = !data.about.recorded;
-    const u = unit(), W = charts.clientWidth, H = charts.clientHeight, { about } = data, gap = 20 * u, top = Math.max(120 * u, H * (about.layers.length > 1 ? .5 : .72));
-    const wide = (W - 2 * gap) * .5, rest = (W - 2 * gap) * .25, metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
+    const u = unit();
+    const W = charts.clientWidth;
+    const H = charts.clientHeight;
+    const { about } = data;
+    const gap = 20 * u;
+    const top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
+    const wide = (W - 2 * gap) * 0.5;
+    const narrow = (W - 2 * gap) * 0.25;
+    const metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
     parts = {
-      loss: curve({ ...at, title: 'Loss', name: 'loss', path: about.recorded ? 'studio/steps.jsonl  loss, nats for each target' : 'metrics.jsonl  loss', width: wide, height: top }),
-      score: curve({ ...at, title: `Validation: ${metric}`, short: metric[0].toUpperCase() + metric.slice(1), name: `${metric} on the validation data`, path: `metrics.jsonl  valid.${about.metric}, ${about.higher ? 'higher' : 'lower'} is better`, width: rest, height: top, low: about.higher }),
-      rate: curve({ ...at, title: 'Learning rate', short: 'Rate', name: 'learning rate', path: about.recorded ? 'studio/steps.jsonl  learning_rate' : 'metrics.jsonl  learning_rate', width: rest, height: top, low: true }),
-      norms: norms({ ...at, title: about.layers.length > 1 ? 'Gradient norm by layer' : 'Gradient norm', layers: about.layers, note: about.tied, width: W, height: H - top - 8 * u }),
+      loss: curve({
+        ...at,
+        title: 'Loss',
+        name: 'loss',
+        path: about.recorded ? 'studio/steps.jsonl  loss, nats for each target' : 'metrics.jsonl  loss',
+        width: wide,
+        height: top,
+      }),
+      score: curve({
+        ...at,
+        title: `Validation: ${metric}`,
+        short: metric[0].toUpperCase() + metric.slice(1),
+        name: `${metric} on the validation data`,
+        path: `metrics.jsonl  valid.${about.metric}, ${about.higher ? 'higher' : 'lower'} is better`,
+        width: narrow,
+        height: top,
+        low: about.higher,
+      }),
+      rate: curve({
+        ...at,
+        title: 'Learning rate',
+        short: 'Rate',
+        name: 'learning rate',
+        path: about.recorded ? 'studio/steps.jsonl  learning_rate' : 'metrics.jsonl  learning_rate',
+        width: narrow,
+        height: top,
+        low: true,
+      }),
+      norms: norms({
+        ...at,
+        title: about.layers.length > 1 ? 'Gradient norm by layer' : 'Gradient norm',
+        layers: about.layers,
+        note: about.tied,
+        width: W,
+        height: H - top - 8 * u,
+      }),
     };
     charts.replaceChildren(h('div', { class: 'row' }, parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);
   }
   function show() {
     if (!parts) layout();
-    const from = 0, to = Math.max(1, last(data)), each = { from, to };
+    const from = 0;
+    const to = Math.max(1, last(data));
+    const each = { from, to };
     parts.loss.draw({ ...each, points: data.points, bad: data.bad });
     parts.score.draw({ ...each, points: data.valid.map(([step, value]) => [step, value]) });
     parts.rate.draw({ ...each, points: data.points.map(p => [p[0], p[4]]) });
     parts.norms.draw({ ...each, columns: data.norms });
     probes();
     const final = data.points.at(-1);
-    if (looking || performance.now() - rested < CALM) return;   // a voice that reads the foot of the page aloud is not hurried
+    // a voice that reads the foot of the page aloud is not hurried
+    if (looking || performance.now() - rested < CALM) return;
     rested = performance.now();
-    rest(final ? { at: `loss at step ${final[0].toLocaleString('en')}`, path: data.about.recorded ? 'studio/steps.jsonl' : 'metrics.jsonl', value: final[1] } : null);
+    rest(
+      final
+        ? {
+            at: `loss at step ${final[0].toLocaleString('en')}`,
+            path: data.about.recorded ? 'studio/steps.jsonl' : 'metrics.jsonl',
+            value: final[1],
+          }
+        : null,
+    );
   }
-  function cursor(step) { looking = step !== null; for (const part of Object.values(parts)) part.cursor(step); }
+  function cursor(step) {
+    looking = step !== null;
+    for (const part of Object.values(parts)) part.cursor(step);
+  }
 
   // ---- the probes
-  function current() { return data.probes.reduce((found, each, i) => (chosen === null || each[0] <= chosen ? i : found), 0); }
-  function near(step) { if (data.probes.length) choose(data.probes.reduce((best, each) => (Math.abs(each[0] - step) < Math.abs(best[0] - step) ? each : best))[0]); }
+  function current() {
+    return data.probes.reduce((found, each, i) => (chosen === null || each[0] <= chosen ? i : found), 0);
+  }
+  function near(step) {
+    if (data.probes.length)
+      choose(
+        data.probes.reduce((best, each) => (Math.abs(each[0] - step) < Math.abs(best[0] - step) ? each : best))[0],
+      );
+  }
   function choose(step) {
-    chosen = step === data.probes.at(-1)[0] ? null : step;   // the newest stays the newest
+    chosen = step === data.probes.at(-1)[0] ? null : step; // the newest stays the newest
     settle({ step: chosen });
     probes();
   }
   function probes() {
     const { about } = data;
     if (!data.probes.length) {
-      if (drawn !== 'none') side.replaceChildren(h('h3', null, 'One text while the model learns'), h('p', { class: 'quiet' }, about.recorded ? 'The first answer comes in a moment.' : 'No text was followed in this run. Train with --studio, and --probe "a text of your choice".'));
-      drawn = 'none'; film.replaceChildren();
+      if (drawn !== 'none')
+        side.replaceChildren(
+          h('h3', null, 'One text while the model learns'),
+          h(
+            'p',
+            { class: 'quiet' },
+            about.recorded
+              ? 'The first answer comes in a moment.'
+              : 'No text was followed in this run. Train with --studio, and --probe "a text of your choice".',
+          ),
+        );
+      drawn = 'none';
+      film.replaceChildren();
       for (const part of Object.values(parts)) part.pick(null);
       return;
     }
-    const i = current(), [step] = data.probes[i], now = `${step} ${data.probes.length}`;
+    const i = current();
+    const [step] = data.probes[i];
+    const now = `${step} ${data.probes.length}`;
     for (const part of Object.values(parts)) part.pick(step);
     if (now === drawn) return;
     drawn = now;
     strip(i, one(i));
   }
   function one(i) {
-    const { about } = data, [step, answer] = data.probes[i], before = data.probes[i - 1]?.[1], turn = ++asked;
-    const slide = h('input', { type: 'range', min: 0, max: data.probes.length - 1, value: i, 'aria-label': 'Which probe', 'aria-valuetext': `step ${step}`, oninput: event => choose(data.probes[Number(event.target.value)][0]) });
+    const { about } = data;
+    const [step, answer] = data.probes[i];
+    const before = data.probes[i - 1]?.[1];
+    const turn = ++asked;
+    const slide = h('input', {
+      type: 'range',
+      min: 0,
+      max: data.probes.length - 1,
+      value: i,
+      'aria-label': 'Which probe',
+      'aria-valuetext': `step ${step}`,
+      oninput: event => choose(data.probes[Number(event.target.value)][0]),
+    });
     const focused = document.activeElement?.type === 'range' && side.contains(document.activeElement);
     if (!big) big = h('div', { class: 'bigtile' });
-    side.replaceChildren(h('header', null, h('h3', null, 'One text while the model learns'), h('p', { class: 'asked word' }, about.probe)),
-      h('div', { class: 'scrub' }, slide, h('span', { class: 'n' }, `step ${step.toLocaleString('en')}`)), h('div', { class: 'said' }, spoken(answer, before)), big);
+    side.replaceChildren(
+      h('header', null, h('h3', null, 'One text while the model learns'), h('p', { class: 'asked word' }, about.probe)),
+      h('div', { class: 'scrub' }, slide, h('span', { class: 'n' }, `step ${step.toLocaleString('en')}`)),
+      h('div', { class: 'said' }, spoken(answer, before)),
+      big,
+    );
     if (focused) slide.focus();
     const found = exact.get(step) ?? (data.lost ? tables.get(step) : null);
     if (found) picture(found);
-    else if (data.lost) big.replaceChildren(h('p', { class: 'quiet' }, 'This table was not fetched before the server stopped.'));
-    else api.probes(model.m, [step], 'f32').then(([frame]) => { exact.set(step, frame); if (turn === asked) picture(frame); }).catch(error => { if (turn === asked) big.replaceChildren(h('p', { class: 'quiet' }, error.message)); });
-    return () => { if (turn === asked && exact.has(step)) picture(exact.get(step)); };   // the scale may have changed
+    else if (data.lost)
+      big.replaceChildren(h('p', { class: 'quiet' }, 'This table was not fetched before the server stopped.'));
+    else
+      api
+        .probes(model.m, [step], 'f32')
+        .then(([frame]) => {
+          exact.set(step, frame);
+          if (turn === asked) picture(frame);
+        })
+        .catch(error => {
+          if (turn === asked) big.replaceChildren(h('p', { class: 'quiet' }, error.message));
+        });
+    return () => {
+      if (turn === asked && exact.has(step)) picture(exact.get(step));
+    }; // the scale may have changed
   }
   function picture(frame) {
-    const u = unit(), W = side.clientWidth - 58 * u, [rows, cols] = frame.shape, labels = frame.rows.map(name => name.split(' → ').at(-1));
-    const lw = Math.min(W * .4, Math.max(widest(labels.map(name => short(name, 16)), .875), widest(labels.filter(special), .875, 'mono')) / u + 14), room = headRoom(frame.columns, (W - lw * u) / cols, .875);
-    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u), scale = common(frame);
-    const cw = Math.min((W - lw * u) / cols, 34 * u), ch = Math.max(2, Math.min(H / rows, 34 * u));
-    big.replaceChildren(heatmap({
-      title: `${frame.at} at step ${frame.step}`, values: frame.table(), rows: labels, cols: frame.columns, labelWidth: lw, ...room, cellWidth: cw, cellHeight: ch, scale, wordSize: '.875rem', onlook: () => { looking = true; }, onleave: () => { looking = false; },
-      read: (r, c) => ({ at: `${frame.rows[r] || 'value'}, ${frame.columns[c]}: step ${frame.step.toLocaleString('en')}`, path: `${frame.at}${frame.at.endsWith('.pattern') ? '  mean of all heads' : ''}`, value: frame.number(r * cols + c), scale }),
-    }), h('p', { class: 'kicker' }, frame.at.split('.').flatMap((part, i) => (i ? [h('wbr'), `.${part}`] : [part]))), frame.note ? h('p', { class: 'kicker' }, frame.note) : '');
+    const u = unit();
+    const W = side.clientWidth - 58 * u;
+    const [rows, cols] = frame.shape;
+    const labels = frame.rows.map(name => name.split(' → ').at(-1));
+    const lw = Math.min(
+      W * 0.4,
+      Math.max(
+        widest(
+          labels.map(name => short(name, 16)),
+          0.875,
+        ),
+        widest(labels.filter(special), 0.875, 'mono'),
+      ) /
+        u +
+        14,
+    );
+    const room = headRoom(frame.columns, (W - lw * u) / cols, 0.875);
+    const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u);
+    const scale = common(frame);
+    const cw = Math.min((W - lw * u) / cols, 34 * u);
+    const ch = Math.max(2, Math.min(H / rows, 34 * u));
+    big.replaceChildren(
+      heatmap({
+        title: `${frame.at} at step ${frame.step}`,
+        values: frame.table(),
+        rows: labels,
+        cols: frame.columns,
+        labelWidth: lw,
+        ...room,
+        cellWidth: cw,
+        cellHeight: ch,
+        scale,
+        wordSize: '.875rem',
+        onlook: () => {
+          looking = true;
+        },
+        onleave: () => {
+          looking = false;
+        },
+        read: (r, c) => ({
+          at: `${frame.rows[r] || 'value'}, ${frame.columns[c]}: step ${frame.step.toLocaleString('en')}`,
+          path: `${frame.at}${frame.at.endsWith('.pattern') ? '  mean of all heads' : ''}`,
+          value: frame.number(r * cols + c),
+          scale,
+        }),
+      }),
+      h(
+        'p',
+        { class: 'kicker' },
+        frame.at.split('.').flatMap((part, i) => (i ? [h('wbr'), `.${part}`] : [part])),
+      ),
+      frame.note ? h('p', { class: 'kicker' }, frame.note) : '',
+    );
   }
-  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or less.
+  // One scale for all probes, so that colours can be compared: to the largest so far, of attention a tenth more or
+  // less.
   function common(frame) {
-    const most = Math.max(...[...tables.values(), frame].map(each => { each.top ??= each.row().reduce((a, b) => Math.max(a, Math.abs(b) || 0), 0); return each.top; }));
-    return { kind: frame.scale === 'signed' ? 'div' : 'seq', max: frame.scale === 'unit' ? Math.min(1, Math.max(.2, Math.ceil(10 * most) / 10)) : most || 1 };
+    const most = Math.max(
+      ...[...tables.values(), frame].map(each => {
+        each.top ??= each.row().reduce((a, b) => Math.max(a, Math.abs(b) || 0), 0);
+        return each.top;
+      }),
+    );
+    return {
+      kind: frame.scale === 'signed' ? 'div' : 'seq',
+      max: frame.scale === 'unit' ? Math.min(1, Math.max(0.2, Math.ceil(10 * most) / 10)) : most || 1,
+    };
   }
   // ---- the film: one small table for each probe, as many as there is room for
   async function strip(i, redraw) {
-    const u = unit(), size = 60 * u, room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u))), n = data.probes.length;
-    const wanted = new Set(n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round(k * (n - 1) / (room - 1))));
-    if (n > room && !wanted.has(i)) { wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a))); wanted.add(i); }
-    const places = [...wanted].sort((a, b) => a - b), turn = asked, missing = data.lost ? [] : places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
-    for (let k = 0; k < missing.length; k += 64) for (const frame of await api.probes(model.m, missing.slice(k, k + 64), 'u8').catch(() => [])) tables.set(frame.step, frame);
+    const u = unit();
+    const size = 60 * u;
+    const room = Math.max(2, Math.floor(film.clientWidth / (size + 10 * u)));
+    const n = data.probes.length;
+    const wanted = new Set(
+      n <= room ? data.probes.keys() : Array.from({ length: room }, (_, k) => Math.round((k * (n - 1)) / (room - 1))),
+    );
+    if (n > room && !wanted.has(i)) {
+      wanted.delete([...wanted].reduce((a, b) => (Math.abs(b - i) < Math.abs(a - i) ? b : a)));
+      wanted.add(i);
+    }
+    const places = [...wanted].sort((a, b) => a - b);
+    const turn = asked;
+    const missing = data.lost ? [] : places.map(k => data.probes[k][0]).filter(step => !tables.has(step));
+    for (let k = 0; k < missing.length; k += 64)
+      for (const frame of await api.probes(model.m, missing.slice(k, k + 64), 'u8').catch(() => []))
+        tables.set(frame.step, frame);
     if (turn !== asked || !film.isConnected) return;
     const focused = film.contains(document.activeElement);
-    film.replaceChildren(...places.map(k => {
-      const step = data.probes[k][0];
-      return h('button', { 'aria-pressed': String(k === i), tabindex: k === i ? 0 : -1, 'aria-label': `probe at step ${step}`, onclick: () => choose(step), onkeydown: event => { const to = { ArrowLeft: k - 1, ArrowRight: k + 1 }[event.key]; if (to !== undefined && data.probes[to]) { event.preventDefault(); choose(data.probes[to][0]); } } }, thumb(tables.get(step), common), h('span', { class: 'n' }, step.toLocaleString('en')));
-    }));
+    film.replaceChildren(
+      ...places.map(k => {
+        const step = data.probes[k][0];
+        return h(
+          'button',
+          {
+            'aria-pressed': String(k === i),
+            tabindex: k === i ? 0 : -1,
+            'aria-label': `probe at step ${step}`,
+            onclick: () => choose(step),
+            onkeydown: event => {
+              const to = { ArrowLeft: k - 1, ArrowRight: k + 1 }[event.key];
+              if (to !== undefined && data.probes[to]) {
+                event.preventDefault();
+                choose(data.probes[to][0]);
+              }
+            },
+          },
+          thumb(tables.get(step), common),
+          h('span', { class: 'n' }, step.toLocaleString('en')),
+        );
+      }),
+    );
     redraw?.();
     film.title = n > places.length ? `${places.length} of ${n} probes; the slider reaches all` : '';
     if (focused) film.querySelector('[aria-pressed="true"]')?.focus();
   }
 
   return leave;
-  function leave() { trail.close(); document.removeEventListener('keydown', press); }
+  function leave() {
+    trail.close();
+    document.removeEventListener('keydown', press);
+  }
 }
 
 function thumb(frame, scaled) {
   const el = document.createElement('canvas');
   if (!frame) return el;
-  const [rows, cols] = frame.shape, pen = el.getContext('2d'), scale = scaled(frame);
-  el.width = cols; el.height = rows;
+  const [rows, cols] = frame.shape;
+  const pen = el.getContext('2d');
+  const scale = scaled(frame);
+  el.width = cols;
+  el.height = rows;
   const image = pen.createImageData(cols, rows);
-  for (let k = 0; k < rows * cols; k++) { const value = frame.number(k); image.data.set([...rgb(Number.isFinite(value) ? value : 0, scale), 255], 4 * k); }
+  for (let k = 0; k < rows * cols; k++) {
+    const value = frame.number(k);
+    image.data.set([...rgb(Number.isFinite(value) ? value : 0, scale), 255], 4 * k);
+  }
   pen.putImageData(image, 0, 0);
   return el;
 }
 // What was said: words that were not there before are marked.
 function spoken(answer, before) {
-  if (typeof answer === 'string') return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);
-  if (Array.isArray(answer) && Array.isArray(answer[0])) return h('div', { class: 'tagged' }, answer.map(([word, tag], i) => h('span', { class: before && before[i]?.[1] !== tag ? 'new' : null }, h('span', { class: 'word' }, word), h('span', { class: 'n' }, tag))));
+  if (typeof answer === 'string')
+    return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);
+  if (Array.isArray(answer) && Array.isArray(answer[0]))
+    return h(
+      'div',
+      { class: 'tagged' },
+      answer.map(([word, tag], i) =>
+        h(
+          'span',
+          { class: before && before[i]?.[1] !== tag ? 'new' : null },
+          h('span', { class: 'word' }, word),
+          h('span', { class: 'n' }, tag),
+        ),
+      ),
+    );
   if (Array.isArray(answer)) return h('p', { class: 'n' }, answer.map(value => amount(value)).join('  '));
   if (answer && typeof answer === 'object') {
     const rows = Object.entries(answer).sort((a, b) => b[1] - a[1]);
-    return h('div', { class: 'bars' }, rows.slice(0, 6).map(([word, p], k) => h('div', { class: k ? 'probrow' : 'probrow on' }, h('span', { class: 'word' }, word), h('span', { class: 'track' }, h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })), h('span', { class: 'n' }, num(p, 3)))));
+    return h(
+      'div',
+      { class: 'bars' },
+      rows
+        .slice(0, 6)
+        .map(([word, p], k) =>
+          h(
+            'div',
+            { class: k ? 'probrow' : 'probrow on' },
+            h('span', { class: 'word' }, word),
+            h('span', { class: 'track' }, h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })),
+            h('span', { class: 'n' }, num(p, 3)),
+          ),
+        ),
+    );
   }
   return h('p', { class: 'quiet' }, 'nothing');
 }
-const words = (list, before) => h('p', { class: 'word' }, list.length ? list.flatMap((word, i) => [i ? ' ' : '', h('span', { class: special(word) ? 'special' : before && !before.includes(word) ? 'new' : null }, word)]) : h('span', { class: 'quiet' }, 'nothing'));
+const words = (list, before) =>
+  h(
+    'p',
+    { class: 'word' },
+    list.length
+      ? list.flatMap((word, i) => [
+          i ? ' ' : '',
+          h('span', { class: special(word) ? 'special' : before && !before.includes(word) ? 'new' : null }, word),
+        ])
+      : h('span', { class: 'quiet' }, 'nothing'),
+  );

@@ -1,4 +1,5 @@
-// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference starts.
+// What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
+// starts.
 import { formula, h, unit } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
@@ -10,42 +11,144 @@ import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
-import { held } from '../parts/walk.js';
+import { keepFocus } from '../parts/walk.js';
 
-const measured = new Map();                      // run and switch -> Δ; a run never changes
+const measured = new Map(); // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
-const entryOf = at => { const [scope, point] = at.split('.').slice(-2); return `${scope.split('_').at(-1)}.${point}`; };
-const optional = el => { el.classList.add('optional'); return el; };
+const entryOf = at => {
+  const [scope, point] = at.split('.').slice(-2);
+  return `${scope.split('_').at(-1)}.${point}`;
+};
+const optional = el => {
+  el.classList.add('optional');
+  return el;
+};
 
 export async function whatif(stage, { model, run, catalogue, params }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
-  const state = { off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))), swap: swapOf(params.get('swap')), side: params.get('side'), sorted: params.get('sort') === 'effect', measuring: false, left: false, turn: 0 };
-  const list = h('div', { class: 'switches' }), bar = h('div', { class: 'measure' }), mid = h('div'), panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
-  stage.append(h('div', { class: 'wi' }, h('div', null, bar, list, h('p', { class: 'quiet why' }, model.task === 'regress' ? 'Δ is how far the numbers lie apart on average.' : `Δ is the mean total variation between the two distributions of ${model.task === 'classify' ? 'labels' : model.task === 'tag' ? 'tags' : 'next words'}: 0 same, 1 nothing shared.`)), mid, panel));
+  const state = {
+    off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))),
+    swap: swapOf(params.get('swap')),
+    side: params.get('side'),
+    sorted: params.get('sort') === 'effect',
+    measuring: false,
+    left: false,
+    turn: 0,
+  };
+  const list = h('div', { class: 'switches' });
+  const bar = h('div', { class: 'measure' });
+  const mid = h('div');
+  const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'What has changed' });
+  stage.append(
+    h(
+      'div',
+      { class: 'wi' },
+      h(
+        'div',
+        null,
+        bar,
+        list,
+        h(
+          'p',
+          { class: 'quiet why' },
+          model.task === 'regress'
+            ? 'Δ is how far the numbers lie apart on average.'
+            : `Δ is the mean total variation between the two distributions of ${
+                { classify: 'labels', tag: 'tags' }[model.task] ?? 'next words'
+              }: 0 same, 1 nothing shared.`,
+        ),
+      ),
+      mid,
+      panel,
+    ),
+  );
   const words = model.task === 'regress' ? numbers(run.text) : pieces(run.text);
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.task === 'regress' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
-  const options = each => ({ off: state.off.has(each.key), delta: delta(each), most: most(), onclick: () => toggle(each) });
+  const options = each => ({
+    off: state.off.has(each.key),
+    delta: delta(each),
+    most: most(),
+    onclick: () => toggle(each),
+  });
 
   // ---- the switches
   function drawList() {
     link.forget(list);
-    const at = list.scrollTop, back = held(list.parentNode), groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
-    if (state.sorted) list.replaceChildren(...[...model.switches].sort((a, b) => (delta(b) ?? -1) - (delta(a) ?? -1)).map(each => knob(each, options(each))));
-    else list.replaceChildren(...groups.flatMap(kind => [h('h3', null, KINDS[kind]), ...(kind === 'heads' ? headParts() : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each))))]));
+    const at = list.scrollTop;
+    const back = keepFocus(list.parentNode);
+    const groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
+    if (state.sorted)
+      list.replaceChildren(
+        ...[...model.switches]
+          .sort((a, b) => (delta(b) ?? -1) - (delta(a) ?? -1))
+          .map(each => knob(each, options(each))),
+      );
+    else
+      list.replaceChildren(
+        ...groups.flatMap(kind => [
+          h('h3', null, KINDS[kind]),
+          ...(kind === 'heads'
+            ? headParts()
+            : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each)))),
+        ]),
+      );
     list.scrollTop = at;
     link.paint();
     const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
-      h('button', { class: 'edit', onclick: measureAll, disabled: !state.measuring && done === model.switches.length }, state.measuring ? `Stop (${done} of ${model.switches.length})` : done === model.switches.length ? 'All measured' : 'Measure all'),
-      h('div', { class: 'seg', role: 'group', 'aria-label': 'Order' }, [['by part', false], ['by effect', true]].map(([name, sorted]) => h('button', { 'aria-pressed': String(sorted === state.sorted), onclick: () => { state.sorted = sorted; settle({ sort: sorted ? 'effect' : null }); drawList(); list.scrollTop = 0; } }, name))));
+      h(
+        'button',
+        { class: 'edit', onclick: measureAll, disabled: !state.measuring && done === model.switches.length },
+        state.measuring
+          ? `Stop (${done} of ${model.switches.length})`
+          : done === model.switches.length
+            ? 'All measured'
+            : 'Measure all',
+      ),
+      h(
+        'div',
+        { class: 'seg', role: 'group', 'aria-label': 'Order' },
+        [
+          ['by part', false],
+          ['by effect', true],
+        ].map(([name, sorted]) =>
+          h(
+            'button',
+            {
+              'aria-pressed': String(sorted === state.sorted),
+              onclick: () => {
+                state.sorted = sorted;
+                settle({ sort: sorted ? 'effect' : null });
+                drawList();
+                list.scrollTop = 0;
+              },
+            },
+            name,
+          ),
+        ),
+      ),
+    );
     back();
   }
   function headParts() {
-    const heads = model.switches.filter(each => each.kind === 'heads'), largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
-    return [...new Set(heads.map(each => each.part))].map(part => headToggles(part, heads.filter(each => each.part === part), { off: each => state.off.has(each.key), delta, most: largest, onclick: toggle })).concat(heads.some(each => typeof delta(each) === 'number') ? h('p', { class: 'tail' }, `Filled by Δ; the fullest is ${said(largest)}.`) : []);
+    const heads = model.switches.filter(each => each.kind === 'heads');
+    const largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
+    return [...new Set(heads.map(each => each.part))]
+      .map(part =>
+        headToggles(
+          part,
+          heads.filter(each => each.part === part),
+          { off: each => state.off.has(each.key), delta, most: largest, onclick: toggle },
+        ),
+      )
+      .concat(
+        heads.some(each => typeof delta(each) === 'number')
+          ? h('p', { class: 'tail' }, `Filled by Δ; the fullest is ${said(largest)}.`)
+          : [],
+      );
   }
   async function measureAll() {
     state.measuring = !state.measuring;
@@ -53,20 +156,36 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     for (const each of model.switches) {
       if (!state.measuring || state.left) break;
       if (typeof delta(each) === 'number') continue;
-      try { keep(each.key, await api.effect(run.run, [each.key])); } catch (error) { if (!(error instanceof api.Refused)) throw error; state.measuring = false; }
+      try {
+        keep(each.key, await api.effect(run.run, [each.key]));
+      } catch (error) {
+        if (!(error instanceof api.Refused)) throw error;
+        state.measuring = false;
+      }
       if (!state.left) drawList();
     }
     state.measuring = false;
     if (!state.left) drawList();
   }
-  function keep(key, found) { measured.set(`${run.run}|${key}`, found.gap ?? (found.variation ? mean(found.variation.map(each => each ?? 1)) : undefined)); }   // no number: nothing is shared
+  function keep(key, found) {
+    measured.set(
+      `${run.run}|${key}`,
+      found.gap ?? (found.variation ? mean(found.variation.map(each => each ?? 1)) : undefined),
+    );
+  } // no number: nothing is shared
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     settle({ off: [...state.off].join(',') || null });
     drawList();
     refresh();
   }
-  function restore() { state.off.clear(); state.swap = null; settle({ off: null, swap: null }); drawList(); refresh(); }
+  function restore() {
+    state.off.clear();
+    state.swap = null;
+    settle({ off: null, swap: null });
+    drawList();
+    refresh();
+  }
   function swap(at, word) {
     state.swap = word.trim() && word.trim() !== words[at][0] ? [at, word.trim()] : null;
     settle({ swap: state.swap ? state.swap.join(':') : null });
@@ -76,106 +195,350 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   // ---- the two runs
   function changedText() {
     if (!state.swap || !words[state.swap[0]]) return run.text;
-    const [at, word] = state.swap, old = words[at];
+    const [at, word] = state.swap;
+    const old = words[at];
     return run.text.slice(0, old.index) + word + run.text.slice(old.index + old[0].length);
   }
   async function refresh() {
-    const turn = ++state.turn, asked = { m: model.m, text: changedText() };
+    const turn = ++state.turn;
+    const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
     if (state.off.size) asked.off = [...state.off];
     const changed = state.off.size > 0 || state.swap !== null;
-    let other = run, found;
+    let other = run;
+    let found;
     try {
       other = changed ? await api.run(asked) : run;
       found = await api.diff(run.run, other.run);
     } catch (error) {
       if (!(error instanceof api.Refused)) throw error;
-      if (turn === state.turn) mid.replaceChildren(...sentenceLine(), h('div', { class: 'told', role: 'alert' }, h('h2', null, 'This cannot be shown'), h('p', null, error.message)));
+      if (turn === state.turn)
+        mid.replaceChildren(
+          ...sentenceLine(),
+          h(
+            'div',
+            { class: 'told', role: 'alert' },
+            h('h2', null, 'This cannot be shown'),
+            h('p', null, error.message),
+          ),
+        );
       return;
     }
     if (turn !== state.turn || state.left) return;
-    if (state.off.size === 1 && !state.swap) { keep([...state.off][0], found); drawList(); }
+    if (state.off.size === 1 && !state.swap) {
+      keep([...state.off][0], found);
+      drawList();
+    }
     drawMid(found, changed);
     await drawPanel(found, changed, other, turn);
     link.paint();
   }
   function sentenceLine() {
-    const line = h('div', { class: 'swaps' }, words.map((each, i) => {
-      const now = state.swap?.[0] === i ? state.swap[1] : null;
-      return h('button', { class: now ? 'swapped' : null, title: 'Swap this word', 'aria-label': `swap ${each[0]}`, onclick: event => type(event.currentTarget, i, now ?? each[0]) }, now ? [h('s', null, each[0]), ' ', now] : each[0]);
-    }));
-    return [h('h3', null, 'Click a word to swap it', model.task === 'translate' ? h('span', { class: 'of' }, '; the translation that is read stays the same') : ''), line];
+    const line = h(
+      'div',
+      { class: 'swaps' },
+      words.map((each, i) => {
+        const now = state.swap?.[0] === i ? state.swap[1] : null;
+        return h(
+          'button',
+          {
+            class: now ? 'swapped' : null,
+            title: 'Swap this word',
+            'aria-label': `swap ${each[0]}`,
+            onclick: event => type(event.currentTarget, i, now ?? each[0]),
+          },
+          now ? [h('s', null, each[0]), ' ', now] : each[0],
+        );
+      }),
+    );
+    return [
+      h(
+        'h3',
+        null,
+        'Click a word to swap it',
+        model.task === 'translate' ? h('span', { class: 'of' }, '; the translation that is read stays the same') : '',
+      ),
+      line,
+    ];
   }
   function type(button, at, word) {
-    const field = h('input', { type: 'text', value: word, 'aria-label': `instead of ${words[at][0]}`, maxlength: 60, size: Math.max(4, word.length) });
+    const field = h('input', {
+      type: 'text',
+      value: word,
+      'aria-label': `instead of ${words[at][0]}`,
+      maxlength: 60,
+      size: Math.max(4, word.length),
+    });
     let done = false;
-    const end = (take, back = true) => { if (done) return; done = true; field.replaceWith(button); if (back) button.focus(); if (take) swap(at, field.value); };
-    field.addEventListener('keydown', event => { if (event.key !== 'Enter' && event.key !== 'Escape') return; event.preventDefault(); end(event.key === 'Enter'); });
+    const end = (take, back = true) => {
+      if (done) return;
+      done = true;
+      field.replaceWith(button);
+      if (back) button.focus();
+      if (take) swap(at, field.value);
+    };
+    field.addEventListener('keydown', event => {
+      if (event.key !== 'Enter' && event.key !== 'Escape') return;
+      event.preventDefault();
+      end(event.key === 'Enter');
+    });
     field.addEventListener('blur', () => end(false, false));
     button.replaceWith(field);
-    field.focus(); field.select();
+    field.focus();
+    field.select();
   }
   function drawMid(found, changed) {
-    const back = held(mid);
+    const back = keepFocus(mid);
     link.forget(mid);
     fillMid(found, changed);
     back();
   }
   function fillMid(found, changed) {
-    const u = unit(), tagged = model.task === 'tag', reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null, side = run.tokens.target.length ? 'tgt' : 'src';
+    const u = unit();
+    const tagged = model.task === 'tag';
+    const reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+    const side = run.tokens.target.length ? 'tgt' : 'src';
     const name = 'changed';
-    mid.replaceChildren(...sentenceLine(), twins(found.says[0], changed ? found.says[1] : null, { reads, labels: ['as trained', name, tagged ? 'word' : 'after'], keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0') }));
-    const tables = found.ripple ?? [], moved = tables.filter(each => started(each) >= 0);
+    mid.replaceChildren(
+      ...sentenceLine(),
+      twins(found.says[0], changed ? found.says[1] : null, {
+        reads,
+        labels: ['as trained', name, tagged ? 'word' : 'after'],
+        keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
+      }),
+    );
+    const tables = found.ripple ?? [];
+    const moved = tables.filter(each => started(each) >= 0);
     const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
-    if (!changed) { mid.append(h('p', { class: 'quiet hint' }, 'Nothing is switched off yet. Throw a switch on the left, or swap a word: both runs read the same, and what differs shows here.')); rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` }); return; }
-    if (!table) { mid.append(h('p', { class: 'quiet hint' }, model.task === 'regress' ? 'One row of numbers has no words that a difference could run along.' : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.')); rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of words' }); return; }
-    const pick = h('div', { class: 'seg', role: 'group', 'aria-label': 'Side' }, tables.map(each => h('button', { 'aria-pressed': String(each === table), onclick: () => { state.side = each.side; settle({ side: each.side }); drawMid(found, changed); link.paint(); } }, each.side, started(each) < 0 ? ' (same)' : '')));
-    mid.append(h('div', { class: 'ripplehead' }, h('h3', null, 'Where the difference starts'), tables.length > 1 ? pick : ''));
+    if (!changed) {
+      mid.append(
+        h(
+          'p',
+          { class: 'quiet hint' },
+          'Nothing is switched off yet. Throw a switch on the left, or swap a word: ' +
+            'both runs read the same, and what differs shows here.',
+        ),
+      );
+      rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
+      return;
+    }
+    if (!table) {
+      mid.append(
+        h(
+          'p',
+          { class: 'quiet hint' },
+          model.task === 'regress'
+            ? 'One row of numbers has no words that a difference could run along.'
+            : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.',
+        ),
+      );
+      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of words' });
+      return;
+    }
+    const pick = h(
+      'div',
+      { class: 'seg', role: 'group', 'aria-label': 'Side' },
+      tables.map(each =>
+        h(
+          'button',
+          {
+            'aria-pressed': String(each === table),
+            onclick: () => {
+              state.side = each.side;
+              settle({ side: each.side });
+              drawMid(found, changed);
+              link.paint();
+            },
+          },
+          each.side,
+          started(each) < 0 ? ' (same)' : '',
+        ),
+      ),
+    );
+    mid.append(
+      h('div', { class: 'ripplehead' }, h('h3', null, 'Where the difference starts'), tables.length > 1 ? pick : ''),
+    );
     const box = h('div', { class: 'ripplebox' });
     mid.append(box);
-    const most = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0))), scale = { kind: 'seq', max: most };
-    box.append(ripple(table, { width: box.clientWidth - 4 * u, height: box.clientHeight, scale, keyOf: r => `${table.side === 'encoder' ? 'src' : 'tgt'}:${r}` }));
+    const largest = Math.max(1e-6, ...tables.flatMap(each => each.values.flat().map(v => v ?? 0)));
+    const scale = { kind: 'seq', max: largest };
+    box.append(
+      ripple(table, {
+        width: box.clientWidth - 4 * u,
+        height: box.clientHeight,
+        scale,
+        keyOf: r => `${table.side === 'encoder' ? 'src' : 'tgt'}:${r}`,
+      }),
+    );
     const start = started(table);
-    rest(start < 0 ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale } : reading(table, Math.max(0, table.values[start].indexOf(Math.max(...table.values[start]))), start, scale));
+    rest(
+      start < 0
+        ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale }
+        : reading(table, Math.max(0, table.values[start].indexOf(Math.max(...table.values[start]))), start, scale),
+    );
   }
 
   // ---- the formula with the part struck, and the answer that changed most
   async function drawPanel(found, changed, other, turn) {
-    const chosen = [...state.off].map(key => known.get(key)), head = [], back = () => h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
+    const chosen = [...state.off].map(key => known.get(key));
+    const head = [];
+    const back = () =>
+      h('button', { class: 'edit restore', title: 'As trained again (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
       const { what, where } = titled(chosen[0].name);
-      head.push(h('header', { class: 'row' }, h('div', null, h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]), h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`)), back()), ...struck(chosen[0]));
-    } else if (chosen.length) head.push(h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()), h('ul', { class: 'offlist' }, chosen.map(each => h('li', null, each.name))));
-    if (state.swap) head.push(h('header', { class: 'row' }, h('p', null, 'Swapped: ', h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''), ' → ', h('b', { class: 'word' }, state.swap[1])), chosen.length ? '' : back()));
-    if (!changed) { panel.replaceChildren(h('header', null, h('h2', null, 'As trained')), h('p', { class: 'quiet' }, `${model.switches.length} parts can be switched off. “Measure all” says for each how much the answers change without it.`)); return; }
-    const rows = [], v = found.variation?.map(each => each ?? 1), differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
+      head.push(
+        h(
+          'header',
+          { class: 'row' },
+          h(
+            'div',
+            null,
+            h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]),
+            h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`),
+          ),
+          back(),
+        ),
+        ...struck(chosen[0]),
+      );
+    } else if (chosen.length)
+      head.push(
+        h('header', { class: 'row' }, h('h2', null, `${chosen.length} parts are off`), back()),
+        h(
+          'ul',
+          { class: 'offlist' },
+          chosen.map(each => h('li', null, each.name)),
+        ),
+      );
+    if (state.swap)
+      head.push(
+        h(
+          'header',
+          { class: 'row' },
+          h(
+            'p',
+            null,
+            'Swapped: ',
+            h('s', { class: 'word' }, words[state.swap[0]]?.[0] ?? ''),
+            ' → ',
+            h('b', { class: 'word' }, state.swap[1]),
+          ),
+          chosen.length ? '' : back(),
+        ),
+      );
+    if (!changed) {
+      panel.replaceChildren(
+        h('header', null, h('h2', null, 'As trained')),
+        h(
+          'p',
+          { class: 'quiet' },
+          `${model.switches.length} parts can be switched off. ` +
+            '“Measure all” says for each how much the answers change without it.',
+        ),
+      );
+      return;
+    }
+    const rows = [];
+    const v = found.variation?.map(each => each ?? 1);
+    const differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
     if (v) {
-      const worst = v.indexOf(Math.max(...v)), [a, b] = await Promise.all([run, other].map(each => api.step(each.run, worst, 60)));
+      const worst = v.indexOf(Math.max(...v));
+      const [a, b] = await Promise.all(
+        [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
+      );
       if (turn !== state.turn) return;
-      const shared = id => (list => list.ids.includes(id) ? list.probabilities[list.ids.indexOf(id)] : 0);
-      const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])].map(id => ({ id, word: (a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)]), before: shared(id)(a), now: shared(id)(b) })).sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now)).slice(0, 5);
-      const after = run.tokens.target.length ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1) : model.task === 'tag' ? [run.tokens.source[worst]] : [];
-      head.push(h('hr', { class: 'rule' }), h('header', null, h('div', { class: 'kicker' }, v.length > 1 ? `Changed most: ${model.task === 'tag' ? 'word' : 'step'} ${worst + 1}${model.task === 'tag' ? '' : ', after'}` : 'The answer'), after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : ''), shifts(ids), h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'));
-      if (v.length > 1) rows.push([model.task === 'tag' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
+      const shared = id => likely => (likely.ids.includes(id) ? likely.probabilities[likely.ids.indexOf(id)] : 0);
+      const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
+        .map(id => ({
+          id,
+          word: a.ids.includes(id) ? a.words[a.ids.indexOf(id)] : b.words[b.ids.indexOf(id)],
+          before: shared(id)(a),
+          now: shared(id)(b),
+        }))
+        .sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now))
+        .slice(0, 5);
+      const after = run.tokens.target.length
+        ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1)
+        : model.task === 'tag'
+          ? [run.tokens.source[worst]]
+          : [];
+      head.push(
+        h('hr', { class: 'rule' }),
+        h(
+          'header',
+          null,
+          h(
+            'div',
+            { class: 'kicker' },
+            v.length < 2
+              ? 'The answer'
+              : `Changed most: ${model.task === 'tag' ? `word ${worst + 1}` : `step ${worst + 1}, after`}`,
+          ),
+          after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : '',
+        ),
+        shifts(ids),
+        h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'),
+      );
+      if (v.length > 1)
+        rows.push([model.task === 'tag' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
       rows.push([v.length > 1 ? 'mean Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
-    if (found.loss[0] !== null) rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
-    panel.replaceChildren(...head, h('hr', { class: 'rule' }), ledger(rows), found.first ? optional(h('p', { class: 'tail' }, 'first differs at ', h('span', { class: 'mono' }, found.first.split(/(?<=\.)/).map(part => [part, h('wbr')])))) : '');
+    if (found.loss[0] !== null)
+      rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
+    panel.replaceChildren(
+      ...head,
+      h('hr', { class: 'rule' }),
+      ledger(rows),
+      found.first
+        ? optional(
+            h(
+              'p',
+              { class: 'tail' },
+              'first differs at ',
+              h(
+                'span',
+                { class: 'mono' },
+                found.first.split(/(?<=\.)/).map(part => [part, h('wbr')]),
+              ),
+            ),
+          )
+        : '',
+    );
   }
   function struck(each) {
-    const alike = (at, i) => each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;
-    return each.points.map((at, i) => [at, i]).filter(([at, i]) => alike(at, i)).slice(0, 2).map(([at, i]) => {
-      const told = catalogue[entryOf(at)], math = told?.formula ? formula(told.formula) : null, symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
-      math?.classList.add('struck');
-      math?.removeAttribute('display');
-      const value = each.sets?.[i], becomes = value === null || value === undefined ? (each.kind === 'heads' ? [' of head ', String(each.head), ' = 0'] : ' everywhere open') : ` = ${value}`;
-      return h('div', { class: 'formula small strike', title: told?.meaning }, told?.formula !== told?.symbol && math ? [math, h('span', { class: 'to' }, '→')] : '', h('div', { class: 'becomes' }, symbol, becomes));
-    });
+    const alike = (at, i) =>
+      each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;
+    return each.points
+      .map((at, i) => [at, i])
+      .filter(([at, i]) => alike(at, i))
+      .slice(0, 2)
+      .map(([at, i]) => {
+        const told = catalogue[entryOf(at)];
+        const math = told?.formula ? formula(told.formula) : null;
+        const symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
+        math?.classList.add('struck');
+        math?.removeAttribute('display');
+        const value = each.sets?.[i];
+        const becomes =
+          value === null || value === undefined
+            ? each.kind === 'heads'
+              ? [' of head ', String(each.head), ' = 0']
+              : ' everywhere open'
+            : ` = ${value}`;
+        return h(
+          'div',
+          { class: 'formula small strike', title: told?.meaning },
+          told?.formula !== told?.symbol && math ? [math, h('span', { class: 'to' }, '→')] : '',
+          h('div', { class: 'becomes' }, symbol, becomes),
+        );
+      });
   }
   function keys(event) {
     if (event.target.closest?.('input,textarea,select') || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === 'o') { document.activeElement?.closest('[role="switch"]')?.click(); return; }
+    if (event.key === 'o') {
+      document.activeElement?.closest('[role="switch"]')?.click();
+      return;
+    }
     if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
@@ -183,9 +546,13 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   addEventListener('keydown', keys);
   drawList();
   await refresh();
-  return () => { state.left = true; removeEventListener('keydown', keys); };
+  return () => {
+    state.left = true;
+    removeEventListener('keydown', keys);
+  };
 }
-function swapOf(text) {                          // 2:cat
+function swapOf(text) {
+  // 2:cat
   const found = /^(\d+):(.+)$/.exec(text ?? '');
   return found ? [Number(found[1]), found[2]] : null;
 }

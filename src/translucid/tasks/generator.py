@@ -1,42 +1,64 @@
-"""What a model that writes can be asked for: the part of `Model` that is about text."""
+"""Texts from a trained network: translations, and how prompts go on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
-from typing import Any, Self
+from typing import Any, Protocol
 
 from translucid.data.batching import pad
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding.captured import Sources
-from translucid.decoding.precision import Difference, Precision, difference, prepare
+from translucid.decoding.precision import Difference, difference
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.models.base import Network, Writer
-from translucid.tasks.base import Task, TaskName
+from translucid.tasks.base import Task
+from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
 from translucid.tasks.translate import Translate
 from translucid.tasks.wishes import Wishes
 from translucid.tasks.writing import Scribe, settings
 from translucid.tasks.written import Decoded, Scored
 from translucid.trace import Trace
-from translucid.training.bundle import Bundle
 
-LONGEST = 100  # tokens that a language model writes unless told otherwise
+MAX_LENGTH = 100  # tokens that a language model writes unless told otherwise
 
 
-class WritingModel:
-    """Translators and language models, side by side."""
+class Generates(Protocol):
+    """A model that may take part in an ensemble."""
 
-    network: Network
-    task: Task[Any, Any]
-    _bundle: Bundle
+    @property
+    def task(self) -> Task[Any, Any]: ...
+    @property
+    def generator(self) -> "Generator": ...
+
+
+class Generator:
+    """A translator or a language model at work."""
+
+    def __init__(self, task: Task[Any, Any], network: Network) -> None:
+        self.task: Translate | Language = expect(task, Translate, Language)
+        assert isinstance(network, Writer)
+        self.network = network
+        self._alone = Scribe(self.task, network)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of what is written."""
+        return self._alone.tokenizer
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """By their names in a model folder."""
+        if isinstance(self.task, Translate) and self.task.source is not self.task.target:
+            return {"source": self.task.source, "target": self.task.target}
+        return {"tokenizer": self.tokenizer}
 
     def translate(
-        self, texts: Sequence[str], *, beam: int | None = None, **options: Any
+        self, /, texts: Sequence[str], *, beam: int | None = None, **options: Any
     ) -> list[str]:
         """One translation per text, in order; an empty text stays empty. The options are those of
         `decode`; what is not given is as in validation."""
-        self._as(Translate)
+        expect(self.task, Translate)
         more: dict[str, Any] = {} if beam is None else {"beams": beam}
         return [
             _best(number, found)
@@ -45,12 +67,13 @@ class WritingModel:
 
     def decode(
         self,
+        /,
         texts: Sequence[str],
         *,
         prefix: str = "",
         forbid: Sequence[str] = (),
         force: Mapping[int, str | int] | None = None,
-        beside: Sequence["WritingModel"] = (),
+        beside: Sequence[Generates] = (),
         sampling: Sampling | None = None,
         seed: int = 0,
         tree: bool = False,
@@ -66,7 +89,7 @@ class WritingModel:
         trace: of one text, the best result is read again with it.
         """
         several(texts)
-        scribe, wishes = self._scribe(beside), Wishes(forbid, force or {})
+        scribe, wishes = self._together(beside), Wishes(forbid, force or {})
         how = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
@@ -84,10 +107,10 @@ class WritingModel:
             trace.check()
         return found
 
-    def search(self, **options: Any) -> Search:
+    def search(self, /, **options: Any) -> Search:
         """The settings of a search: those of validation, with some of them changed."""
-        task = self._as(Translate, Language)
-        base = task.search if isinstance(task, Translate) else Search(longest=LONGEST)
+        task = self.task
+        base = task.search if isinstance(task, Translate) else Search(longest=MAX_LENGTH)
         return settings(base, options)
 
     def score(self, source: str, target: str | None = None) -> Scored:
@@ -100,7 +123,7 @@ class WritingModel:
         sources: Sequence[str],
         targets: Sequence[str] | None = None,
         *,
-        beside: Sequence["WritingModel"] = (),
+        beside: Sequence[Generates] = (),
     ) -> list[Scored]:
         """The same for many, in few batches."""
         several(sources)
@@ -108,13 +131,13 @@ class WritingModel:
             raise InputError(
                 f"{len(sources):,} sources and {len(targets):,} targets; give one for each"
             )
-        return self._scribe(beside).score(sources, targets)
+        return self._together(beside).score(sources, targets)
 
     def generate(
         self,
         prompt: str | Sequence[str] = "",
         *,
-        tokens: int = LONGEST,
+        tokens: int = MAX_LENGTH,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -132,11 +155,11 @@ class WritingModel:
         The same seed gives the same text for a prompt, alone or among others. The text ends before
         the first of the `stop` texts. `Sampling` and `Search` explain the rest.
         """
-        self._as(Language)
+        expect(self.task, Language)
         by = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         how = Search(longest=tokens, no_repeat=no_repeat, repetition=repetition)
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        found = self._scribe().sample(
+        found = self._alone.sample(
             prompts, by, how, Wishes(forbid), seed=seed, samples=samples, stop=stop
         )
         texts = [text.text for each in found for text in each.texts]
@@ -146,7 +169,7 @@ class WritingModel:
         self,
         prompt: str = "",
         *,
-        tokens: int = LONGEST,
+        tokens: int = MAX_LENGTH,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -160,78 +183,45 @@ class WritingModel:
     ) -> Iterator[str]:
         """The text of `generate`, piece by piece as it is written, the prompt first. `sample` is
         the text's number among the samples of the prompt."""
-        self._as(Language)
+        expect(self.task, Language)
         by = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         how = Search(longest=tokens, no_repeat=no_repeat, repetition=repetition)
-        return self._scribe().stream(
+        return self._alone.stream(
             prompt, by, how, Wishes(forbid), seed=seed, sample=sample, stop=stop
         )
 
-    def prepared(self, precision: Precision = "auto") -> Self:
-        """The same model, packed for its processor or in other numbers: see `precision.prepare`. It
-        writes; it cannot be saved."""
-        twin = copy(self)
-        twin.network = prepare(self.network, precision)
-        return twin
-
     def apart(
-        self, other: "WritingModel", texts: Sequence[str], sources: Sequence[str] | None = None
+        self, other: Generates, texts: Sequence[str], sources: Sequence[str] | None = None
     ) -> Difference:
         """How far the log-probabilities of another network for the same task lie from this one's,
         on texts, for a translator translations of `sources`."""
-        task = self._as(Translate, Language)
+        task, theirs = self.task, other.generator.network
         if isinstance(task, Language):
             ids = [[task.start_id, *task.tokenizer.encode(text)] for text in several(texts)]
-            return difference(self.network, other.network, ids)
+            return difference(self.network, theirs, ids)
         ids = [[task.target.bos_id, *task.target.encode(text)] for text in several(texts)]
         read = [[*task.source.encode(text), task.source.eos_id] for text in sources or ()]
-        return difference(self.network, other.network, ids, Sources(*pad(read, task.source.pad_id)))
+        return difference(self.network, theirs, ids, Sources(*pad(read, task.source.pad_id)))
 
-    def _scribe(self, beside: Sequence["WritingModel"] = ()) -> Scribe:
-        task = self._as(Translate, Language)
+    def _together(self, beside: Sequence[Generates]) -> Scribe:
+        """This one and others that decide with it: for the same task, with the same tokens."""
+        if not beside:
+            return self._alone
         for other in beside:
             if other.task.name != self.task.name:
                 raise InputError(
                     f"a model for task {other.task.name} cannot decide together with one for "
                     f"{self.task.name}"
                 )
-            for name, tokenizer in self._bundle.tokenizers.items():
-                theirs = other._bundle.tokenizers.get(name)
+            for name, tokenizer in self.tokenizers.items():
+                theirs = other.generator.tokenizers.get(name)
                 if theirs is None or theirs.fingerprint != tokenizer.fingerprint:
                     raise InputError(
                         "the models have different vocabularies; only models that were trained "
                         "with one tokenizer can decide together: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
-        networks = [model.network for model in (self, *beside)]
-        writers = [network for network in networks if isinstance(network, Writer)]
-        return Scribe(task, writers[0], writers[1:])
-
-    @property
-    def writes_with(self) -> Tokenizer:
-        """The tokenizer of what the model writes."""
-        return self._scribe().tokenizer
-
-    def check_task(self, name: TaskName) -> None:
-        """Refuse what this model was not trained for, before anything is read."""
-        if self.task.name != name:
-            self._as()
-
-    def _as(self, *kinds: type[Any]) -> Any:
-        """The task, if it is of this kind."""
-        if not isinstance(self.task, kinds):
-            verbs = {"translate": "translate", "classify": "classify", "tag": "tag",
-                     "language": "generate", "regress": "predict"}  # fmt: skip
-            raise InputError(
-                f"this model is for task {self.task.name}; use model.{verbs[self.task.name]}"
-            )
-        return self.task
-
-
-def several(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")
-    return texts
+        return Scribe(self.task, self.network, [other.generator.network for other in beside])
 
 
 def _best(number: int, found: Decoded) -> str:

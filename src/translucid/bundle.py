@@ -6,22 +6,28 @@
     manifest.json       a SHA-256 of every other file but the card
     README.md           the model card
 
+A task or positions of the user's own are named in config.json with the file they came from and its
+SHA-256; the file itself is not in the folder, and never loaded because of it.
+
 No pickle. A folder appears whole or not at all: it is written aside and renamed.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from translucid import extensions
+from translucid.atomic import CARD, fault, standing, write_whole
 from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
-from translucid.models import ModelConfig, Network, build
-from translucid.models.perceptron import PerceptronConfig
-from translucid.tasks.base import TaskName
-from translucid.training.folders import CARD, fault, standing, write_whole
-from translucid.training.recipe import MODELS
-from translucid.training.weights import load_weights, save_weights
+from translucid.models import Network, config_from
+from translucid.models.undrawn import build_undrawn
+from translucid.parts.positions import POSITIONS
+from translucid.recipe import Config
+from translucid.registry import Registry
+from translucid.tasks.registry import TASKS
+from translucid.weights import load_weights, save_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -32,7 +38,7 @@ class Bundle:
     """A trained network with all it needs to be used."""
 
     network: Network
-    task: TaskName
+    task: str  # its name
     tokenizers: dict[str, Tokenizer] = field(
         default_factory=dict
     )  # "tokenizer", or "source" and "target"
@@ -57,11 +63,19 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
+        if noted := extensions.used(own_names(bundle.task, bundle.network.config)):
+            config["code"] = [asdict(each) for each in noted]  # for people; nothing loads it
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (aside / CONFIG).write_text(text, "utf-8")
         (aside / CARD).write_text(card, "utf-8")
 
     write_whole(folder, fill)
+
+
+def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
+    """The names that may be the user's own."""
+    positions = config.model_dump().get("positions")
+    return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
 
 def place(given: str | Path) -> Path:
@@ -87,7 +101,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         raise InputError(
             f"{folder}: format {config.get('format')!r}, but this version reads {FORMAT}"
         )
-    network = build(_model_config(config["model"]))
+    extensions.require(config.get("code", ()), (TASKS, POSITIONS), folder)
+    network = build_undrawn(config_from(config["model"]))
     load_weights(network, folder / WEIGHTS)
     tokenizers = {
         name: Tokenizer.load(folder / name, expect=fingerprint)
@@ -97,10 +112,3 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
-
-
-def _model_config(values: dict[str, Any]) -> ModelConfig:
-    kind = values.pop("kind")
-    if kind == "perceptron":
-        return PerceptronConfig(**values)
-    return MODELS[kind](**values)

@@ -1,0 +1,324 @@
+"""The object people hold: a trained model that translates, labels, writes, and can be seen into."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from translucid import bundle
+from translucid.bundle import Bundle
+from translucid.data.spans import Span
+from translucid.data.tokenizers import Tokenizer
+from translucid.decoding.precision import Precision, prepare
+from translucid.device import pick_device
+from translucid.errors import ConfigError
+from translucid.models.base import SequenceConfig
+from translucid.see.ablation import Ablation, ablate
+from translucid.see.display import model_html
+from translucid.see.gradients import Gradients, gradients
+from translucid.see.pictures import Bars, Heat
+from translucid.see.reading import Reading, read
+from translucid.see.saliency import STEPS, Method, Saliency, Unit, saliency, saliency_map
+from translucid.see.switches import choose, switches
+from translucid.see.tables import Side, neighbours, position_gram, position_table
+from translucid.tasks.base import Score, Task, check_length
+from translucid.tasks.classify import Classify, Label
+from translucid.tasks.example import Example
+from translucid.tasks.expect import expect, several
+from translucid.tasks.generator import Generator
+from translucid.tasks.options import DataConfig
+from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.tag import Tag
+from translucid.trace import DEFAULT_BUDGET, Edit
+from translucid.training.examples import check_known_labels, read_records, task_of
+
+ROW = 256  # tokens that a language model is scored on at once
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _generates(
+    method: Callable[Concatenate[Generator, Given], Result],
+) -> Callable[Concatenate["Model", Given], Result]:
+    """The same method of a model, which its generator carries out."""
+
+    @wraps(method)
+    def of_model(self: "Model", /, *args: Given.args, **options: Given.kwargs) -> Result:
+        return method(self.generator, *args, **options)
+
+    return of_model
+
+
+class Model:
+    """A bundle in use. Made by `tl.train` or `tl.load`.
+
+    Its methods change neither the model nor the process, so that several threads may call them at
+    once.
+
+    Where one looks into it, `text` is what the model reads. `target` is what it should say: a
+    translation (by default its own), a label, a tag for each word, numbers; a language model needs
+    none.
+    """
+
+    def __init__(self, held: Bundle, folder: Path | None = None) -> None:
+        self.network = held.network
+        self.folder = folder  # that it was read from
+        self.facts = held.facts
+        self.task: Task[Any, Any] = task_of(held)
+        self._bundle = held
+        self._generator: Generator | None = None
+
+    # ---- translators and language models ----
+
+    translate = _generates(Generator.translate)
+    decode = _generates(Generator.decode)
+    search = _generates(Generator.search)
+    score = _generates(Generator.score)
+    scores = _generates(Generator.scores)
+    generate = _generates(Generator.generate)
+    stream = _generates(Generator.stream)
+    apart = _generates(Generator.apart)
+
+    @property
+    def generator(self) -> Generator:
+        """What writes, if this model does."""
+        if self._generator is None:
+            self._generator = Generator(self.task, self.network)
+        return self._generator
+
+    @property
+    def writes_with(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
+        return self.generator.tokenizer
+
+    def prepared(self, precision: Precision = "auto") -> Self:
+        """The same model, packed for its processor or in other numbers: see `precision.prepare`. It
+        writes; it cannot be saved."""
+        twin = copy(self)
+        twin.network, twin._generator = prepare(self.network, precision), None
+        return twin
+
+    # ---- the other tasks ----
+
+    def classify(self, texts: Sequence[str]) -> list[Label]:
+        """The likeliest label of each text."""
+        task: Classify = expect(self.task, Classify)
+        return task.predict_lines(self.network, several(texts))
+
+    def tag(self, texts: Sequence[str]) -> list[list[Span]]:
+        """The labelled spans of each text, by character."""
+        task: Tag = expect(self.task, Tag)
+        return task.predict_lines(self.network, several(texts))
+
+    def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
+        """The outputs for each row of input numbers."""
+        task: Regress = expect(self.task, Regress)
+        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
+
+    # ---- how well it does ----
+
+    def evaluate(
+        self,
+        *files: str,
+        context: int = 0,
+        say: Callable[[str], None] = lambda line: None,
+        **data: Any,
+    ) -> Score:
+        """Scores on a file (for translation, two) in the format of the training data.
+
+        `data` are keys of a recipe's data section, such as text_column. Before what a language
+        model is scored on, it reads `context` tokens. `say` is told, line by line, what was read
+        and what was left out.
+        """
+        items, task = self.items(*files, say=say, **data), self.task.for_evaluation(context)
+        for row in task.as_evaluated(items):
+            where = f"context = {context}, row {row.line}"
+            check_length(max(task.sizes(row)), self.longest, where)
+        return task.evaluate(self.network, items)
+
+    def ablate(
+        self,
+        *files: str,
+        of: Sequence[str] | None = None,
+        metric: bool = False,
+        limit: int | None = None,
+        **data: Any,
+    ) -> Ablation:
+        """What the model loses on the examples of files without each of its parts.
+
+        of: only these kinds, such as heads, layers, gates. metric: also the task's metric. data:
+        keys of a recipe's data section.
+        """
+        found = switches(self.network)
+        chosen = found if of is None else choose(found, of)
+        items = self.items(*files, limit=limit, **data)
+        return ablate(self.network, self.task, items, chosen, metric=metric)
+
+    def items(
+        self,
+        *files: str,
+        limit: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
+        **data: Any,
+    ) -> Sequence[Any]:
+        """The examples of files as the task wants them, or the first so many; read and refused as
+        `evaluate` does."""
+        records = read_records(self.task.name, files, DataConfig(**data), say)
+        if limit is not None and limit < len(records):
+            say(f"the first {limit:,} of {len(records):,} examples")
+            records = records[:limit]
+        check_known_labels(self.task.name, records, self._bundle.labels, files[0])
+        items = self.task.held_out_items(records, min(self.longest or ROW, ROW))
+        for item in items:
+            check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
+        return items
+
+    # ---- what can be seen of it ----
+
+    def trace(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        keep: str | Sequence[str] = "*",
+        edit: Mapping[str, Edit] | None = None,
+        budget_bytes: int | None = DEFAULT_BUDGET,
+    ) -> Reading:
+        """Every intermediate of reading a text: by name, and as pictures."""
+        return read(
+            self.network, self.task, text, self.target_for(text, target),
+            keep=keep, edit=edit, budget_bytes=budget_bytes,
+        )  # fmt: skip
+
+    def gradients(
+        self, text: str, target: str | None = None, *, of: int | None = None
+    ) -> Gradients:
+        """The gradient of the loss of one text, at every weight and at every point of the trace.
+        of: the place of one target, such as -1; by default all."""
+        return gradients(self.network, self.task, self._example(text, target), of=of)
+
+    def saliency(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        of: int | str | None = None,
+        method: Method = "gradient",
+        steps: int = STEPS,
+        unit: Unit = "logit",
+    ) -> Saliency:
+        """How much each word counted for one answer: of a class, or of the word or tag `of`, by
+        default the likeliest class or the last word."""
+        return saliency(
+            self.network, self.task, self._example(text, target),
+            of=of, method=method, steps=steps, unit=unit,
+        )  # fmt: skip
+
+    def saliency_map(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        method: Method = "gradient",
+        steps: int = STEPS,
+        unit: Unit = "logit",
+    ) -> Heat:
+        """The same for all answers at once."""
+        return saliency_map(
+            self.network, self.task, self._example(text, target),
+            method=method, steps=steps, unit=unit,
+        )  # fmt: skip
+
+    def neighbours(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
+        """The words whose embeddings point most nearly where this word's does."""
+        tokenizers = self._bundle.tokenizers
+        return neighbours(
+            self.network, tokenizers.get(side) or next(iter(tokenizers.values())), word, k,
+            side=side,
+        )  # fmt: skip
+
+    def positions(self, length: int = 64, *, gram: bool = False, side: Side = "source") -> Heat:
+        """How each position is told apart; with `gram`, how alike every two are."""
+        return (position_gram if gram else position_table)(self.network, length, side=side)
+
+    def studio(
+        self, text: str | None = None, *, view: str = "flow", height: int = 640,
+        beside: Sequence["Model"] = (), **address: str,
+    ) -> Any:  # fmt: skip
+        """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
+        train, lesson, or compare with the models `beside`. `address`: further keys of the page's
+        address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        try:
+            from translucid.studio.widget import widget
+        except ImportError as error:
+            raise ConfigError(
+                f"model.studio needs the package {error.name}; install it with: "
+                "pip install 'translucid[notebook]'"
+            ) from error
+        return widget(self, text, view=view, height=height, beside=beside, **address)
+
+    # ---- what it can be asked ----
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens the model can read; None: as many as memory holds."""
+        config = self.network.config
+        return config.longest if isinstance(config, SequenceConfig) else None
+
+    def check_task(self, name: str) -> None:
+        """Refuse what this model was not trained for, before anything is read."""
+        if self.task.name != name:
+            expect(self.task)
+
+    def check_text(self, text: str, where: str) -> None:
+        """Refuse a text that the model cannot read; `where` begins the message."""
+        self.task.check_line(text, where, self.network)
+
+    def read_row(self, text: str, where: str) -> list[float]:
+        """The numbers of a line, separated by commas or spaces; `where` begins a message."""
+        task: Regress = expect(self.task, Regress)
+        return list(task.read_line(text, where, self.network).inputs)
+
+    def target_for(self, text: str, target: str | None) -> str | None:
+        """What was given, or what a translator writes itself."""
+        return self.task.own_target(self.network, text) if target is None else target
+
+    def _example(self, text: str, target: str | None) -> Example:
+        return self.task.example(text, self.target_for(text, target))
+
+    # ---- the model itself ----
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder."""
+        bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
+
+    def summary(self, length: int = 128) -> str:
+        return self.network.summary(length)
+
+    def _repr_html_(self) -> str:
+        facts = [("task", self.task.name), ("device", str(next(self.network.parameters()).device))]
+        return model_html(repr(self), self.network, facts)
+
+    def __repr__(self) -> str:
+        size = self.network.parameters_count
+        return f"Model(task={self.task.name!r}, parameters={size:,})"
+
+
+def load(folder: str | Path, device: str = "cpu") -> Model:
+    """The model in a folder that training wrote. device: cpu, cuda, or auto, a GPU if there is
+    one."""
+    return Model(bundle.load(folder, str(pick_device(device))), Path(folder))
+
+
+def train(
+    path: str | Path, out: str | Path, overrides: Iterable[str] = (), *, quiet: bool = False
+) -> Model:
+    """Train as a recipe says: a TOML file or the name of a shipped one, with `section.key=value`
+    overrides. Returns the best model."""
+    from translucid.training import recipe, shelf
+    from translucid.training.run import train_recipe
+
+    chosen = recipe.read(shelf.find(path), overrides)
+    return Model(train_recipe(chosen, Path(out), quiet=quiet))

@@ -1,0 +1,79 @@
+"""The trace of one text, which knows its words: what every picture and table is made from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.models.base import Network
+from translucid.see.of_points import Chosen, Head
+from translucid.see.pictures import Picture
+from translucid.tasks.base import Task
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Outputs
+from translucid.tasks.words import Words
+from translucid.trace import Trace
+
+
+class TextTrace(Trace):
+    """Every intermediate of one text, by name, and what stands along the axes."""
+
+    def __init__(
+        self, network: Network, task: Task[Any, Any], example: Example, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.network, self.task, self.example = network, task, example
+
+    @property
+    def words(self) -> Words:
+        """What stands along the axes."""
+        return self.example.words
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the last values mean."""
+        return self.task.outputs
+
+    @property
+    def said(self) -> Tensor:
+        """What the network says of the text. (outputs,) or (length, outputs)"""
+        return self[self.network.output_point][0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What stands at each position at which the network says something."""
+        return self.words.steps or self.words.last
+
+    @property
+    def wanted(self) -> list[int]:
+        """The choice that would be right at each position; IGNORE where nobody knows."""
+        return self.example.batch.targets[0].tolist()
+
+    def figure(
+        self,
+        pattern: str,
+        *,
+        head: Head = None,
+        tokens: tuple[int, int] | None = None,
+        gold: Sequence[tuple[int, int]] = (),
+    ) -> Picture:
+        """A picture of one point, or of several that look alike, such as `*.lstm.*_gate`.
+
+        head: one of the attention heads, or "mean"; by default all. tokens: the first to show, and
+        the one after the last. gold: known (source, target) pairs of words, to frame in
+        cross-attention.
+        """
+        names = self.names(pattern)
+        if not names:
+            self[pattern]  # says what is wrong
+            raise InputError(f"the trace has no point that matches {pattern!r}")
+        pairs = [(target, source) for source, target in gold]
+        chosen = Chosen(self.words, head, tokens, pairs)
+        return chosen.picture({name: self[name] for name in names})
+
+    def names_at(self, place: int, choices: Sequence[int]) -> list[str]:
+        """What could be said at a position, as people write it there."""
+        read = self.example.target_ids
+        before = read[place] if read else None
+        return [self.outputs.name(choice, before) for choice in choices]

@@ -1,0 +1,27 @@
+"""What the studio asks of a model. Who opens one hands it over; the studio opens none itself."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.models.base import Network
+from translucid.tasks.base import Task
+from translucid.tasks.written import Decoded
+
+
+class StudioModel(Protocol):
+    """A trained model, with what it was trained for."""
+
+    network: Network
+    task: Task[Any, Any]
+    folder: Path | None  # that it was read from
+
+    def target_for(self, text: str, target: str | None) -> str | None: ...
+    @property
+    def decode(self) -> Callable[..., list[Decoded]]: ...
+    @property
+    def writes_with(self) -> Tokenizer: ...
+
+
+Load = Callable[[Path], StudioModel]

@@ -1,0 +1,52 @@
+"""What a network is called with, what it should have said, and the loss between the two."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the model is called with, and what it should have said."""
+
+    inputs: dict[str, Tensor]
+    targets: Tensor
+    count: int  # targets that count
+    lines: tuple[int, ...] = ()  # where the items stand in their file, for messages
+    idle: bool = False  # its loss does not count: only there to keep step with other processes
+
+    def to(self, device: torch.device) -> "Batch":
+        """On a device. A GPU copies from pinned memory while the CPU goes on."""
+        aside = device.type == "cuda"
+        inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
+        return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
+) -> Tensor:
+    """-Σ log p(target), over the targets that are not IGNORE.
+
+    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
+    word that no model may write, such as padding, gets none.
+    """
+    logits = logits.flatten(0, -2).float()  # (targets, classes)
+    targets = targets.flatten()
+    if smoothing == 0:
+        return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+    # -log p(class) = log Z - logit(class) for every class. No index by a mask or a list, which
+    # would make a GPU wait for the CPU.
+    counts = targets != IGNORE
+    log_z = logits.logsumexp(dim=-1)
+    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+    allowed = logits.sum(dim=-1)
+    for column in never:
+        allowed = allowed - logits[:, column]
+    hard = log_z - said
+    soft = log_z - allowed / (logits.shape[-1] - len(never))
+    return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()

@@ -1,0 +1,171 @@
+"""Outputs that are choices: the softmax of the last values says how likely each of them is."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.parts.activations import as_log_probs
+from translucid.tasks.batch import IGNORE, cross_entropy
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Outputs, Row, floats, place_of
+from translucid.tasks.words import INNER
+
+SOFTMAX = "Every label gets a score, and the softmax turns the scores into probabilities."
+ILLEGAL = "the likeliest tag would break a span"
+
+
+class Choices(Outputs):
+    """One of many: a target is the number of the right one."""
+
+    def counts(self, targets: Tensor) -> Tensor:
+        return targets != IGNORE
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        log_probs = as_log_probs(outputs.flatten(0, -2))  # (targets, choices)
+        return F.nll_loss(log_probs, targets.flatten(), ignore_index=IGNORE, reduction="none")
+
+    def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return cross_entropy(outputs, targets)
+
+
+class OneLabel(Choices):
+    """One label for the whole text."""
+
+    kind = "label"
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = tuple(labels)
+
+    def name(self, number: int, before: int | None = None) -> str:
+        return self.labels[number]
+
+    def plain(self, outputs: Tensor) -> Any:
+        return dict(zip(self.labels, outputs.softmax(-1).tolist(), strict=True))
+
+    @property
+    def lacking(self) -> str:
+        return f"give its label as target: {', '.join(self.labels)}"
+
+    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
+        likeliest = int(outputs.argmax())
+        choice = likeliest if of is None else place_of(of, self.labels, "the answers are")
+        return Answer(None, choice, self.labels[choice])
+
+    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
+        return [self.answer(example, outputs, choice) for choice in range(len(outputs))]
+
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        wanted = int(example.batch.targets[0])
+        probabilities = outputs.float().softmax(dim=-1)  # (labels,)
+        best = int(probabilities.argmax())
+        cells = likeliest(probabilities, self.labels, top, best, wanted)
+        return [Ending("choices", "the label", SOFTMAX, (Row("", cells),))], self.labels[best]
+
+
+class Tags(Choices):
+    """A tag for each word, read off the position where the word begins.
+
+    choose: the tags of a whole text, of scores (batch, length, tags) and of where words begin
+    (batch, length); by default each word's likeliest. spans: they come in spans, not to be broken.
+    """
+
+    kind = "tags"
+    at_positions = True
+    caption = Caption(
+        "tag", "tags", "The likeliest tags of each word", "word",
+        "each word by itself, before any rule about spans",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tags: Sequence[str],
+        choose: Callable[[Tensor, Tensor], Tensor] = lambda scores, words: scores.argmax(dim=-1),
+        *,
+        spans: bool = False,
+    ) -> None:
+        self.labels, self.choose, self.spans = tuple(tags), choose, spans
+
+    def name(self, number: int, before: int | None = None) -> str:
+        return self.labels[number]
+
+    def plain(self, outputs: Tensor) -> Any:
+        return [self.labels[number] for number in outputs.argmax(-1).tolist()]
+
+    @property
+    def lacking(self) -> str:
+        return f"give the tag of each word as target, such as {self.labels[0]!r} for one word"
+
+    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
+        words = example.words.source
+        place = _tagged(example)[-1] if of is None else place_of(of, words, "there are")
+        choice = int(outputs[place].argmax())
+        return Answer(place, choice, f"{self.labels[choice]} at {words[place]}")
+
+    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
+        return [self.answer(example, outputs, place) for place in _tagged(example)]
+
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        scores = outputs.float()  # (length, tags)
+        counted = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
+        counted[[place for place, _ in example.starts]] = True
+        tags = self.choose(scores[None], counted[None])[0].tolist()
+        targets = example.batch.targets[0].tolist()
+        probabilities = scores.softmax(dim=-1)
+        rows = tuple(
+            Row(word, likeliest(probabilities[at], self.labels, top, tags[at], targets[at]),
+                remark="" if tags[at] == int(probabilities[at].argmax()) else ILLEGAL)
+            for at, word in example.starts
+        )  # fmt: skip
+        sentence = (
+            "At each word every tag gets a score, and the softmax makes probabilities of them."
+        )
+        if self.spans:
+            sentence += " The best row of tags without a broken span is chosen."
+        last = Ending("choices", "a tag for each word", sentence, rows, least_sure(rows, "at"))
+        said = [f"{word}/{self.labels[tags[place]]}" for place, word in example.starts]
+        return [last], " ".join(said)
+
+
+def _tagged(example: Example) -> list[int]:
+    """Where words begin."""
+    told: list[int] = (example.batch.targets[0] != IGNORE).nonzero()[:, 0].tolist()
+    words = example.words.source
+    return told or [place for place, word in enumerate(words) if not word.startswith(INNER)]
+
+
+def likeliest(
+    probabilities: Tensor, labels: Sequence[str], top: int, chosen: int, wanted: int
+) -> tuple[Cell, ...]:
+    """The likeliest labels, with the one that was chosen and the one that was wanted."""
+    order = probabilities.argsort(descending=True).tolist()
+    places = order[:top]
+    places += [place for place in dict.fromkeys((chosen, wanted)) if place not in (*places, IGNORE)]
+    values = floats(probabilities)
+    return tuple(
+        Cell(labels[place], values[place], chosen=place == chosen, wanted=place == wanted,
+             rank=order.index(place) + 1)
+        for place in places
+    )  # fmt: skip
+
+
+def least_sure(rows: Sequence[Row], where: str = "after") -> str:
+    """Where what was chosen was least sure."""
+    sure = [(cell.value, row, cell) for row in rows for cell in row.cells if cell.chosen]
+    if not sure:
+        return ""
+    value, row, cell = min(sure, key=lambda one: one[0])
+    best = row.cells[0]
+    instead = f", the {nth(cell.rank)} likeliest; {best.label!r} was likelier ({best.value:.1%})"
+    return (
+        f"least sure of {cell.label!r} {where} {row.label!r}: {value:.1%}"
+        f"{instead if cell.rank > 1 else ''}"
+    )
+
+
+def nth(rank: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st"""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{rank}{'th' if rank % 100 in (11, 12, 13) else ends.get(rank % 10, 'th')}"

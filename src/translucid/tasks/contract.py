@@ -1,0 +1,113 @@
+"""Whether a task of the user's keeps its word: what its methods return, looked at once before
+training, where a mistake can still be told by the method that made it."""
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, nn
+
+from translucid.data.records import Record
+from translucid.errors import ConfigError
+from translucid.tasks.base import Batch, Score, Task
+
+FEW = 2  # items that are tried
+
+
+def check_contract(
+    task: Task[Any, Any], network: nn.Module, items: Sequence[Any], valid: Sequence[Any]
+) -> None:
+    """Refuse a task whose methods return something else than they must."""
+    few = [items[place] for place in range(min(FEW, len(items)))]
+    for item in few:
+        _is_count(task, "targets", task.targets(item))
+    _is_batch(task, task.collate(few), len(few))
+    _is_loss(task, network, task.collate(few))
+    if valid:
+        check_score(task, task.evaluate(network, valid[:FEW]))
+
+
+def check_encoding(task: Task[Any, Any], record: Any) -> None:
+    """By the sizes of items batches are planned."""
+    found = task.sizes(task.encode(record))
+    if not isinstance(found, tuple) or not found or not all(type(n) is int for n in found):
+        _refuse(type(task), "sizes", found, "a tuple of whole numbers, such as (len(item.ids),)")
+
+
+def check_record(task: type[Task[Any, Any]], record: object) -> None:
+    """What `read` gives is asked for its texts, labels and line."""
+    if not isinstance(record, Record):
+        _refuse(task, "read", record, "records that derive from translucid.data.records.Record")
+
+
+def check_score(task: Task[Any, Any], score: object) -> Score:
+    """The score, if it is one that can choose the best model."""
+    if not isinstance(score, Score):
+        _refuse(type(task), "evaluate", score, "a Score, such as tl.Score({'accuracy': 0.5})")
+    if task.metric not in score.numbers:
+        names = ", ".join(score.numbers)
+        _refuse(
+            type(task), "evaluate", f"numbers for {names}",
+            f"one for {task.metric!r}, the metric of the task",
+        )  # fmt: skip
+    return score
+
+
+def _is_count(task: Task[Any, Any], method: str, found: object) -> None:
+    if type(found) is not int or found < 0:
+        _refuse(type(task), method, found, "a whole number: how many targets of the item count")
+
+
+def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
+    if not isinstance(batch, Batch):
+        _refuse(type(task), "collate", batch, "a tl.Batch(inputs, targets, count, lines)")
+    if not isinstance(batch.inputs, dict) or not all(
+        isinstance(t, Tensor) and t.dim() and len(t) == rows for t in batch.inputs.values()
+    ):
+        _refuse(
+            type(task), "collate", "other inputs",
+            f"inputs as a dictionary of tensors with one row for each item, here {rows}",
+        )  # fmt: skip
+    if not isinstance(batch.targets, Tensor):
+        _refuse(type(task), "collate", batch.targets, "targets as a tensor")
+    if type(batch.count) is not int or batch.count < 1:
+        _refuse(type(task), "collate", batch.count, "a whole number above 0 as count")
+
+
+def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
+    was_training = network.training
+    network.eval()
+    try:
+        loss = task.loss(network, batch.to(next(network.parameters()).device))
+    finally:
+        network.train(was_training)
+    if not isinstance(loss, Tensor) or loss.dim():
+        shape = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else loss
+        _refuse(type(task), "loss", shape, "a tensor without axes: the sum over all targets")
+    if not loss.requires_grad:
+        _refuse(
+            type(task), "loss", "a tensor that no gradient reaches",
+            "what was computed from the outputs of the model, without .item() or .detach()",
+        )  # fmt: skip
+    if not bool(torch.isfinite(loss.detach())):
+        _refuse(type(task), "loss", f"{float(loss)}", "a finite number before any training")
+
+
+def _refuse(task: type[Task[Any, Any]], method: str, found: object, wanted: str) -> NoReturn:
+    """`my_task.py:57 in collate: returned a dict, but must return a tl.Batch(...)`"""
+    function = inspect.unwrap(getattr(task, method))
+    code = function.__code__
+    given = found if isinstance(found, str) else _kind(found)
+    raise ConfigError(
+        f"{Path(code.co_filename).name}:{code.co_firstlineno} in {method}: returned {given}, "
+        f"but must return {wanted}"
+    )
+
+
+def _kind(found: object) -> str:
+    """A value in few letters, with its type."""
+    if found is None:
+        return "None"
+    return f"{found!r:.40} ({type(found).__name__})"

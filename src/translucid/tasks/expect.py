@@ -1,0 +1,21 @@
+"""What a model is asked must be what it was trained for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.tasks.base import Task
+
+
+def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
+    """The task, if it is of one of these kinds; otherwise it is said how its models are asked."""
+    if not isinstance(task, kinds):
+        raise InputError(f"this model is for task {task.name}; use model.{task.command}")
+    return task
+
+
+def several(texts: Sequence[str]) -> Sequence[str]:
+    """The texts, if they are a list of them."""
+    if isinstance(texts, str):
+        raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")
+    return texts

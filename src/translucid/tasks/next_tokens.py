@@ -1,0 +1,134 @@
+"""Outputs that are the next token at each position: what a language model or a translator says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.tasks.batch import IGNORE
+from translucid.tasks.choices import Choices, least_sure
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Row, floats, place_of
+from translucid.tasks.words import readable
+from translucid.tasks.written import END
+
+SOFTMAX = (
+    "Every token of the vocabulary gets a score, and the softmax turns the scores into "
+    "probabilities that sum to 1."
+)
+CUT = "the model would have gone on"
+
+
+class NextTokens(Choices):
+    """At each position the token that comes next in the text that is read."""
+
+    kind = "tokens"
+    at_positions = True
+    caption = Caption(
+        "next word", "words", "The likeliest next words at each position",
+        "word read → word that follows",
+    )  # fmt: skip
+    tokenizer: Tokenizer
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @property
+    def meaning(self) -> Any:
+        return self.tokenizer.fingerprint
+
+    def name(self, number: int, before: int | None = None) -> str:
+        start = self.tokenizer.bos_id if before is None else before
+        return readable(self.tokenizer, [start, number])[1]
+
+    def plain(self, outputs: Tensor) -> Any:
+        return self.tokenizer.pieces(outputs.argmax(-1).tolist())
+
+    @property
+    def lacking(self) -> str:
+        return "give a text of one word at least"
+
+    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
+        words = example.words.follows
+        before_end = max(len(words) - 1 - (words[-1] == END), 0)
+        place = before_end if of is None else place_of(of, words, "to write are")
+        choice, word = int(example.batch.targets[0, place]), words[place]
+        if choice == IGNORE:
+            choice = int(outputs[place].argmax())
+            word = readable(self.tokenizer, [choice])[0]
+        return Answer(place, choice, word)
+
+    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
+        return [self.answer(example, outputs, place) for place in range(len(outputs))]
+
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        rows = self._steps(example, outputs, top)
+        endings = []
+        if len(rows) > 1:
+            sentence = (
+                f"{SOFTMAX} What came next in the text is marked: how likely the model found it."
+            )
+            endings.append(
+                Ending("choices", "guessing each next token", sentence, rows[:-1],
+                       least_sure(rows[:-1]), came=True)
+            )  # fmt: skip
+        sentence = "The likeliest tokens after the text."
+        endings.append(Ending("choices", "how the text may go on", sentence, rows[-1:]))
+        return endings, rows[-1].cells[0].label
+
+    def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[Row, ...]:
+        """At each step the likeliest tokens, and what was written. logits: (steps, vocab)"""
+        probabilities = logits.float().softmax(dim=-1)
+        found = probabilities.topk(min(top, probabilities.shape[-1]))
+        written: Sequence[int] = example.batch.targets[0].tolist()
+        rows = []
+        for step, (before, after) in enumerate(zip(example.target_ids, written, strict=True)):
+            values, tokens = floats(found.values[step]), found.indices[step].tolist()
+            cells = [
+                Cell(self.name(token, before), value, chosen=token == after, rank=rank)
+                for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)
+            ]
+            if after != IGNORE and after not in tokens:
+                value = float(probabilities[step, after])
+                rank = 1 + int((probabilities[step] > probabilities[step, after]).sum())
+                cells.append(Cell(example.words.follows[step], value, chosen=True, rank=rank))
+            rows.append(Row(readable(self.tokenizer, [before])[0], tuple(cells)))
+        return tuple(rows)
+
+
+class TargetTokens(NextTokens):
+    """The same of a text that is written to another one, up to its end."""
+
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        rows = self._steps(example, outputs, top)
+        happened, goes_on = least_sure(rows), self._goes_on(example, outputs[-1])
+        if goes_on:  # an end that others set is no doubt of the model's
+            happened = "; ".join(filter(None, [least_sure(rows[:-1]), goes_on]))
+            rows = (*rows[:-1], replace(rows[-1], remark=CUT))
+        sentence = f"{SOFTMAX} One token at a time, each with those before it in view."
+        note = "by itself the model would have gone on after the translation's last token"
+        last = Ending(
+            "choices", "the next token, step by step", sentence, rows, happened, came=True,
+            note=note if goes_on else "",
+        )  # fmt: skip
+        written = example.batch.targets[0].tolist()
+        return [last], self.tokenizer.decode(written[:-1])
+
+    def _goes_on(self, example: Example, logits: Tensor) -> str:
+        """What a model would write where a translation ends, if that is not the end: the text was
+        cut off at a limit, it was given so, or a search preferred it. logits: (vocab,)"""
+        tokenizer = self.tokenizer
+        probabilities = logits.float().softmax(dim=-1)
+        written = probabilities.clone()
+        written[[tokenizer.pad_id, tokenizer.bos_id]] = 0  # no search ever writes these
+        best = int(written.argmax())
+        if best == tokenizer.eos_id:
+            return ""
+        label = self.name(best, example.target_ids[-1])
+        end = float(probabilities[tokenizer.eos_id])
+        return (
+            f"the translation ends here (probability of the end: {end:.1%}); by itself the model "
+            f"would have gone on with {label!r} ({float(probabilities[best]):.1%})"
+        )

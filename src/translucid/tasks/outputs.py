@@ -1,0 +1,211 @@
+"""What a network's last values mean to people: the contract, and numbers by themselves.
+
+Every picture, table and page that shows what a model says asks the `Outputs` of its task, never
+which task that is. Shapes: of the one text of an example, without the batch: (outputs,), or
+(length, outputs) where there is an answer at each position.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from translucid.data.tokenizers import Tokenizer
+from translucid.errors import InputError
+from translucid.tasks.example import Example
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number that a model gives: where, which, and what people call it."""
+
+    place: int | None  # None where there is one answer for the whole text
+    choice: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number and what it belongs to."""
+
+    label: str
+    value: float
+    chosen: bool = False  # by the model, or what it was given to read
+    wanted: bool = False  # what it should have said, where that was given
+    rank: int = 0  # of a probability among all, from 1; 0: there is none
+
+
+@dataclass(frozen=True)
+class Row:
+    """What there is to say about one token, or about one step."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    head: int | None = None  # of attention; None: the mean over all heads
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A last stage of a walk: what comes out."""
+
+    kind: Literal["choices", "values"]
+    title: str
+    sentence: str  # for someone who meets it for the first time
+    rows: tuple[Row, ...]
+    happened: str = ""  # the most remarkable of the numbers, in words
+    came: bool = False  # what is marked came next in a text, it was not chosen here
+    note: str = ""  # for the end of the walk
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What stands around a picture of the likeliest choices."""
+
+    one: str
+    many: str
+    title: str
+    axis: str  # what stands at each position
+    note: str = ""
+
+
+class Outputs(ABC):
+    """What the last values of a network stand for. Numbers by themselves are `Values`, a label for
+    the text `OneLabel`, a tag at each position `Tags`, the next token at each `NextTokens`."""
+
+    kind: ClassVar[str]  # for the page
+    at_positions: ClassVar[bool] = False  # an answer at each position, or one for the whole text
+    probabilities: ClassVar[bool] = True  # the softmax makes a distribution of them
+    caption: ClassVar[Caption]  # where likely choices are shown
+    labels: tuple[str, ...] = ()  # of all outputs, where they have names that do not change
+    tokenizer: Tokenizer | None = None  # of what the model writes, if it writes
+
+    @property
+    def meaning(self) -> Any:
+        """What makes output i the same in two models; None: nothing does."""
+        return self.labels or None
+
+    @abstractmethod
+    def name(self, number: int, before: int | None = None) -> str:
+        """What one output stands for. before: the token read last, which a piece may go on with."""
+
+    @abstractmethod
+    def plain(self, outputs: Tensor) -> Any:
+        """What the model says, as lists, words and numbers."""
+
+    # ---- what it should have said ----
+
+    @property
+    @abstractmethod
+    def lacking(self) -> str:
+        """What to do where there is no target to compare with."""
+
+    @abstractmethod
+    def counts(self, targets: Tensor) -> Tensor:
+        """Which targets count, as 0 and 1 or as booleans."""
+
+    @abstractmethod
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of every target of a batch by itself, 0 where there is none. (targets,)"""
+
+    @abstractmethod
+    def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The sum of those, as training has it but without smoothing."""
+
+    # ---- what can be explained ----
+
+    @abstractmethod
+    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
+        """The answer that is asked for, by name or place; by default the one that matters most."""
+
+    @abstractmethod
+    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
+        """All, in the order of the text."""
+
+    @abstractmethod
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        """The last stages of a walk, and the answer in words. top: likely answers to show."""
+
+
+class Values(Outputs):
+    """Numbers that the network gives, for a row of features or for a text."""
+
+    kind = "values"
+    probabilities = False
+
+    def name(self, number: int, before: int | None = None) -> str:
+        return str(number)
+
+    def plain(self, outputs: Tensor) -> Any:
+        return outputs.tolist()
+
+    @property
+    def lacking(self) -> str:
+        return "give the numbers that should come out as target"
+
+    def counts(self, targets: Tensor) -> Tensor:
+        return torch.ones_like(targets)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        given, made = targets.shape[-1], outputs.shape[-1]
+        if given != made:
+            raise InputError(
+                f"the model gives {made} number{'s' * (made > 1)}, but the target has {given}; "
+                "give as many"
+            )
+        return 0.5 * (outputs - targets).square().flatten()
+
+    def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return self.losses(outputs, targets).sum()
+
+    def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
+        names = [f"output {number}" for number in range(1, len(outputs) + 1)]
+        choice = 0 if of is None else place_of(of, names, "the answers are")
+        return Answer(None, choice, names[choice])
+
+    def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
+        return [self.answer(example, outputs, choice) for choice in range(len(outputs))]
+
+    def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
+        values = floats(outputs.reshape(-1))
+        wanted = example.batch.targets[0].tolist()
+        rows = [
+            Row(f"y{number}" if len(values) > 1 else "y", (Cell("", value, chosen=True),))
+            for number, value in enumerate(values, start=1)
+        ]
+        if len(wanted) == len(values):
+            rows = [
+                Row(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
+                for row, goal in zip(rows, wanted, strict=True)
+            ]
+        sentence = "A weighted sum of the last numbers: the answer."
+        last = Ending("values", "the outputs", sentence, tuple(rows))
+        return [last], " ".join(f"{value:.6g}" for value in values)
+
+
+def floats(value: Tensor) -> list[Any]:
+    """Numbers, or lists of them, for Python; what is infinite is not shown."""
+    wide = value.detach().to("cpu", torch.float64)
+    found: list[Any] = wide.masked_fill(~wide.isfinite(), torch.nan).tolist()
+    return found
+
+
+def place_of(of: int | str, names: Sequence[str], said: str) -> int:
+    """The place of what was asked for, by name or number."""
+    listed = f"{said} {', '.join(names)}"
+    if isinstance(of, str):
+        places = [place for place, name in enumerate(names) if name == of]
+        if len(places) == 1:
+            return places[0]
+        if places:
+            raise InputError(
+                f"of = {of!r}: it is there {len(places)} times; give its place: "
+                f"{', '.join(map(str, places))}"
+            )
+        raise InputError(f"of = {of!r}: {listed}")
+    if not -len(names) <= of < len(names):
+        raise InputError(f"of = {of}: {listed}; give 0 to {len(names) - 1}")
+    return of % len(names)

@@ -1,0 +1,68 @@
+"""Tasks by name, and `@task`, by which a class becomes one."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, overload
+
+from translucid.errors import ConfigError
+from translucid.registry import Registry, place_of
+
+# A subclass of `tasks.base.Task`, which this file does not know: that contract speaks of options,
+# which name tasks; and names alone, as the command line's help wants them, wait for no torch.
+TaskClass = TypeVar("TaskClass", bound=type[Any])
+
+NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that every task has
+
+
+def _check(found: type[Any]) -> None:
+    """Refuse a class that lacks a method or an attribute, and say what it should be."""
+    where = place_of(found)
+    lacking = sorted(getattr(found, "__abstractmethods__", ()))
+    if not any("read" in vars(each) for each in found.__mro__ if each.__name__ != "Task"):
+        lacking = ["read", *lacking]  # not abstract: a task that no recipe names has no files
+    if lacking:
+        methods = "; ".join(_described(found, name) for name in lacking)
+        raise ConfigError(f"{where} lacks {methods}")
+    for name in NEEDED:
+        if not hasattr(found, name):
+            raise ConfigError(f"{where} lacks the attribute {name}; docs/extend.md says what it is")
+
+
+def _described(found: type, name: str) -> str:
+    """`loss(self, model, batch) -> Tensor: The summed loss of a batch.`"""
+    method = inspect.getattr_static(found, name)
+    function = getattr(method, "__func__", method)
+    names = ", ".join(inspect.signature(function).parameters)
+    result = inspect.signature(function).return_annotation
+    said = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+    kind = result if isinstance(result, str) else getattr(result, "__name__", str(result))
+    return f"{name}({names}), which must return {kind}: {said}"
+
+
+TASKS: Registry[type[Any]] = Registry(
+    "task",
+    {
+        name: f"translucid.tasks.{name}"
+        for name in ("regress", "language", "classify", "tag", "translate")
+    },
+    _check,
+)
+TaskName = Annotated[str, TASKS]
+
+
+@overload
+def task(named: TaskClass) -> TaskClass: ...
+@overload
+def task(named: str) -> Callable[[TaskClass], TaskClass]: ...
+def task(named: Any) -> Any:
+    """Register a task: `@task("name")`, or `@task` for a class that has a name already."""
+    if isinstance(named, str):
+
+        def register(found: Any) -> Any:
+            found.name = named
+            TASKS.add(named, found)
+            return found
+
+        return register
+    TASKS.add(getattr(named, "name", ""), named)
+    return named

@@ -1,0 +1,247 @@
+"""Tasks and positions of one's own: how they become known, and what is said of mistakes in them.
+
+Files are loaded as the command line loads them; each test forgets them again.
+"""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import translucid as tl
+from translucid import cli, extensions
+from translucid.errors import ConfigError, InputError
+from translucid.parts.positions import POSITIONS, NoPositions, make_positions
+from translucid.tasks.registry import TASKS
+from translucid.training import recipe
+from translucid.training.annotate import dump, schema
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+OWN = (EXAMPLES / "own_task.py").read_text("utf-8")
+LINES = "".join(f"the dog sleeps {n}\ta dog sleeps {n % 3}\t{n % 5 / 5}\n" for n in range(40))
+TINY = [
+    "model.d_model=16", "model.layers=1", "model.heads=2", "training.steps=2",
+    "training.evaluate_every=2", "training.log_every=1", "tokenizer.kind=space",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    """What a test registers is unknown to the next."""
+    kept: list[dict[Any, Any]] = [TASKS._classes, TASKS._sources, extensions._LOADED]
+    kept += [POSITIONS._classes, POSITIONS._sources]
+    before, modules = [dict(each) for each in kept], set(sys.modules)
+    yield
+    for live, old in zip(kept, before, strict=True):
+        live.clear()
+        live.update(old)
+    for name in set(sys.modules) - modules:  # files of the test, not parts of the package
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(tempfile.gettempdir()):
+            del sys.modules[name]
+
+
+def write(folder: Path, *changes: tuple[str, str], name: str = "mine.py") -> Path:
+    """The example with some of its lines changed."""
+    text = OWN
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (folder / name).write_text(text, "utf-8")
+    (folder / "pairs.tsv").write_text(LINES, "utf-8")
+    return folder / name
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """What a command writes to standard error, where it must fail with a message."""
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(word) for word in words])
+    assert end.value.code == 2
+    return capsys.readouterr().err
+
+
+def train(capsys: pytest.CaptureFixture[str], file: Path) -> str:
+    folder = file.parent
+    return said(
+        capsys, "train", file, "--train", folder / "pairs.tsv", "--out", folder / "run", *TINY
+    )
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(text.splitlines(), start=1) if part in line)
+
+
+def test_a_file_makes_its_task_known_to_recipes_and_schemas(tmp_path: Path) -> None:
+    assert "alike" not in TASKS.names()
+    with pytest.raises(ConfigError, match=r"task.kind = 'alike': no such task; .* --code FILE.py"):
+        recipe.parse({"task": {"kind": "alike"}})
+    extensions.load(write(tmp_path))
+    made = recipe.parse({"task": {"kind": "alike"}})
+    assert made.model["kind"] == "transformer"
+    assert 'kind = "alike"' in dump(made)
+    kinds = schema()["properties"]["task"]["properties"]["kind"]["enum"]
+    assert kinds == [*("regress", "language", "classify", "tag", "translate"), "alike"]
+    source = TASKS.source("alike")
+    assert source is not None
+    assert source.path == tmp_path / "mine.py"
+    assert TASKS.source("tag") is None
+
+
+def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
+    extensions.load(write(tmp_path))
+    with pytest.raises(ConfigError, match=r"other.py:\d+: class Alike: there is a task 'alike'"):
+        extensions.load(write(tmp_path, name="other.py"))
+    with pytest.raises(ConfigError, match="there is a task 'tag' already"):
+        extensions.load(write(tmp_path, ('"alike"', '"tag"'), name="third.py"))
+
+
+def test_a_class_of_a_notebook_may_be_defined_again() -> None:
+    for number in (1, 2):
+        made: Any = type("Again", (NoPositions,), {"number": number, "__module__": "nowhere"})
+        tl.position("again")(made)
+        assert getattr(POSITIONS["again"], "number", None) == number
+
+
+def test_positions_of_ones_own_are_made_with_the_sizes_of_the_model() -> None:
+    with pytest.raises(ConfigError, match=r"positions = 'ramp': no such position; .*sinusoidal"):
+        recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
+    extensions.load(EXAMPLES / "own_position.py")
+    scheme: Any = make_positions("ramp", d_model=12, heads=2, max_length=8)
+    assert scheme.w.shape == (12,)
+    recipe.parse({"task": {"kind": "tag"}, "model": {"positions": "ramp"}})
+    with pytest.raises(ConfigError, match=r"class Wrong must derive from .*NoPositions"):
+        tl.position("wrong")(type("Wrong", (), {}))  # type: ignore[type-var]
+
+
+def test_an_installed_package_is_asked_for_a_name_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real distribution on the path, with its metadata."""
+    write(tmp_path, ('"alike"', '"installed"'), name="installed_task.py")
+    info = tmp_path / "installed_task-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: installed_task\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[translucid.tasks]\ninstalled = installed_task:Alike\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "installed" not in TASKS.names()
+    assert TASKS["installed"].metric == "pearson"
+    assert EntryPoint("installed", "installed_task:Alike", "translucid.tasks").load()
+    assert not TASKS.knows("not installed")
+
+
+MISTAKES = {
+    "syntax": (("metric, higher_is_better = ", "metric, higher_is_better == = "),
+               "mine.py:{}: invalid syntax: metric, higher_is_better == =", "metric, higher"),
+    "import": (("import torch\n", "import torch\nimport nothing_like_this\n"),
+               "mine.py:{}: ModuleNotFoundError: No module named 'nothing_like_this'", "nothing_"),
+    "a method is missing": (("def loss(self,", "def lost(self,"),
+               "mine.py:{}: class Alike lacks loss(self, model, batch), which must return Tensor: "
+               "The summed loss of a batch.", "@tl.task("),
+    "files are not read": (("def read(cls,", "def reed(cls,"),
+               "mine.py:{}: class Alike lacks read(cls, files, data, loading), which must return "
+               "Iterable", "@tl.task("),
+    "an attribute is missing": (("    shape, head, n_outputs =", "    shape, haed, n_outputs ="),
+               "mine.py:{}: class Alike lacks the attribute head", "@tl.task("),
+    "while reading": (("float(cells[2])", "float(cells[7])"),
+               "mine.py:{} in read: IndexError: list index out of range", "float(cells[7])"),
+    "while encoding": (("record.score, record.line)", "record.scores, record.line)"),
+               "mine.py:{} in encode: AttributeError: 'Scored' object has no attribute 'scores'",
+               "record.scores"),
+    "in the loss": (("- batch.targets).square", "- batch.answers).square"),
+               "mine.py:{} in loss: AttributeError: 'Batch' object has no attribute 'answers'",
+               "batch.answers"),
+    "records of no kind": (("yield Scored(cells[0], cells[1], float(cells[2]), line)",
+                            "yield cells"),
+               "mine.py:{} in read: returned ['the dog sleeps 0', 'a dog sleeps 0', ' (list), but "
+               "must return records that derive from translucid.data.records.Record",
+               "    @classmethod"),
+    "sizes": (("return (len(item.ids),)", "return len(item.ids)"),
+               "mine.py:{} in sizes: returned 11 (int), but must return a tuple", "def sizes"),
+    "targets": (("return 1  #", "return None  #"),
+               "mine.py:{} in targets: returned None, but must return a whole number",
+               "def targets"),
+    "collate": (("return tl.Batch({", "return ({"),
+               "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
+    "count": (("scores, len(items), lines)", "scores, 0.5, lines)"),
+               "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
+               "0 as count", "def collate"),
+    "loss with axes": ((".square().sum()\n", ".square()\n"),
+               "mine.py:{} in loss: returned a tensor of shape (2, 1), but must return a tensor "
+               "without axes", "def loss"),
+    "loss without gradient": (("return 0.5 * (model", "return 0.5 * (model.eval().requires_grad_("
+               "False)"),
+               "mine.py:{} in loss: returned a tensor that no gradient reaches", "def loss"),
+    "evaluate": (("return tl.Score({", "return ({"),
+               "mine.py:{} in evaluate: returned {{'pearson'", "def evaluate"),
+    "metric": (('{"pearson": float', '{"person": float'),
+               "mine.py:{} in evaluate: returned numbers for person, rmse, but must return one for "
+               "'pearson'", "def evaluate"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_in_the_file_is_told_with_its_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change, message, place = MISTAKES[case]
+    file = write(tmp_path, change)
+    number = line_of(file.read_text("utf-8"), place)
+    told = train(capsys, file)
+    assert message.format(number) in told, told
+    assert "Traceback" not in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_debug_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, ("import torch\n", "import torch\nimport nothing_like_this\n"))
+    told = said(capsys, "info", "nowhere", "--code", file, "--debug")
+    assert "Traceback" in told
+    assert "nothing_like_this" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "none.py"], "--code none.py: there is no such Python file"),
+        (["info", "x", "--code", "data.tsv"], "--code data.tsv: there is no such Python file"),
+        (["train", "empty.py"], "empty.py: registers 0 tasks; a file that is trained registers"),
+        (["train", "alik"], "there is no recipe alik;"),
+    ],
+)
+def test_files_that_are_none(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    assert message in said(capsys, *words)
+
+
+def test_a_folder_is_refused_without_its_code_and_warns_of_another(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    noted = [{"what": "task", "name": "alike", "file": "mine.py", "sha256": "0" * 64}]
+    with pytest.raises(
+        InputError, match=r"runs/x: its task 'alike' is defined in mine.py, .* --code mine.py"
+    ):
+        extensions.require(noted, (TASKS, POSITIONS), "runs/x")
+    extensions.load(file)
+    with pytest.warns(extensions.ChangedCode, match=r"another mine.py .*SHA-256 000000000000, now"):
+        extensions.require(noted, (TASKS, POSITIONS), "runs/x")
+    (used,) = extensions.used([(TASKS, "alike"), (TASKS, "tag"), (POSITIONS, "none")])
+    extensions.require([vars(used)], (TASKS, POSITIONS), "runs/x")  # no warning
+
+
+def test_a_file_finds_its_neighbours(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "own_position.py", tmp_path / "ramp_of_mine.py")
+    (tmp_path / "both.py").write_text("import ramp_of_mine\n")
+    before = list(sys.path)
+    extensions.load(tmp_path / "both.py")
+    assert "ramp" in POSITIONS.names()
+    assert sys.path == before
