@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
-from translucid.lab import results
-from translucid.lab.claims import claims
+from translucid.lab.engine import results
+from translucid.lab.engine.claims import claims
 
 PLANTED = Path(__file__).parents[1] / "lab" / "planted.py"
 QUICK = ["lab", "run", "C46", "C49", "--quick"]
@@ -105,7 +105,7 @@ def test_a_failing_seed_is_named_and_the_rest_goes_on(
 
 def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
     slow = PLANTED.read_text().replace(
-        "    chance = torch", "    time.sleep(seed)\n    chance = torch"
+        "    generator = torch", "    time.sleep(seed)\n    generator = torch"
     )
     (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
     words = [sys.executable, "-m", "translucid", "lab", "run", "mine.py", "--quick"]
@@ -121,6 +121,34 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130, err
     assert "stopped: 2 of 10 seeds are in runs/lab; run the same command again to go on" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_nobody_at_work_and_is_gone_on_with(tmp_path: Path) -> None:
+    beat = "    for _ in range(40 * seed):\n        time.sleep(0.05)\n"
+    beat += "        Path(f'beat-{seed}').open('a').write('.')\n"
+    slow = PLANTED.read_text().replace("    generator = torch", f"{beat}    generator = torch")
+    (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
+    words = ["lab", "run", "mine.py", "--quick", "--jobs", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "translucid", *words], cwd=tmp_path, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env=os.environ,
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.rglob("seed-1.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    time.sleep(2)
+    before = [path.stat().st_size for path in sorted(tmp_path.glob("beat-*"))]
+    time.sleep(2)
+    assert [path.stat().st_size for path in sorted(tmp_path.glob("beat-*"))] == before
+    seeds = sorted(tmp_path.rglob("planted/*/seed-*.json"))
+    times = [path.stat().st_mtime_ns for path in seeds]
+    assert 0 < len(seeds) < 5
+    assert run(*words, cwd=tmp_path).returncode == 0
+    assert [path.stat().st_mtime_ns for path in seeds] == times  # these were not measured again
+    assert len(list(tmp_path.rglob("planted/*/seed-*.json"))) == 5
 
 
 # ---- list, show ----

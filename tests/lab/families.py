@@ -1,20 +1,38 @@
-"""What holds for every experiment of a family: shapes, determinism, a picture of the numbers."""
+"""What holds for every experiment of a family: rules and a picture take what it measures."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Data, Finding, Verdict
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.runner import jobs_of, measure
+from translucid.lab.engine.verdict import Data, Finding, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
 
 
+folder = Path()  # of what was measured in this session; see conftest.py
+
+
 def quick_data(experiment: Experiment, seed: int = 0) -> Data:
-    """As the runner keeps it; measured twice, and the same both times."""
-    first, again = (json.dumps(experiment.run(seed, True)) for _ in range(2))
-    assert first == again, f"{experiment.name}: one seed, two results"
-    found: Data = json.loads(first)
+    """Measured once in a session, and kept as the runner keeps it."""
+    (job,) = jobs_of(experiment, folder, seeds=1, first=seed, quick=True)
+    found: Data = measure(job)["data"]
+    return found
+
+
+def changed_data(experiment: Experiment, seed: int = 0) -> Data:
+    """Of an experiment some of whose parts a test has exchanged: measured for this test alone, and
+    the same both times."""
+    first, again = (as_kept(experiment.run(seed, True)) for _ in range(2))
+    assert repr(first) == repr(again), f"{experiment.name}: one seed, two results"
+    return first
+
+
+def as_kept(data: Data) -> Data:
+    """As it is after it was written and read."""
+    found: Data = json.loads(json.dumps(data))
     return found
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from translucid.lab.experiment import Experiment
-from translucid.lab.verdict import Rule, clearly, column, decide, mean_of
+from translucid.lab import Experiment, Rule, clearly, column, decide, mean_of
 from translucid.see.pictures import Axis, Lines
 
 
@@ -24,8 +23,8 @@ def measure(seed, quick):
     if log := os.environ.get("LAB_LOG"):
         with Path(log).open("a") as file:
             file.write(f"{seed}\n")
-    chance = torch.Generator().manual_seed(seed)
-    x = torch.randn(300 if quick else 900, 300, generator=chance)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(300 if quick else 900, 300, generator=generator)
     return {"mean": 1 + float((x @ x.T).sum() / x.numel()), "odd": float("inf")}
 
 

@@ -5,15 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab import backprop, descent
+from translucid.lab.claims.backpropagation import (
+    gradient_descent,
+    output_gradient,
+    relu_loss,
+    worked_example,
+)
 
 # ---- the worked example ----
 
 
 def test_the_worked_example() -> None:
-    problem = backprop.worked()
+    problem = worked_example.worked()
     assert problem.seen("preactivation").tolist() == [1, 3]
     assert float(problem.output().detach()) == -1
     gradients = torch.autograd.grad(problem.loss(), list(problem.net.parameters()))
@@ -27,9 +32,9 @@ def test_the_worked_example() -> None:
 
 
 def test_random_problems_begin_with_an_active_unit() -> None:
-    chance = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(30):
-        assert (backprop.random_problem(chance).seen("activation") > 0).any()
+        assert (worked_example.random_problem(generator).seen("activation") > 0).any()
 
 
 # ---- kinks ----
@@ -42,22 +47,22 @@ def kinks(**changed: list[float]) -> list[dict[str, Any]]:
 
 
 def test_kinks() -> None:
-    data = quick_data(backprop.relu_kinks)
-    check(backprop.relu_kinks, [data])
-    drawn = backprop.relu_kinks.draw([data, data]).series
+    data = quick_data(relu_loss.relu_kinks)
+    check(relu_loss.relu_kinks, [data])
+    drawn = relu_loss.relu_kinks.draw([data, data]).series
     np.testing.assert_allclose(drawn["output ŷ"], data["along"]["output"])
-    at = {float(b): place for place, b in enumerate(backprop.BIASES)}
+    at = {float(b): place for place, b in enumerate(relu_loss.BIASES)}
     assert [data["along"]["output"][at[b]] for b in (0.0, 1.0, 2.0)] == [-1, 1, 3]
     assert [data["along"]["loss"][at[b]] for b in (0.0, 1.0, 2.0)] == [8, 2, 0]
 
 
 def test_curvature_and_jumps_have_their_closed_forms() -> None:
     """L'' = v² where the unit is on; the output's slope jumps by |v| where it goes on."""
-    problem = backprop.worked()  # its most active unit has v = -1
-    assert backprop._curvature(problem, "loss") == pytest.approx(1.0, rel=1e-4)
-    assert backprop._curvature(problem, "output") == pytest.approx(0.0, abs=1e-6)
-    assert backprop._slope_jump(problem, at_zero=True) == pytest.approx(1.0, rel=1e-6)
-    assert backprop._slope_jump(problem, at_zero=False) == pytest.approx(0.0, abs=1e-6)
+    problem = worked_example.worked()  # its most active unit has v = -1
+    assert relu_loss._curvature(problem, "loss") == pytest.approx(1.0, rel=1e-4)
+    assert relu_loss._curvature(problem, "output") == pytest.approx(0.0, abs=1e-6)
+    assert relu_loss._slope_jump(problem, at_zero=True) == pytest.approx(1.0, rel=1e-6)
+    assert relu_loss._slope_jump(problem, at_zero=False) == pytest.approx(0.0, abs=1e-6)
     assert float(problem.loss().detach()) == 8  # left as it was
 
 
@@ -73,7 +78,7 @@ def test_curvature_and_jumps_have_their_closed_forms() -> None:
     ],
 )
 def test_the_rule_of_kinks(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(backprop.relu_kinks, "C8", data) == expected
+    assert verdict(relu_loss.relu_kinks, "C8", data) == expected
 
 
 # ---- output weights ----
@@ -88,14 +93,14 @@ def distances(v: float, autograd: float = 0.0, spread: float = 0.0) -> list[dict
 
 
 def test_output_weights() -> None:
-    data = quick_data(backprop.output_gradient)
-    check(backprop.output_gradient, [data])
+    data = quick_data(output_gradient.output_gradient)
+    check(output_gradient.output_gradient, [data])
     numbers = data["worked"]
     np.testing.assert_allclose(numbers["numeric"], [-4, -12], atol=1e-8)
     assert numbers["delta_v"] == [-8, 4]
     assert numbers["delta_h"] == numbers["autograd"] == [-4, -12]
     assert data["delta_h"] < 1e-6
-    drawn = backprop.output_gradient.draw([data]).values
+    drawn = output_gradient.output_gradient.draw([data]).values
     np.testing.assert_allclose(drawn, [-4, -8, -4, -12, 4, -12], atol=1e-8)
 
 
@@ -105,7 +110,7 @@ def test_output_weights() -> None:
      (distances(0.02, spread=0.04), "undecided"), (distances(1.2, autograd=0.5), "undecided")],
 )  # fmt: skip
 def test_the_rule_of_output_weights(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(backprop.output_gradient, "C9", data) == expected
+    assert verdict(output_gradient.output_gradient, "C9", data) == expected
 
 
 # ---- the first step ----
@@ -117,11 +122,11 @@ def first(loss: float = 0.28758528, fell: int = 100, rose: int = 0) -> list[dict
 
 
 def test_the_first_step() -> None:
-    data = quick_data(descent.first_step)
-    check(descent.first_step, [data])
+    data = quick_data(gradient_descent.first_step)
+    check(gradient_descent.first_step, [data])
     known = [8.0, 0.28758528, 0.009709576233656043, 0.0002803543903998847, 7.813891698862153e-06]
     np.testing.assert_allclose(data["worked"][:5], known, rtol=1e-7)
-    drawn = descent.first_step.draw([data, data]).series["loss fell"]
+    drawn = gradient_descent.first_step.draw([data, data]).series["loss fell"]
     np.testing.assert_allclose(drawn, np.array(data["fell"]) / data["starts"])
 
 
@@ -131,7 +136,7 @@ def test_the_first_step() -> None:
      (first(fell=99), "undecided")],
 )  # fmt: skip
 def test_the_rule_of_the_first_step(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(descent.first_step, "C10", data) == expected
+    assert verdict(gradient_descent.first_step, "C10", data) == expected
 
 
 # ---- learning rates ----
@@ -146,10 +151,12 @@ def ended(slow: int, oscillates: int, otherwise: int, settles: int = 20) -> list
 
 
 def test_learning_rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descent, "LADDER", descent.LADDER[::4])  # fewer rungs, for time
-    data = quick_data(descent.learning_rates)
-    check(descent.learning_rates, [data])
-    drawn = descent.learning_rates.draw([data, data]).series
+    monkeypatch.setattr(
+        gradient_descent, "LADDER", gradient_descent.LADDER[::4]
+    )  # fewer rungs, for time
+    data = changed_data(gradient_descent.learning_rates)
+    check(gradient_descent.learning_rates, [data])
+    drawn = gradient_descent.learning_rates.draw([data, data]).series
     for each in data["worked"]:
         name = f"{each['rate']:g}: {each['outcome']}"
         np.testing.assert_allclose(drawn[name], each["losses"])
@@ -168,8 +175,8 @@ def test_what_lies_below_and_above_is_counted(monkeypatch: pytest.MonkeyPatch) -
         ["settles", "slow", "settles", "oscillates"],  # slow above counts for nothing
         ["slow", "oscillates", "dead", "dead"],  # never settles
     ])  # fmt: skip
-    monkeypatch.setattr(descent, "_outcomes", lambda problem: next(ladders))
-    data = descent.learning_rates.run(0, True)
+    monkeypatch.setattr(gradient_descent, "_outcomes", lambda problem: next(ladders))
+    data = gradient_descent.learning_rates.run(0, True)
     counted = [data[name] for name in ("starts", "settles", "slow", "oscillates", "otherwise")]
     assert counted == [4, 3, 2, 2, 2]
 
@@ -187,7 +194,7 @@ def test_what_lies_below_and_above_is_counted(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_outcomes(errors: list[float], active: int, expected: str) -> None:
-    assert descent.outcome(errors, active) == expected
+    assert gradient_descent.outcome(errors, active) == expected
 
 
 @pytest.mark.parametrize(
@@ -197,7 +204,7 @@ def test_outcomes(errors: list[float], active: int, expected: str) -> None:
      (ended(20, 20, 10), "undecided"), (ended(0, 0, 0, settles=0), "undecided")],
 )  # fmt: skip
 def test_the_rule_of_learning_rates(data: list[dict[str, Any]], expected: str) -> None:
-    finding = descent.learning_rates.claims["C11"].judge(data)
+    finding = gradient_descent.learning_rates.claims["C11"].judge(data)
     assert finding.verdict == expected
     if expected == "depends":
         assert "how much too large" in finding.why

@@ -8,9 +8,10 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import clipping
-from translucid.lab.clipping import CLIPS, GAINS, NETS, THRESHOLDS, VALUES
-from translucid.lab.drills import Practice
+from translucid.lab.claims.recurrent import exploding_gradients, gradient_clipping
+from translucid.lab.claims.recurrent.exploding_gradients import CLIPS, GAINS, NETS, VALUES
+from translucid.lab.claims.recurrent.gradient_clipping import THRESHOLDS
+from translucid.lab.claims.shared.sequence_tasks import History
 
 # ---- explosion ----
 
@@ -46,7 +47,7 @@ def exploded(
     ],
 )
 def test_the_rule_of_explosion(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(clipping.explosion, "C22", data) == expected
+    assert verdict(exploding_gradients.explosion, "C22", data) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_the_rule_of_explosion(data: list[dict[str, Any]], expected: str) -> Non
     ],
 )
 def test_the_rule_of_clipping(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(clipping.explosion, "C32", data) == expected
+    assert verdict(exploding_gradients.explosion, "C32", data) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,16 +74,16 @@ def test_the_rule_of_clipping(data: list[dict[str, Any]], expected: str) -> None
     ],
 )
 def test_diverged(losses: list[float], broke: bool, expected: bool) -> None:
-    assert clipping.diverged(Practice(losses=losses, broke=broke)) is expected
+    assert exploding_gradients.diverged(History(losses=losses, broke=broke)) is expected
 
 
 def test_losses_as_they_are_drawn() -> None:
-    run = Practice(losses=[1.0, 10.0, 1e9, math.nan])
-    assert clipping._drawn(run, 6) == [0.0, 1.0, 6.0, 6.0, 6.0, 6.0]
+    run = History(losses=[1.0, 10.0, 1e9, math.nan])
+    assert exploding_gradients._drawn(run, 6) == [0.0, 1.0, 6.0, 6.0, 6.0, 6.0]
 
 
 def test_adding() -> None:
-    batch = clipping.adding(9)(torch.Generator().manual_seed(0), 60)
+    batch = exploding_gradients.adding(9)(torch.Generator().manual_seed(0), 60)
     for row, target in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
         marked = [t for t, value in enumerate(row) if value >= VALUES]
         assert len(marked) == 2
@@ -92,12 +93,12 @@ def test_adding() -> None:
 
 @pytest.mark.slow
 def test_explosion() -> None:
-    data = quick_data(clipping.explosion)
-    check(clipping.explosion, [data])
+    data = quick_data(exploding_gradients.explosion)
+    check(exploding_gradients.explosion, [data])
     for gain in GAINS:  # clipping changes no gradient before it is measured
         norms = {data[gain][clip]["norm"] for clip in CLIPS}
         assert len(norms) == 1
-        drawn = clipping.explosion.draw([data, data]).series
+        drawn = exploding_gradients.explosion.draw([data, data]).series
         for clip in CLIPS:
             told = np.log10(drawn[f"{gain}, {clip}"])
             np.testing.assert_allclose(told, data[gain][clip]["losses"], atol=1e-12)
@@ -118,7 +119,7 @@ def clipped(
         added = {"not clipped": (0.0, 0.0), "clipped at 1": (accuracy[0] + extra, orders[0]),
                  "clipped at 0.1": (accuracy[1] + extra, orders[1])}  # fmt: skip
         rows.append({name: {"accuracy": plain + more, "fired": 0.5,
-                            "reach": [0.0] * (clipping.LENGTH - 1) + [-9 + longer]}
+                            "reach": [0.0] * (gradient_clipping.LENGTH - 1) + [-9 + longer]}
                      for name, (more, longer) in added.items()})  # fmt: skip
     return rows
 
@@ -136,17 +137,17 @@ def clipped(
     ],
 )
 def test_the_rule_of_clipping_and_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(clipping.clipping_and_vanishing, "C31", data) == expected
+    assert verdict(gradient_clipping.clipping_and_vanishing, "C31", data) == expected
 
 
 @pytest.mark.slow
 def test_vanishing() -> None:
-    data = quick_data(clipping.clipping_and_vanishing)
-    check(clipping.clipping_and_vanishing, [data])
+    data = quick_data(gradient_clipping.clipping_and_vanishing)
+    check(gradient_clipping.clipping_and_vanishing, [data])
     assert data["not clipped"]["fired"] == 0
-    assert all(len(data[name]["reach"]) == clipping.LENGTH for name in THRESHOLDS)
+    assert all(len(data[name]["reach"]) == gradient_clipping.LENGTH for name in THRESHOLDS)
     assert data["not clipped"]["reach"][-1] < data["not clipped"]["reach"][0] - 2  # it vanishes
-    drawn = clipping.clipping_and_vanishing.draw([data, data]).series
+    drawn = gradient_clipping.clipping_and_vanishing.draw([data, data]).series
     for name in THRESHOLDS:
         np.testing.assert_allclose(np.log10(drawn[name]), data[name]["reach"])
 
@@ -156,9 +157,9 @@ def test_the_gradient_at_the_first_symbol() -> None:
     fall with their power."""
     sizes = []
     for gain in (1.0, 0.5):
-        net = clipping.made(0, clipping.PLAIN[clipping.RNN_UNIFORM])
+        net = gradient_clipping.made(0, gradient_clipping.PLAIN[gradient_clipping.RNN_UNIFORM])
         with torch.no_grad():
             net.encoder.recurrent.weights(0, "forward")[1].mul_(gain)
-        sizes.append(clipping._reach(net, 0)[-1])
-    steps = clipping.LENGTH - 1
+        sizes.append(gradient_clipping._reach(net, 0)[-1])
+    steps = gradient_clipping.LENGTH - 1
     assert sizes[1] - sizes[0] == pytest.approx(steps * math.log10(0.5), abs=1.0)

@@ -5,20 +5,22 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import cross
-from translucid.lab.cross import (
-    ARMS,
+from translucid.lab.claims.attention import cross_attention
+from translucid.lab.claims.attention.bidirectional_context import (
     CLUES,
-    END,
     FILLERS,
-    FIRST,
     GAP,
-    LENGTHS,
     READERS,
     SIDES,
-    WORDS,
     cloze,
     clozes,
+)
+from translucid.lab.claims.attention.cross_attention import (
+    ARMS,
+    END,
+    FIRST,
+    LENGTHS,
+    WORDS,
     context_vector,
     pairs,
 )
@@ -104,12 +106,12 @@ def test_c82(data, wanted):
 # ---- the measuring ----
 
 
-def chance():
+def generator():
     return torch.Generator().manual_seed(0)
 
 
 def test_pairs_turn_sentences_round():
-    source, target = pairs(5, 4, chance())
+    source, target = pairs(5, 4, generator())
     for row in range(5):
         for at in range(4):
             wanted = (int(source[row, 3 - at]) - FIRST + 3) % WORDS + FIRST
@@ -120,7 +122,7 @@ def test_pairs_turn_sentences_round():
 
 @pytest.mark.parametrize("side", SIDES)
 def test_clozes_have_one_gap_and_one_clue_on_its_side(side):
-    ids, targets = clozes(200, side, chance())
+    ids, targets = clozes(200, side, generator())
     is_gap, is_clue = ids == GAP, (ids >= FILLERS) & (ids < GAP)
     assert (is_gap.sum(dim=1) == 1).all()
     assert (is_clue.sum(dim=1) == 1).all()
@@ -133,7 +135,7 @@ def test_clozes_have_one_gap_and_one_clue_on_its_side(side):
 
 def test_the_sides_of_clozes_are_mirror_images():
     """So that the two differ in nothing but the side."""
-    left, right = (clozes(2000, side, chance())[0] for side in SIDES)
+    left, right = (clozes(2000, side, generator())[0] for side in SIDES)
     where = [(ids == GAP).float().mean(dim=0) for ids in (left.flip(1), right)]
     assert torch.equal(*where)
 
@@ -148,37 +150,37 @@ class Planted:
         texts = []
         for number, row in enumerate(self.answers):
             words = row if number else [*row, *[FIRST] * 9]
-            texts.append(cross.Hypothesis(words, 0.0, 0.0, [], finished=number > 0))
+            texts.append(cross_attention.Hypothesis(words, 0.0, 0.0, [], finished=number > 0))
         return texts
 
 
 def test_shares_of_what_is_right_and_of_what_ends(monkeypatch):
-    _, target = pairs(cross.TESTS, 3, chance())
-    monkeypatch.setattr(cross, "_written", Planted(target.tolist()))
-    share = 1 - 1 / cross.TESTS
-    assert cross._right(None, 3, chance()) == pytest.approx(share)
-    assert cross._ends(None, 3, chance()) == pytest.approx((share, share))
+    _, target = pairs(cross_attention.TESTS, 3, generator())
+    monkeypatch.setattr(cross_attention, "_written", Planted(target.tolist()))
+    share = 1 - 1 / cross_attention.TESTS
+    assert cross_attention._right(None, 3, generator()) == pytest.approx(share)
+    assert cross_attention._ends(None, 3, generator()) == pytest.approx((share, share))
 
 
 def test_alignment_is_read_off_the_trace():
-    net = cross._translator("attention", 0)
-    pattern = torch.zeros(cross.TESTS, 3, 3)
+    net = cross_attention._translator("attention", 0)
+    pattern = torch.zeros(cross_attention.TESTS, 3, 3)
     pattern[:, [0, 1, 2], [2, 1, 0]] = 1.0  # the truth
     pattern[0] = pattern[0].flip(1)  # of one sentence, two of three words are wrong
 
-    class Planted(cross.Trace):
+    class Planted(cross_attention.Trace):
         def __getitem__(self, name):
             assert super().__getitem__(name).shape == pattern.shape
             return pattern
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross, "Trace", Planted)
-        found = cross._aligned(net, 3, chance())
-    assert found == pytest.approx(1 - 2 / 3 / cross.TESTS)
+        patch.setattr(cross_attention, "Trace", Planted)
+        found = cross_attention._aligned(net, 3, generator())
+    assert found == pytest.approx(1 - 2 / 3 / cross_attention.TESTS)
 
 
 def test_one_vector_has_no_attention_and_the_rest_is_the_same():
-    with_it, without = (cross._translator(arm, 0) for arm in ARMS)
+    with_it, without = (cross_attention._translator(arm, 0) for arm in ARMS)
     assert without.decoder.alignment is None
     names = {name for name, _ in without.named_parameters()}
     extra = {name for name, _ in with_it.named_parameters()} - names
@@ -188,11 +190,11 @@ def test_one_vector_has_no_attention_and_the_rest_is_the_same():
 
 def test_greedy_starts_feeds_back_and_ends():
     """Every word of the text is the likeliest after <start> and the words before it."""
-    net = cross._translator("attention", 0)
-    source, _ = pairs(4, 3, chance())
-    for row, text in enumerate(cross._written(net.eval(), source)):
+    net = cross_attention._translator("attention", 0)
+    source, _ = pairs(4, 3, generator())
+    for row, text in enumerate(cross_attention._written(net.eval(), source)):
         words = [*text.tokens, END] if text.finished else text.tokens
-        read = torch.tensor([[cross.START, *words[:-1]]])
+        read = torch.tensor([[cross_attention.START, *words[:-1]]])
         said = net(source[row : row + 1], read)[0].argmax(dim=-1)
         assert said.tolist() == words
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab import depth
+from translucid.lab.claims.backpropagation import saturation, vanishing_gradients
 
 # ---- gradients by layer ----
 
@@ -24,12 +24,12 @@ def fallen(
     """Gradients that fall (log10) by so much in these settings and stay 1 in the others."""
     falls = {"sigmoid, gain 1": -12.0, "relu, gain 0.5": -9.0} | (falls or {})
     factors = FACTORS | (factors or {})
-    line = np.linspace(1, 0, depth.LAYERS + 1)
+    line = np.linspace(1, 0, vanishing_gradients.LAYERS + 1)
     rows = []
     for extra in around(0.0, spread):
         settings = {}
-        for name, gain in depth.SETTINGS:
-            said = depth._said(name, gain)
+        for name, gain in vanishing_gradients.SETTINGS:
+            said = vanishing_gradients._said(name, gain)
             shape = line**20 if bent else line
             norms = (falls.get(said, 0.0) + extra * (said in falls)) * shape
             norms = norms + 1e-9 * line  # never quite constant
@@ -39,11 +39,11 @@ def fallen(
 
 
 def test_gradients_by_layer() -> None:
-    data = quick_data(depth.gradient_by_layer)
-    check(depth.gradient_by_layer, [data])
+    data = quick_data(vanishing_gradients.gradient_by_layer)
+    check(vanishing_gradients.gradient_by_layer, [data])
     assert len(data["settings"]) == 9
-    drawn = depth.gradient_by_layer.draw([data, data]).series
-    said = depth._said("sigmoid", 1.0)
+    drawn = vanishing_gradients.gradient_by_layer.draw([data, data]).series
+    said = vanishing_gradients._said("sigmoid", 1.0)
     np.testing.assert_allclose(np.log10(drawn[said]), data["settings"][said]["norms"])
 
 
@@ -59,7 +59,7 @@ def test_gradients_by_layer() -> None:
     ],
 )
 def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(depth.gradient_by_layer, "C4", data) == expected
+    assert verdict(vanishing_gradients.gradient_by_layer, "C4", data) == expected
 
 
 NEVER = {"relu, gain 0.5": 0.0}
@@ -79,33 +79,36 @@ ALWAYS = {"relu, gain 0.5": -9.0, "relu, gain 1.41": -5.0, "relu, gain 3": -5.0}
     ],
 )
 def test_the_rule_of_relu(data: list[dict[str, Any]], expected: str, on: str) -> None:
-    finding = depth.gradient_by_layer.claims["C7"].judge(data)
+    finding = vanishing_gradients.gradient_by_layer.claims["C7"].judge(data)
     assert finding.verdict == expected
     assert on in finding.why
 
 
 def test_gradient_norms_against_differences() -> None:
     torch.manual_seed(0)
-    net = depth.deep_net("tanh", 1.0)
-    x = torch.randn(1, depth.WIDTH, dtype=torch.float64)
-    norms, _ = depth.gradient_norms(net, x.clone())
+    net = vanishing_gradients.deep_net("tanh", 1.0)
+    x = torch.randn(1, vanishing_gradients.WIDTH, dtype=torch.float64)
+    norms, _ = vanishing_gradients.gradient_norms(net, x.clone())
     with torch.no_grad():
-        steps = 1e-5 * torch.eye(depth.WIDTH, dtype=torch.float64)
+        steps = 1e-5 * torch.eye(vanishing_gradients.WIDTH, dtype=torch.float64)
         slopes = (net(x + steps) - net(x - steps))[:, 0] / 2e-5
     assert float(norms[0]) == pytest.approx(float(slopes.norm().log10()), abs=1e-6)
 
 
 def test_without_an_activation_a_layer_multiplies_by_its_gain() -> None:
     torch.manual_seed(0)
-    norms, slopes = depth.gradient_norms(
-        depth.deep_net("identity", 0.5), torch.randn(4, depth.WIDTH, dtype=torch.float64)
+    norms, slopes = vanishing_gradients.gradient_norms(
+        vanishing_gradients.deep_net("identity", 0.5),
+        torch.randn(4, vanishing_gradients.WIDTH, dtype=torch.float64),
     )
-    assert slopes.tolist() == [1.0] * depth.LAYERS
-    assert float(norms[0] - norms[-1]) / depth.LAYERS == pytest.approx(np.log10(0.5), abs=0.03)
+    assert slopes.tolist() == [1.0] * vanishing_gradients.LAYERS
+    assert float(norms[0] - norms[-1]) / vanishing_gradients.LAYERS == pytest.approx(
+        np.log10(0.5), abs=0.03
+    )
 
 
 def test_dead_units_are_those_that_nothing_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = depth.MLP
+    made = vanishing_gradients.MLP
 
     def sleeping(config: Any) -> Any:
         net = made(config)
@@ -113,21 +116,21 @@ def test_dead_units_are_those_that_nothing_wakes(monkeypatch: pytest.MonkeyPatch
         return net
 
     torch.manual_seed(0)
-    assert depth._dead_units(0.0, 1) == 0
-    monkeypatch.setattr(depth, "MLP", sleeping)
-    assert depth._dead_units(0.0, 1) == 2
+    assert vanishing_gradients._dead_units(0.0, 1) == 0
+    monkeypatch.setattr(vanishing_gradients, "MLP", sleeping)
+    assert vanishing_gradients._dead_units(0.0, 1) == 2
 
 
 # ---- slopes ----
 
 
 def test_slopes() -> None:
-    data = quick_data(depth.slopes)
-    check(depth.slopes, [data])
+    data = quick_data(saturation.slopes)
+    check(saturation.slopes, [data])
     assert data["largest"] == {"sigmoid": 0.25, "tanh": 1.0}
-    z = depth.SEEN
+    z = saturation.SEEN
     np.testing.assert_allclose(data["curves"]["tanh"], 1 - np.tanh(z) ** 2, atol=1e-12)
-    drawn = depth.slopes.draw([data]).series
+    drawn = saturation.slopes.draw([data]).series
     assert drawn["sigmoid"].tolist() == data["curves"]["sigmoid"]
 
 
@@ -138,7 +141,7 @@ def test_slopes() -> None:
 )  # fmt: skip
 def test_the_rule_of_slopes(sigmoid: float, tanh: float, expected: str) -> None:
     data = [{"largest": {"sigmoid": sigmoid, "tanh": tanh}}]
-    finding = depth.slopes.claims["C5"].judge(data)
+    finding = saturation.slopes.claims["C5"].judge(data)
     assert finding.verdict == expected
     if expected == "depends":
         assert "tanh reaches 1" in finding.why
@@ -153,13 +156,13 @@ def steps(five: int, ten: int, slope: float = 0.0066) -> list[dict[str, Any]]:
 
 
 def test_saturation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depth, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
-    monkeypatch.setattr(depth, "PATIENCE", 300)  # the last start runs out of it
-    data = quick_data(depth.saturation)
-    check(depth.saturation, [data])
+    monkeypatch.setattr(saturation, "OFFSETS", (0.0, 2.5, 5.0, 5.5, 10.0))
+    monkeypatch.setattr(saturation, "PATIENCE", 300)  # the last start runs out of it
+    data = changed_data(saturation.saturation)
+    check(saturation.saturation, [data])
     assert data["slopes"][2] == pytest.approx(0.006648056670790033)
     assert data["squared"][-1] == 300
-    drawn = depth.saturation.draw([data]).series
+    drawn = saturation.saturation.draw([data]).series
     assert drawn["squared error"].tolist() == data["squared"]
 
 
@@ -167,10 +170,10 @@ def test_steps_against_the_formula() -> None:
     """dL/dz = s · s (1 - s) for the squared error, s for cross-entropy, without autograd."""
     for loss in ("squared", "cross_entropy"):
         z, count = 3.0, 0
-        while (s := 1 / (1 + np.exp(-z))) ** 2 / 2 > depth.GOAL:
-            z -= depth.RATE * (s * s * (1 - s) if loss == "squared" else s)
+        while (s := 1 / (1 + np.exp(-z))) ** 2 / 2 > saturation.GOAL:
+            z -= saturation.RATE * (s * s * (1 - s) if loss == "squared" else s)
             count += 1
-        assert depth._steps(3.0, loss) == count
+        assert saturation._steps(3.0, loss) == count
 
 
 @pytest.mark.parametrize(
@@ -179,4 +182,4 @@ def test_steps_against_the_formula() -> None:
      (steps(50, 5000, slope=0.2), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_saturation(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(depth.saturation, "C6", data) == expected
+    assert verdict(saturation.saturation, "C6", data) == expected

@@ -6,10 +6,25 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.lab.families import around, check, quick_data, verdict
+from tests.lab.families import around, changed_data, check, quick_data, verdict
 
-from translucid.lab import drills, far_back
-from translucid.lab.far_back import GRU, GRU_UNIFORM, LSTMS, PLAIN, RECALLED, RNN, RNN_UNIFORM, SPAN
+from translucid.lab.claims.recurrent import (
+    cells,
+    context_length,
+    gradients_through_time,
+    long_range_recall,
+)
+from translucid.lab.claims.recurrent.cells import (
+    GRU,
+    GRU_UNIFORM,
+    LSTMS,
+    PLAIN,
+    RNN,
+    RNN_UNIFORM,
+    SPAN,
+)
+from translucid.lab.claims.recurrent.long_range_recall import RECALLED
+from translucid.lab.claims.shared import sequence_tasks
 
 # ---- gradients through time ----
 
@@ -34,24 +49,24 @@ def reached(*orders: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_the_lstm(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(far_back.gradients_in_time, "C26", data) == expected
+    assert verdict(gradients_through_time.gradients_in_time, "C26", data) == expected
 
 
 def test_gradients() -> None:
-    data = quick_data(far_back.gradients_in_time)
-    check(far_back.gradients_in_time, [data])
+    data = quick_data(gradients_through_time.gradients_in_time)
+    check(gradients_through_time.gradients_in_time, [data])
     assert all(len(values) == SPAN and values[0] == 0 for values in data.values())
-    drawn = far_back.gradients_in_time.draw([data, data]).series
+    drawn = gradients_through_time.gradients_in_time.draw([data, data]).series
     for name, values in drawn.items():
         np.testing.assert_allclose(np.log10(values), np.array(data[name])[::9])
 
 
 @pytest.mark.parametrize("name", [RNN_UNIFORM, GRU, "LSTM, forget bias 3"])
 def test_reach_against_finite_differences(name: str) -> None:
-    net = far_back.made(0, {**PLAIN, **LSTMS}[name], hidden=6)
-    batch = drills.recall(4)(torch.Generator().manual_seed(0), 3)
+    net = cells.made(0, {**PLAIN, **LSTMS}[name], hidden=6)
+    batch = sequence_tasks.recall(4)(torch.Generator().manual_seed(0), 3)
     ids = batch.inputs["ids"]
-    found = far_back.reach(net, ids, batch.targets)
+    found = cells.reach(net, ids, batch.targets)
     vectors = net.encoder.embedding(ids).detach()  # (rows, length, 6)
     slopes = torch.zeros_like(vectors)
 
@@ -71,12 +86,12 @@ def test_reach_against_finite_differences(name: str) -> None:
 
 
 def test_starts_differ() -> None:
-    uniform, orthogonal = (far_back.made(0, PLAIN[name]) for name in (RNN_UNIFORM, RNN))
+    uniform, orthogonal = (cells.made(0, PLAIN[name]) for name in (RNN_UNIFORM, RNN))
     u, v = (net.encoder.recurrent.weights(0, "forward")[1] for net in (uniform, orthogonal))
     assert torch.allclose(v @ v.T, torch.eye(32), atol=1e-5)
     assert float(u.detach().abs().max()) <= 32**-0.5
-    gru = far_back.made(0, PLAIN[GRU_UNIFORM])
-    assert gru.parameters_count < far_back.made(0, LSTMS["LSTM, forget bias 1"]).parameters_count
+    gru = cells.made(0, PLAIN[GRU_UNIFORM])
+    assert gru.parameters_count < cells.made(0, LSTMS["LSTM, forget bias 1"]).parameters_count
 
 
 # ---- recall ----
@@ -122,7 +137,7 @@ BOTH_FAR = {RNN: (1.0, 1.0), RNN_UNIFORM: (1.0, 1.0)}
     ],
 )
 def test_the_rule_of_vanishing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(far_back.recall_by_distance, "C21", data) == expected
+    assert verdict(long_range_recall.recall_by_distance, "C21", data) == expected
 
 
 NO_BETTER = {GRU: (1.0, 0.1), GRU_UNIFORM: (1.0, 0.1)}
@@ -140,18 +155,20 @@ NO_BETTER = {GRU: (1.0, 0.1), GRU_UNIFORM: (1.0, 0.1)}
     ],
 )
 def test_the_rule_of_the_gru(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(far_back.recall_by_distance, "C27", data) == expected
+    assert verdict(long_range_recall.recall_by_distance, "C27", data) == expected
 
 
 @pytest.mark.slow
 def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: RECALLED[name] for name in (RNN_UNIFORM, GRU)}
-    monkeypatch.setattr(far_back, "RECALLED", few)  # the others are learned in the same way
-    data = quick_data(far_back.recall_by_distance)
+    monkeypatch.setattr(
+        long_range_recall, "RECALLED", few
+    )  # the others are learned in the same way
+    data = changed_data(long_range_recall.recall_by_distance)
     assert data["lengths"] == [4, 16]
     assert data[RNN_UNIFORM]["accuracy"][0] > 0.9
-    assert data[GRU]["reach"] == pytest.approx(far_back._reach_at_start(0, PLAIN[GRU], 8)[-1])
-    drawn = far_back.recall_by_distance.draw([data, data]).series
+    assert data[GRU]["reach"] == pytest.approx(cells.reach_at_start(0, PLAIN[GRU], 8)[-1])
+    drawn = long_range_recall.recall_by_distance.draw([data, data]).series
     for name in few:
         np.testing.assert_allclose(drawn[name], data[name]["accuracy"])
 
@@ -160,10 +177,10 @@ def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def moved(share: float, spread: float = 0.0) -> list[dict[str, Any]]:
-    steps = len(far_back.BACK)
+    steps = len(context_length.BACK)
     return [
         {name: {"kl": [1.0] * (steps - 1) + [each], "losses": [5.0, 3.0]}
-         for name in far_back.READERS}
+         for name in context_length.READERS}
         for each in around(share, spread)
     ]  # fmt: skip
 
@@ -177,32 +194,32 @@ def moved(share: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_far_words(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(far_back.far_words, "C24", data) == expected
+    assert verdict(context_length.far_words, "C24", data) == expected
 
 
 @torch.no_grad()
 def test_how_far_a_distribution_moves() -> None:
     """A net that reads nothing but the last word moves with that word alone."""
-    net = far_back._language_model(0, "rnn", 12)
+    net = context_length._language_model(0, "rnn", 12)
     net.decoder.recurrent.weights(0, "forward")[1].zero_()
     stream = torch.randint(2, 12, (200,), generator=torch.Generator().manual_seed(0))
-    found = far_back._moved(net, stream, 12, 0, 16)
+    found = context_length._moved(net, stream, 12, 0, 16)
     assert found[0] > 1e-4
     np.testing.assert_allclose(found[1:], 0, atol=1e-6)
 
 
 def test_windows_are_of_the_stream() -> None:
-    batch = far_back._windows(torch.arange(100))(torch.Generator().manual_seed(0), 50)
+    batch = context_length._windows(torch.arange(100))(torch.Generator().manual_seed(0), 50)
     assert torch.equal(batch.inputs["ids"] + 1, batch.targets)
     assert int(batch.targets.max()) < 100
 
 
 @pytest.mark.slow
 def test_far_words() -> None:
-    data = quick_data(far_back.far_words)
-    check(far_back.far_words, [data])
-    for name in far_back.READERS:
+    data = quick_data(context_length.far_words)
+    check(context_length.far_words, [data])
+    for name in context_length.READERS:
         first, last = data[name]["losses"]
         assert last < first  # it learns
-        drawn = far_back.far_words.draw([data, data]).series
+        drawn = context_length.far_words.draw([data, data]).series
         np.testing.assert_allclose(drawn[name], data[name]["kl"])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
 
-from translucid.lab.experiment import experiments
-from translucid.lab.report import page as lab_page
-from translucid.lab.results import rows, shipped
+from translucid.lab.claims import experiments
+from translucid.lab.engine.report import page as lab_page
+from translucid.lab.engine.results import rows, shipped
 
 SIZES = {(1920, 1080): 18.0, (1280, 800): 13.0}  # of a screen: pixels that the least letter has
 # Each figure: its size, and every text in it with the size of its letters and its four corners,

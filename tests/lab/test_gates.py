@@ -7,8 +7,8 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import gates
-from translucid.lab.drills import reader
+from translucid.lab.claims.recurrent import forget_gate, input_output_gates, lstm_gates
+from translucid.lab.claims.shared.sequence_tasks import recurrent_net
 from translucid.tasks.base import IGNORE
 
 # ---- the forget gate ----
@@ -21,7 +21,7 @@ def forgetting(
     moved: float = 0.0,
     spread: float = 0.0,
 ) -> list[dict[str, Any]]:
-    units = [0.5] * gates.HIDDEN
+    units = [0.5] * lstm_gates.HIDDEN
     return [
         {
             "left": left,
@@ -47,35 +47,35 @@ def forgetting(
     ],
 )
 def test_the_rule_of_forgetting(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gates.forget_gate, "C28", data) == expected
+    assert verdict(forget_gate.forget_gate, "C28", data) == expected
 
 
 def test_counting_starts_again_at_resets() -> None:
-    batch = gates.counting(torch.Generator().manual_seed(0), 40)
+    batch = forget_gate.counting(torch.Generator().manual_seed(0), 40)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
         count = 0
         for symbol, target in zip(row, targets, strict=True):
-            count = 0 if symbol == gates.RESET else count + (symbol == gates.TICK)
-            assert target == min(count, gates.COUNTED)
+            count = 0 if symbol == forget_gate.RESET else count + (symbol == forget_gate.TICK)
+            assert target == min(count, forget_gate.COUNTED)
 
 
 def test_by_hand() -> None:
-    assert gates._by_hand(0) == {"left": 0.0, "moved": 0.0}
+    assert forget_gate._by_hand(0) == {"left": 0.0, "moved": 0.0}
 
 
 def test_only_rows_with_a_reset_are_held_open() -> None:
-    held = gates._held_open(torch.tensor([True, False]))(torch.full((2, 3), 0.25))
+    held = forget_gate._held_open(torch.tensor([True, False]))(torch.full((2, 3), 0.25))
     assert held.tolist() == [[1.0] * 3, [0.25] * 3]
 
 
 @pytest.mark.slow
 def test_forgetting() -> None:
-    data = quick_data(gates.forget_gate)
-    check(gates.forget_gate, [data])
+    data = quick_data(forget_gate.forget_gate)
+    check(forget_gate.forget_gate, [data])
     assert data["accuracy"] > 0.9
     falls = np.subtract(data["gates"]["elsewhere"], data["gates"]["at resets"])
     assert (np.diff(falls) <= 1e-6).all()  # the one that drops most first
-    drawn = gates.forget_gate.draw([data, data]).series
+    drawn = forget_gate.forget_gate.draw([data, data]).series
     np.testing.assert_allclose(drawn["at resets"], data["gates"]["at resets"])
 
 
@@ -98,8 +98,8 @@ def stored(
     rows = []
     for extra in around(0.0, 1.0):
         changed = {name: usual[name] + spread * extra for name in map(_spaced, told)}
-        probes = {"cell": [cell] * gates.PLACES,
-                  "hidden": [hidden + hidden_spread * extra] * gates.PLACES}  # fmt: skip
+        places = input_output_gates.PLACES
+        probes = {"cell": [cell] * places, "hidden": [hidden + hidden_spread * extra] * places}
         rows.append({**usual, **changed, "probe": probes})
     return rows
 
@@ -120,7 +120,7 @@ def _spaced(name: str) -> str:
     ],
 )
 def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gates.store_and_show, "C29", data) == expected
+    assert verdict(input_output_gates.store_and_show, "C29", data) == expected
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_the_rule_of_writing(data: list[dict[str, Any]], expected: str) -> None:
     ],
 )
 def test_the_rule_of_memory_and_exposure(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(gates.store_and_show, "C30", data) == expected
+    assert verdict(input_output_gates.store_and_show, "C30", data) == expected
 
 
 def test_answers_are_drawn_as_they_are() -> None:
     data = stored(hidden=0.6, erased=0.3, spread=0.1)
-    drawn = gates.store_and_show.draw(data)
+    drawn = input_output_gates.store_and_show.draw(data)
     told = dict(zip(drawn.labels, drawn.values, strict=True))  # type: ignore[attr-defined]
     assert told["as it is"] == 1.0
     assert told["forget and input gate at 0 once"] == pytest.approx(0.3)
@@ -152,42 +152,44 @@ def test_answers_are_drawn_as_they_are() -> None:
 
 
 def test_what_is_stored_follows_the_mark() -> None:
-    batch = gates.storing(torch.Generator().manual_seed(0), 100)
+    batch = input_output_gates.storing(torch.Generator().manual_seed(0), 100)
     for row, targets in zip(batch.inputs["ids"].tolist(), batch.targets.tolist(), strict=True):
-        place, asked = row.index(gates.STORE) + 1, row.index(gates.ASK)
+        place, asked = row.index(input_output_gates.STORE) + 1, row.index(input_output_gates.ASK)
         assert place < asked
-        assert targets[asked] == row[place] < gates.KINDS
+        assert targets[asked] == row[place] < input_output_gates.KINDS
         rest = {target for at, target in enumerate(targets) if at != asked}
-        assert rest <= {gates.BLANK, IGNORE}
+        assert rest <= {input_output_gates.BLANK, IGNORE}
 
 
 def test_probe_reads_what_is_there_and_nothing_else() -> None:
-    chance = torch.Generator().manual_seed(0)
-    labels = torch.randint(gates.KINDS, (400,), generator=chance)
-    noise = torch.randn(400, 8, generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(input_output_gates.KINDS, (400,), generator=generator)
+    noise = torch.randn(400, 8, generator=generator)
     told = noise.clone()
-    told[:, : gates.KINDS] += 8 * torch.nn.functional.one_hot(labels, gates.KINDS)
-    assert gates.probe(told, labels) > 0.97
-    assert gates.probe(noise, labels) < 0.4  # guessing gives 0.25
-    assert gates.probe(torch.zeros(400, 8), labels) < 0.4
+    told[:, : input_output_gates.KINDS] += 8 * torch.nn.functional.one_hot(
+        labels, input_output_gates.KINDS
+    )
+    assert input_output_gates.probe(told, labels) > 0.97
+    assert input_output_gates.probe(noise, labels) < 0.4  # guessing gives 0.25
+    assert input_output_gates.probe(torch.zeros(400, 8), labels) < 0.4
 
 
 def test_edits_reach_the_cell() -> None:
     """Shut all gates once, and a state from before is of no consequence."""
-    net = reader(0, "lstm", vocab=6, outputs=5, hidden=8, tags=True)
+    net = recurrent_net(0, "lstm", vocab=6, outputs=5, hidden=8, tags=True)
     ids = torch.randint(4, (2, 6), generator=torch.Generator().manual_seed(0))
     ids[1, 3:] = ids[0, 3:]  # different beginnings, one ending
     shut = {"forget_gate@2": 0.0, "input_gate@2": 0.0}
-    first, second = gates._edited(net, ids, shut)[:, 3:]
+    first, second = lstm_gates.edited_logits(net, ids, shut)[:, 3:]
     assert torch.equal(first, second)
-    first, second = gates._edited(net, ids, {})[:, 3:]
+    first, second = lstm_gates.edited_logits(net, ids, {})[:, 3:]
     assert not torch.equal(first, second)
-    assert not gates._seen(net, ids, shut)["cell"][:, 2].any()
+    assert not lstm_gates.gate_values(net, ids, shut)["cell"][:, 2].any()
 
 
 @pytest.mark.slow
 def test_store_and_show() -> None:
-    data = quick_data(gates.store_and_show)
-    check(gates.store_and_show, [data])
+    data = quick_data(input_output_gates.store_and_show)
+    check(input_output_gates.store_and_show, [data])
     assert data["accuracy"] > 0.9
     assert data["probe"]["cell"][0] < 0.5  # nothing is stored yet

@@ -6,26 +6,26 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 
 from translucid.data.toyland import Toyland
-from translucid.lab import head_habits
-from translucid.lab.fitting import NOTHING
-from translucid.lab.head_habits import (
-    BACK,
-    FEATURES,
+from translucid.lab.claims.attention import three_words as three_words_claim
+from translucid.lab.claims.attention.three_words import (
     SENTENCES,
     VOCABULARY,
+    strongest,
+    three_words,
+)
+from translucid.lab.claims.heads.head_specialisation import (
+    BACK,
+    FEATURES,
     WIDTH,
     coarse_fine,
     features,
     split,
-    strongest,
-    three_words,
 )
-from translucid.lab.head_links import (
+from translucid.lab.claims.heads.sentence_links import Lexicon, as_read
+from translucid.lab.claims.heads.syntactic_heads import (
     HEADS,
     LAYERS,
     RELATIONS,
-    Lexicon,
-    as_read,
     best_offset,
     fixed_offset,
     links,
@@ -33,6 +33,7 @@ from translucid.lab.head_links import (
     roles,
 )
 from translucid.parts.attention import SelfAttention
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -127,10 +128,10 @@ def test_words_are_named_by_what_they_are_aligned_with(world):
             assert english[int(texts.english[row, place])] == word
             first = [at for here, at in sentence.alignment if here == place][:1]
             found = int(texts.german[row, place])
-            assert (found == NOTHING) == (not first)
+            assert (found == IGNORE) == (not first)
             if first:
                 assert german[found] == sentence.german[min(first)].lower()
-        assert not texts.real[row, len(sentence.english) :].any()
+        assert not texts.mask[row, len(sentence.english) :].any()
 
 
 def test_verbs_are_read_without_number(world):
@@ -188,8 +189,8 @@ def test_features_have_two_scales():
 
 
 def test_one_word_is_hidden():
-    hidden, wanted = head_habits._hidden(100, torch.Generator().manual_seed(0))
-    asked = wanted != NOTHING
+    hidden, wanted = three_words_claim._hidden(100, torch.Generator().manual_seed(0))
+    asked = wanted != IGNORE
     assert (asked.sum(dim=1) == 1).all()
     assert (hidden[asked] == 0).all()
     whole = torch.where(asked, wanted, hidden)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import head_cost, heads
-from translucid.lab.fitting import NOTHING, patterns, right
-from translucid.lab.head_cost import SHARED, grouped, remembered, sizes
-from translucid.lab.heads import (
+from translucid.lab.claims.heads import head_size, multi_head
+from translucid.lab.claims.heads.grouped_query import SHARED, grouped, remembered
+from translucid.lab.claims.heads.head_size import sizes
+from translucid.lab.claims.heads.multi_head import (
     FAR,
     HEADS,
     KINDS,
@@ -20,7 +20,9 @@ from translucid.lab.heads import (
     removable,
     two_back,
 )
+from translucid.lab.claims.shared.attention_tasks import patterns, right
 from translucid.models import TransformerConfig, build
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -137,7 +139,7 @@ def test_grouped_heads(data, wanted):
 
 def test_two_words_back():
     x, wanted = two_back(5, torch.Generator().manual_seed(0))
-    assert (wanted[:, :FAR] == NOTHING).all()
+    assert (wanted[:, :FAR] == IGNORE).all()
     for row in range(5):
         for place in range(FAR, x.shape[1]):
             pair = int(x[row, place - NEAR]), int(x[row, place - FAR])
@@ -153,7 +155,7 @@ def test_looking_back():
 
 
 def test_heads_split_one_width():
-    nets = [heads._net(0, count) for count in (*HEADS, MANY)]
+    nets = [multi_head._net(0, count) for count in (*HEADS, MANY)]
     assert len({net.parameters_count for net in nets}) == 1
     assert [patterns(net, two_back(1, torch.Generator())[0])[0].shape[1] for net in nets] == [
         1, 2, 4, 8,
@@ -169,9 +171,9 @@ def test_removable(curve, wanted):
 
 
 def test_removing_a_head_is_zeroing_what_it_hands_to_the_output():
-    net = heads._net(0, MANY).eval()
+    net = multi_head._net(0, MANY).eval()
     batch = two_back(50, torch.Generator().manual_seed(0))
-    without = heads._without(net, [1, 3], batch)
+    without = multi_head._without(net, [1, 3], batch)
     output = net.encoder.layers[0].self_attention.output
     with torch.no_grad():
         output.weight.unflatten(1, (MANY, -1))[:, [1, 3]] = 0
@@ -179,10 +181,10 @@ def test_removing_a_head_is_zeroing_what_it_hands_to_the_output():
 
 
 def test_who_goes_next_is_missed_least():
-    net = heads._net(0, MANY).eval()
+    net = multi_head._net(0, MANY).eval()
     batch = two_back(50, torch.Generator().manual_seed(0))
-    (gone,) = heads._next_to_go(net, [], batch)
-    each = [heads._without(net, [head], batch) for head in range(MANY)]
+    (gone,) = multi_head._next_to_go(net, [], batch)
+    each = [multi_head._without(net, [head], batch) for head in range(MANY)]
     assert each[gone] == max(each)
 
 
@@ -195,10 +197,10 @@ def test_a_cache_remembers_keys_and_values(shared):
 
 
 def test_multiplications_by_hand():
-    layer = head_cost.SelfAttention(8, 2, bias=False)
+    layer = head_size.SelfAttention(8, 2, bias=False)
     words, width = 3, 8
     by_hand = words * width * 3 * width + 2 * words * words * width + words * width * width
-    assert head_cost._multiplications(layer, torch.randn(1, words, width)) == by_hand
+    assert head_size._multiplications(layer, torch.randn(1, words, width)) == by_hand
 
 
 # ---- quick runs ----

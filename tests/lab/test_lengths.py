@@ -7,11 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import check, quick_data, verdict
+from tests.lab.families import changed_data, check, quick_data, verdict
 
-from translucid.lab import lengths, placed, telling
-from translucid.lab.lengths import COPYING, KINDS, SCALINGS
-from translucid.lab.placed import (
+from translucid.lab.claims.positions import (
+    fixed_encoding,
+    length_extrapolation,
+    permutation,
+    waveforms,
+)
+from translucid.lab.claims.positions.length_extrapolation import COPYING, KINDS, SCALINGS
+from translucid.lab.claims.positions.waveforms import WAVES, Waves
+from translucid.lab.claims.shared import position_tasks
+from translucid.lab.claims.shared.position_tasks import (
     BACK,
     FOUR_TIMES,
     INSIDE,
@@ -23,11 +30,11 @@ from translucid.lab.placed import (
     kept,
     latest,
     over,
-    small,
+    small_transformer,
     stack,
 )
-from translucid.lab.telling import WAVES, Waves
 from translucid.parts.positions import Sinusoidal
+from translucid.tasks.base import IGNORE
 
 JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 
@@ -66,7 +73,7 @@ LOST = (1.0, 0.2, 0.2)
     ],
 )
 def test_c34(data, expected):
-    assert verdict(lengths.beyond_length, "C34", data) == expected
+    assert verdict(length_extrapolation.beyond_length, "C34", data) == expected
 
 
 CHANCE_BEYOND = (1.0, 0.13, 0.13)
@@ -85,7 +92,7 @@ CHANCE_BEYOND = (1.0, 0.13, 0.13)
     ],
 )
 def test_c35(data, expected):
-    assert verdict(lengths.beyond_length, "C35", data) == expected
+    assert verdict(length_extrapolation.beyond_length, "C35", data) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,7 @@ def test_c35(data, expected):
     ],
 )
 def test_alibi(data, expected):
-    assert verdict(lengths.beyond_length, "alibi", data) == expected
+    assert verdict(length_extrapolation.beyond_length, "alibi", data) == expected
 
 
 def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
@@ -128,7 +135,7 @@ def rotary(time=1.1, spread=0.01, divided=0.0, **tasks):
     ],
 )
 def test_c38(data, expected):
-    found = lengths.rotary_scaling.claims["C38"].judge(data)
+    found = length_extrapolation.rotary_scaling.claims["C38"].judge(data)
     assert found.verdict == expected
     assert ("it depends on what is asked" in found.why) == (expected == "depends")
 
@@ -147,7 +154,7 @@ GAINS = {"copy_back": -0.3, "latest": 0.3, "far_letter": 0.3}
     ],
 )
 def test_rotary_scaling(data, expected):
-    assert verdict(lengths.rotary_scaling, "rotary-scaling", data) == expected
+    assert verdict(length_extrapolation.rotary_scaling, "rotary-scaling", data) == expected
 
 
 def orders(unmasked=(1e-15, 0.14), causal=(0.5, 0.9), spread=0.01):
@@ -168,7 +175,7 @@ def orders(unmasked=(1e-15, 0.14), causal=(0.5, 0.9), spread=0.01):
     ],
 )
 def test_c33(data, expected):
-    assert verdict(telling.order, "C33", data) == expected
+    assert verdict(permutation.order, "C33", data) == expected
 
 
 def tables(sinusoidal=0.0, learned=0.1, computed=1, trained=0):
@@ -187,7 +194,7 @@ def tables(sinusoidal=0.0, learned=0.1, computed=1, trained=0):
     ],
 )
 def test_c39(data, expected):
-    assert verdict(telling.once, "C39", data) == expected
+    assert verdict(fixed_encoding.once, "C39", data) == expected
 
 
 def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
@@ -207,7 +214,7 @@ def waved(tangent, triangle, sawtooth, sine=1.0, spread=0.01):
     ],
 )
 def test_c41(data, expected):
-    assert verdict(telling.waves, "C41", data) == expected
+    assert verdict(waveforms.waves, "C41", data) == expected
 
 
 # ---- the tasks ----
@@ -225,14 +232,14 @@ def test_tasks_by_reading_them(task):
             elif place >= BACK:
                 assert answer == text[place - BACK]
             else:
-                assert answer == placed.NOT_ASKED
+                assert answer == IGNORE
     assert task is not far_letter or bool((ids[:, 1:] >= 8).all())
 
 
 def test_both_near_and_far_letters_are_asked_for():
     ids, _ = latest(500, TRAINED, torch.Generator().manual_seed(0))
     only_first = (ids[:, 1:] >= 8).all(dim=1).double().mean()
-    expected = np.mean([(1 - share) ** (TRAINED - 1) for share in placed.DENSITIES])
+    expected = np.mean([(1 - share) ** (TRAINED - 1) for share in position_tasks.DENSITIES])
     assert float(only_first) == pytest.approx(expected, abs=0.05)
 
 
@@ -251,29 +258,35 @@ def test_accuracy_by_place():
         def forward(self, ids):
             return torch.nn.functional.one_hot(ids, 16).float()
 
-    shares = placed.by_place(Echo(), latest, 0)
+    shares = position_tasks.by_place(Echo(), latest, 0)
     assert shares[0] == 1
-    assert np.mean(shares[1:]) == pytest.approx(np.mean(placed.DENSITIES), abs=0.05)
-    assert placed.by_place(Echo(), far_letter, 0) == [1] + [0] * (TESTED - 1)
+    assert np.mean(shares[1:]) == pytest.approx(np.mean(position_tasks.DENSITIES), abs=0.05)
+    assert position_tasks.by_place(Echo(), far_letter, 0) == [1] + [0] * (TESTED - 1)
 
 
 def test_divided_positions_are_half_as_far():
     """With positions divided by 2, every second place is where it was."""
     torch.manual_seed(0)
-    net = small("rotary", layers=2).eval()
-    halved = stack(lengths._divided(net, 2.0)).positions
+    net = small_transformer("rotary", layers=2).eval()
+    halved = stack(length_extrapolation._divided(net, 2.0)).positions
     angles = stack(net).positions.angles(torch.arange(8)[None])
     assert torch.allclose(halved.angles(torch.arange(0, 16, 2)[None]), angles)
     ids = torch.randint(16, (2, 8), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(lengths._divided(net, 1.0).eval()(ids), net(ids))
-    assert not torch.allclose(lengths._divided(net, 2.0).eval()(ids), net(ids))
+    assert torch.equal(length_extrapolation._divided(net, 1.0).eval()(ids), net(ids))
+    assert not torch.allclose(length_extrapolation._divided(net, 2.0).eval()(ids), net(ids))
 
 
 def test_without_positions_a_shuffled_text_by_hand():
     torch.manual_seed(0)
-    assert telling._shuffle_change(small("none", 2, shape="encoder").double(), 0) < 1e-12
-    assert telling._shuffle_change(small("sinusoidal", 2, shape="encoder").double(), 0) > 1e-2
-    assert telling._shuffle_change(small("none", 2).double(), 0) > 1e-2
+    assert (
+        permutation._shuffle_change(small_transformer("none", 2, shape="encoder").double(), 0)
+        < 1e-12
+    )
+    assert (
+        permutation._shuffle_change(small_transformer("sinusoidal", 2, shape="encoder").double(), 0)
+        > 1e-2
+    )
+    assert permutation._shuffle_change(small_transformer("none", 2).double(), 0) > 1e-2
 
 
 def test_waves():
@@ -293,7 +306,7 @@ def test_waves():
 
 def test_counting_computations():
     torch.manual_seed(0)
-    counted = telling.Counted(8)
+    counted = fixed_encoding.Counted(8)
     x = torch.zeros(1, 10, 8)
     for _ in range(3):
         counted.add(x, torch.arange(10)[None])
@@ -306,26 +319,28 @@ def test_counting_computations():
 
 
 def test_encoding_once_runs():
-    found = quick_data(telling.once)
-    check(telling.once, [found] * 5)
-    assert np.allclose(telling.once.draw([found]).values, [found["sinusoidal"], found["learned"]])
-    assert found["learned_trained"] == TESTED * placed.WIDTH
+    found = quick_data(fixed_encoding.once)
+    check(fixed_encoding.once, [found] * 5)
+    assert np.allclose(
+        fixed_encoding.once.draw([found]).values, [found["sinusoidal"], found["learned"]]
+    )
+    assert found["learned_trained"] == TESTED * position_tasks.WIDTH
 
 
 @pytest.mark.slow
 def test_order_runs():
-    found = quick_data(telling.order)
-    check(telling.order, [found] * 5)
-    drawn = telling.order.draw([found, {**found, "told": [0.0, 0.0]}])
+    found = quick_data(permutation.order)
+    check(permutation.order, [found] * 5)
+    drawn = permutation.order.draw([found, {**found, "told": [0.0, 0.0]}])
     assert np.allclose(drawn.values[:2], np.array(found["told"]) / 2)
     assert found["told"][0] < 0.3 < found["told"][1]
 
 
 @pytest.mark.slow
 def test_waves_run():
-    found = quick_data(telling.waves)
-    check(telling.waves, [found] * 5)
-    drawn = telling.waves.draw([found])
+    found = quick_data(waveforms.waves)
+    check(waveforms.waves, [found] * 5)
+    drawn = waveforms.waves.draw([found])
     assert np.allclose(drawn.values, [found[wave]["right"] for wave in WAVES])
     assert found["sine and cosine"]["right"] > 0.9
     assert found["tangent"]["largest"] > 200
@@ -333,10 +348,10 @@ def test_waves_run():
 
 @pytest.mark.slow
 def test_beyond_length_runs():
-    found = quick_data(lengths.beyond_length)
-    check(lengths.beyond_length, [found] * 5)
-    drawn = lengths.beyond_length.draw([found]).series["ALiBi"]
-    assert len(drawn) == TESTED // lengths.BLOCK
+    found = quick_data(length_extrapolation.beyond_length)
+    check(length_extrapolation.beyond_length, [found] * 5)
+    drawn = length_extrapolation.beyond_length.draw([found]).series["ALiBi"]
+    assert len(drawn) == TESTED // length_extrapolation.BLOCK
     assert drawn[1] == pytest.approx(np.mean(found["alibi"]["latest"][4:8]))
     assert np.mean(found["sinusoidal"]["copy_back"][3:16]) > 0.9
     assert found["sinusoidal"]["copy_back"][:3] == [0, 0, 0]  # nothing is asked there
@@ -344,16 +359,18 @@ def test_beyond_length_runs():
 
 @pytest.mark.slow
 def test_rotary_scaling_runs(monkeypatch):
-    monkeypatch.setattr(lengths, "_time_ratio", lambda seed, length, tries: 1.0)
-    found = quick_data(lengths.rotary_scaling)
-    check(lengths.rotary_scaling, [found] * 5)
-    drawn = lengths.rotary_scaling.draw([found])
+    monkeypatch.setattr(length_extrapolation, "_time_ratio", lambda seed, length, tries: 1.0)
+    found = changed_data(length_extrapolation.rotary_scaling)
+    check(length_extrapolation.rotary_scaling, [found] * 5)
+    drawn = length_extrapolation.rotary_scaling.draw([found])
     assert drawn.series["divided by 4"][-1] == pytest.approx(np.mean(found["far_letter"][2][-4:]))
 
 
 def test_times_are_compared_by_turns_best_against_best(monkeypatch):
     """By a clock of our own: rotary takes 3 and 6 seconds, sinusoidal 8 and 2."""
     ticks = iter([0, 3, 10, 18, 20, 26, 30, 32])
-    monkeypatch.setattr(lengths, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
-    assert lengths._time_ratio(0, 16, 2) == 1.5
+    monkeypatch.setattr(
+        length_extrapolation, "time", SimpleNamespace(perf_counter=lambda: next(ticks))
+    )
+    assert length_extrapolation._time_ratio(0, 16, 2) == 1.5
     assert next(ticks, None) is None

@@ -5,20 +5,16 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import chains, exposure, masking
-from translucid.lab.chains import Chain, small_decoder
-from translucid.lab.exposure import OWN, SIDES
-from translucid.lab.exposure import exposure as exposed
-from translucid.lab.masking import (
-    LOOKS,
-    PLACES,
-    WAYS,
-    causal_mask,
-    mask_in_writing,
-    who_sees_whom,
-    with_mask,
-    without_mask,
-)
+from translucid.lab.claims.attention import causal_mask as causal_mask_claim
+from translucid.lab.claims.attention import masked_decoding
+from translucid.lab.claims.attention.causal_mask import LOOKS, causal_mask, with_mask, without_mask
+from translucid.lab.claims.attention.mask_visibility import PLACES, who_sees_whom
+from translucid.lab.claims.attention.masked_decoding import WAYS, mask_in_writing
+from translucid.lab.claims.decoding import exposure_bias
+from translucid.lab.claims.decoding.exposure_bias import OWN, SIDES
+from translucid.lab.claims.decoding.exposure_bias import exposure as exposed
+from translucid.lab.claims.shared import markov_chain
+from translucid.lab.claims.shared.markov_chain import Chain, small_decoder
 
 NAN = float("nan")
 
@@ -162,11 +158,10 @@ def test_drawn_words_follow_the_table(order):
 def test_loss_by_prefix_is_that_of_whole_texts_only_with_the_mask():
     net = small_decoder(4, seed=0, d_model=8)
     text = chain_of().draw(10, 6, torch.Generator().manual_seed(1))
-    whole, prefix = (f(net, text, with_mask)
-                     for f in (masking._loss_whole, masking._loss_by_prefix))  # fmt: skip
+    losses = causal_mask_claim._loss_whole, causal_mask_claim._loss_by_prefix
+    whole, prefix = (loss(net, text, with_mask) for loss in losses)
     assert whole == pytest.approx(prefix, abs=1e-5)
-    whole, prefix = (f(net, text, without_mask)
-                     for f in (masking._loss_whole, masking._loss_by_prefix))  # fmt: skip
+    whole, prefix = (loss(net, text, without_mask) for loss in losses)
     assert abs(whole - prefix) > 1e-3
 
 
@@ -182,46 +177,46 @@ def test_without_the_mask_the_decoder_is_no_longer_causal():
 def test_the_three_ways_of_writing_agree_with_the_mask():
     net = small_decoder(4, seed=0, d_model=8).eval()
     ids = chain_of().draw(5, 8, torch.Generator().manual_seed(1))
-    first, *others = (masking._next(net, way, ids, 5, with_mask) for way in WAYS)
+    first, *others = (masked_decoding._next(net, way, ids, 5, with_mask) for way in WAYS)
     for other in others:
         assert torch.allclose(first, other, atol=1e-6)
 
 
 def test_variation():
     p, q = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
-    assert masking._variation(p, p) == 0
-    assert masking._variation(p, q) == 1
+    assert masked_decoding._variation(p, p) == 0
+    assert masked_decoding._variation(p, q) == 1
 
 
 def test_distance_is_zero_for_one_who_knows_the_table():
-    chain = Chain.random(exposure.WORDS, 2, 1.0, torch.Generator().manual_seed(0))
+    chain = Chain.random(exposure_bias.WORDS, 2, 1.0, torch.Generator().manual_seed(0))
     text = chain.draw(3, 6, torch.Generator().manual_seed(1))
 
     def net(ids):
-        known = torch.full((*ids.shape, exposure.WORDS + 1), -torch.inf)
+        known = torch.full((*ids.shape, exposure_bias.WORDS + 1), -torch.inf)
         known[:, 1:, :-1] = chain.next(ids).log()
         return known
 
-    assert exposure._distance(net, chain, text) == pytest.approx(0, abs=1e-6)
+    assert exposure_bias._distance(net, chain, text) == pytest.approx(0, abs=1e-6)
 
 
 def test_its_own_texts_go_on_from_the_starts_and_hold_no_end():
-    net = small_decoder(exposure.WORDS + 1, seed=0, d_model=8).eval()
+    net = small_decoder(exposure_bias.WORDS + 1, seed=0, d_model=8).eval()
     starts = torch.tensor([[1, 2], [3, 4], [5, 6]])
-    own = exposure._written(net, starts, torch.Generator().manual_seed(0))
-    assert own.shape == (3, exposure.LENGTH)
+    own = exposure_bias._written(net, starts, torch.Generator().manual_seed(0))
+    assert own.shape == (3, exposure_bias.LENGTH)
     assert torch.equal(own[:, :2], starts)
-    assert own.max() < exposure.WORDS
+    assert own.max() < exposure_bias.WORDS
 
 
 def test_scheduled_batches_swap_inputs_and_never_targets():
-    net = small_decoder(exposure.WORDS + 1, seed=0, d_model=8)
-    text = torch.randint(exposure.WORDS, (1, 10), generator=torch.Generator().manual_seed(0))
-    read, targets = exposure._batches(net, text, 0.5, torch.Generator().manual_seed(1))()
+    net = small_decoder(exposure_bias.WORDS + 1, seed=0, d_model=8)
+    text = torch.randint(exposure_bias.WORDS, (1, 10), generator=torch.Generator().manual_seed(0))
+    read, targets = exposure_bias._batches(net, text, 0.5, torch.Generator().manual_seed(1))()
     assert (targets == text[:, 1:]).all()
     assert (read[:, 0] == text[0, 0]).all()
     assert 0.3 < (read[:, 1:] != text[:, 1:-1]).float().mean() < 0.6
-    read, _ = exposure._batches(net, text, 0.0, torch.Generator().manual_seed(1))()
+    read, _ = exposure_bias._batches(net, text, 0.0, torch.Generator().manual_seed(1))()
     assert (read == text[:, :-1]).all()
 
 
@@ -229,10 +224,10 @@ def test_learning_lowers_the_loss_and_may_be_watched():
     chain = chain_of(sharpness=3.0)
     text = chain.draw(100, 9, torch.Generator().manual_seed(1))
     net, seen = small_decoder(4, seed=0, d_model=16), []
-    before = masking._loss_whole(net, text, with_mask)
-    chains.learn(net, lambda: (text[:, :-1], text[:, 1:]), 12, rate=1e-2, after=seen.append)
-    assert masking._loss_whole(net, text, with_mask) < before - 0.2
-    assert seen == list(range(1, 13))
+    before = causal_mask_claim._loss_whole(net, text, with_mask)
+    markov_chain.train(net, lambda: (text[:, :-1], text[:, 1:]), 12, rate=1e-2, until=seen.append)
+    assert causal_mask_claim._loss_whole(net, text, with_mask) < before - 0.2
+    assert [step.done for step in seen] == list(range(1, 13))
 
 
 # ---- quick runs and pictures ----

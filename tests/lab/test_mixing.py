@@ -6,24 +6,31 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import mixing, token_rows
-from translucid.lab.fitting import NOTHING, answers, apart, fit, right
-from translucid.lab.mixing import (
+from translucid.lab.claims.attention import (
+    identical_tokens,
+    key_value_lookup,
+    lookup_distance,
+    probing,
+    token_mixing,
+)
+from translucid.lab.claims.attention.identical_tokens import outside, same_rows
+from translucid.lab.claims.attention.key_value_lookup import (
     ASKING,
     CONTENTS,
     ENTRIES,
-    FILLERS,
     NAMES,
-    alone,
     dictionaries,
     dictionary,
-    far,
-    far_question,
 )
-from translucid.lab.token_rows import ASKED, PLACES, carried, facts, outside, same_rows
+from translucid.lab.claims.attention.lookup_distance import FILLERS, far, far_question
+from translucid.lab.claims.attention.probing import ASKED, PLACES, carried, facts
+from translucid.lab.claims.attention.token_mixing import alone
+from translucid.lab.claims.shared import attention_tasks
+from translucid.lab.claims.shared.attention_tasks import answers, apart, right, train
 from translucid.models import MLPConfig, build
 from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
+from translucid.tasks.base import IGNORE
 
 # ---- the rules ----
 
@@ -167,17 +174,17 @@ def test_a_far_question_asks_for_an_entry(distance):
 
 def test_exchanging_changes_two_places_alone():
     each = torch.arange(2 * 5).view(1, 1, 5, 2)
-    changed = mixing._exchange(each)
+    changed = key_value_lookup._exchange(each)
     assert changed[0, 0, :, 0].tolist() == [2, 0, 4, 6, 8]
 
 
 def test_a_net_without_attention_sees_one_word():
-    net = mixing._reader(0).eval()
-    x, _ = mixing._previous(20, torch.Generator().manual_seed(0))
+    net = token_mixing._reader(0).eval()
+    x, _ = token_mixing._previous(20, torch.Generator().manual_seed(0))
     other = x.clone()
     other[:, :-1] = 0
     assert not torch.equal(net(x), net(other))
-    assert torch.equal(mixing.silent(net, SelfAttention)(x), net(other))
+    assert torch.equal(attention_tasks.silent(net, SelfAttention)(x), net(other))
     assert not any(p.requires_grad for p in net.encoder.layers[0].self_attention.parameters())
     assert all(p.requires_grad for p in net.encoder.layers[0].feedforward.parameters())
 
@@ -186,16 +193,16 @@ def test_fitting_lowers_the_loss_and_counts_what_is_asked():
     torch.manual_seed(0)
     net = build(MLPConfig(inputs=3, hidden=(), outputs=3))
     x = torch.eye(3)
-    wanted = torch.tensor([2, 0, NOTHING])
-    fit(net, lambda chance: (x, wanted), 0, steps=100, rate=0.1)
+    wanted = torch.tensor([2, 0, IGNORE])
+    train(net, lambda generator: (x, wanted), 0, steps=100, rate=0.1)
     assert right(net, (x, wanted)) == 1.0
     assert answers(net, x)[:2].tolist() == [2, 0]
-    assert right(net, (x, torch.tensor([2, 1, NOTHING]))) == 0.5
+    assert right(net, (x, torch.tensor([2, 1, IGNORE]))) == 0.5
 
 
 def test_frozen_weights_stay_while_fitting():
-    net = mixing.silent(mixing._reader(0), FeedForward)
-    fit(net, lambda chance: mixing._previous(4, chance), 0, steps=2, rate=0.1)
+    net = attention_tasks.silent(token_mixing._reader(0), FeedForward)
+    train(net, lambda generator: token_mixing._previous(4, generator), 0, steps=2, rate=0.1)
     assert not any(p.any() for p in net.encoder.layers[0].feedforward.parameters())
 
 
@@ -213,19 +220,19 @@ def test_distance_between_heads():
 
 
 def test_outside_of_a_hull():
-    chance = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     within = torch.tensor([[0.2, 0.3]], dtype=torch.float64)
     beyond = torch.tensor([[1.0, 1.0]], dtype=torch.float64)
-    assert outside(within, corners, chance) < 0
-    assert outside(beyond, corners, chance) == pytest.approx(0.5**0.5, rel=0.01)
+    assert outside(within, corners, generator) < 0
+    assert outside(beyond, corners, generator) == pytest.approx(0.5**0.5, rel=0.01)
 
 
 def test_identity_parts():
     x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(token_rows.identity_mlp(4)(x[None])[0], x.clamp(min=0))
-        found = token_rows.identity_attention(4)(x[None], token_rows.Layout())[0]
+        assert torch.equal(identical_tokens.identity_mlp(4)(x[None])[0], x.clamp(min=0))
+        found = identical_tokens.identity_attention(4)(x[None], identical_tokens.Layout())[0]
     assert torch.allclose(found, (x @ x.T / 2).softmax(-1) @ x)
 
 
@@ -237,13 +244,11 @@ def test_facts_of_rows():
 
 
 def test_a_probe_reads_what_is_there_and_guesses_what_is_not():
-    chance = torch.Generator().manual_seed(0)
-    told, hidden = (torch.randint(4, (400,), generator=chance) for _ in range(2))
-    rows_ = F.one_hot(told, 4).float() @ torch.randn(4, 8, generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    told, hidden = (torch.randint(4, (400,), generator=generator) for _ in range(2))
+    rows_ = F.one_hot(told, 4).float() @ torch.randn(4, 8, generator=generator)
     for wanted, least, most in ((told, 0.99, 1.0), (hidden, 0.1, 0.45)):
-        found = token_rows._probed(
-            rows_[:200], wanted[:200], rows_[200:], wanted[200:], 0, steps=60
-        )
+        found = probing._probed(rows_[:200], wanted[:200], rows_[200:], wanted[200:], 0, steps=60)
         assert least <= found <= most
 
 
@@ -285,7 +290,9 @@ def test_word_alone_quick():
 def test_distance_quick():
     found = quick_data(far)
     check(far, [found] * 5)
-    assert all(np.allclose(far.draw([found]).series[name], found[name]) for name in mixing.NETS)
+    assert all(
+        np.allclose(far.draw([found]).series[name], found[name]) for name in lookup_distance.NETS
+    )
 
 
 @pytest.mark.slow

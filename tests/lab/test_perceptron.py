@@ -7,7 +7,8 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import perceptron
+from translucid.lab.claims.perceptron import linear_layers, threshold_unit, xor
+from translucid.lab.claims.shared import mlp_weights
 from translucid.models.mlp import MLP, MLPConfig
 
 # ---- one unit ----
@@ -15,19 +16,19 @@ from translucid.models.mlp import MLP, MLPConfig
 
 def corners(**right: int) -> list[dict[str, Any]]:
     best = {"AND": 4, "OR": 4, "XOR": 3, "not XOR": 3} | right
-    grid = [best.get(perceptron.NAMED.get(table, ""), 4) for table in perceptron.TABLES]
+    grid = [best.get(threshold_unit.NAMED.get(table, ""), 4) for table in threshold_unit.TABLES]
     return [{"grid": grid, "learned": [2] * 16, "reached": 14}]
 
 
 def test_one_unit() -> None:
-    data = quick_data(perceptron.one_unit)
-    check(perceptron.one_unit, [data])
+    data = quick_data(threshold_unit.one_unit)
+    check(threshold_unit.one_unit, [data])
     # Cover 1965: 4 points in general position in the plane have 14 linear splits.
     assert data["reached"] == sum(right == 4 for right in data["grid"]) == 14
     # The convergence theorem: the rule finds whatever is separable.
     assert [right == 4 for right in data["learned"]] == [right == 4 for right in data["grid"]]
-    assert perceptron.one_unit.draw([data]).values.tolist() == data["grid"]
-    assert perceptron.one_unit.draw([data]).marked == (6, 9)
+    assert threshold_unit.one_unit.draw([data]).values.tolist() == data["grid"]
+    assert threshold_unit.one_unit.draw([data]).marked == (6, 9)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_one_unit() -> None:
      ({"OR": 3}, "undecided"), ({"OR": 3, "XOR": 4}, "refuted")],
 )  # fmt: skip
 def test_the_rule_of_one_unit(right: dict[str, int], expected: str) -> None:
-    assert verdict(perceptron.one_unit, "C1", corners(**right)) == expected
+    assert verdict(threshold_unit.one_unit, "C1", corners(**right)) == expected
 
 
 # ---- a hidden layer ----
@@ -48,18 +49,18 @@ def solved(bent: int, straight: int = 0, by_hand: float = 0.0) -> list[dict[str,
 
 
 def test_a_hidden_layer() -> None:
-    data = quick_data(perceptron.xor_hidden)
-    check(perceptron.xor_hidden, [data])
+    data = quick_data(xor.xor_hidden)
+    check(xor.xor_hidden, [data])
     assert data["solved"]["identity"] == [0, 0, 0]
     assert data["by_hand"] == 0.0
-    drawn = perceptron.xor_hidden.draw([data, data]).series
+    drawn = xor.xor_hidden.draw([data, data]).series
     assert list(drawn) == ["tanh", "relu", "no activation"]
     np.testing.assert_allclose(drawn["relu"], np.array(data["solved"]["relu"]) / data["starts"])
 
 
 def test_the_solution_by_hand() -> None:
     with torch.no_grad():
-        assert perceptron.xor_by_hand()(perceptron.CORNERS)[:, 0].tolist() == [0, 1, 1, 0]
+        assert xor.xor_by_hand()(threshold_unit.CORNERS)[:, 0].tolist() == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_the_solution_by_hand() -> None:
      (solved(20, by_hand=0.5), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_the_hidden_layer(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(perceptron.xor_hidden, "C2", data) == expected
+    assert verdict(xor.xor_hidden, "C2", data) == expected
 
 
 # ---- linear layers ----
@@ -86,9 +87,9 @@ def left(
 
 
 def test_linear_layers() -> None:
-    data = quick_data(perceptron.linear_stack)
-    check(perceptron.linear_stack, [data])
-    drawn = perceptron.linear_stack.draw([data]).values
+    data = quick_data(linear_layers.linear_stack)
+    check(linear_layers.linear_stack, [data])
+    drawn = linear_layers.linear_stack.draw([data]).values
     np.testing.assert_allclose(drawn, [data["least_squares"], *data["linear"], data["relu"]])
 
 
@@ -99,15 +100,15 @@ def test_linear_layers() -> None:
      (left(collapse=0.1), "refuted")],
 )  # fmt: skip
 def test_the_rule_of_linear_layers(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(perceptron.linear_stack, "C3", data) == expected
+    assert verdict(linear_layers.linear_stack, "C3", data) == expected
 
 
 def test_two_affine_layers_are_one() -> None:
     net = MLP(MLPConfig(inputs=2, hidden=(3,), outputs=2, activation="identity")).double()
-    perceptron.write(
+    mlp_weights.set_weights(
         net, [[[1, 2], [0, -1], [3, 1]], [[2, 0, 1], [1, -1, 0]]], [[1, 0, -1], [0.5, 2]]
     )
-    weight, bias = perceptron.collapsed(net)
+    weight, bias = linear_layers.collapsed(net)
     assert weight.tolist() == [[5, 5], [1, 3]]
     assert bias.tolist() == [1.5, 3]
     x = torch.tensor([[1.0, -2.0], [0.3, 4.0]], dtype=torch.float64)
@@ -117,4 +118,4 @@ def test_two_affine_layers_are_one() -> None:
 def test_a_bent_net_is_not_its_collapsed_matrix() -> None:
     torch.manual_seed(0)
     net = MLP(MLPConfig(inputs=2, hidden=(4,), activation="relu")).double()
-    assert perceptron._collapse_error(net, torch.randn(8, 2, dtype=torch.float64)) > 0.1
+    assert linear_layers._collapse_error(net, torch.randn(8, 2, dtype=torch.float64)) > 0.1

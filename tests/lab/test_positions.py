@@ -7,14 +7,31 @@ import pytest
 import torch
 from tests.lab.families import check, quick_data, verdict
 
-from translucid.lab import positions, sinusoids
-from translucid.lab.experiment import of_module
-from translucid.lab.placed import small, stack
-from translucid.lab.sinusoids import HALVES, RIVALS, WIDTHS, channels
+from translucid.lab.claims.positions import (
+    absolute_positions,
+    frequencies,
+    relative_position,
+    rotary_distance,
+)
+from translucid.lab.claims.positions import sinusoidal as sinusoidal_claim
+from translucid.lab.claims.positions.frequencies import HALVES
+from translucid.lab.claims.positions.sinusoidal import RIVALS, WIDTHS, channels
+from translucid.lab.claims.shared.position_tasks import small_transformer, stack
+from translucid.lab.engine.experiment import of_module
 from translucid.parts.positions import Sinusoidal
 
 JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
-EXPERIMENTS = {each.name: each for module in (positions, sinusoids) for each in of_module(module)}
+EXPERIMENTS = {
+    each.name: each
+    for module in (
+        absolute_positions,
+        rotary_distance,
+        relative_position,
+        sinusoidal_claim,
+        frequencies,
+    )
+    for each in of_module(module)
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +64,7 @@ def moved(sinusoidal, learned=0.1):
     ],
 )
 def test_c36(data, expected):
-    assert verdict(positions.absolute, "C36", data) == expected
+    assert verdict(absolute_positions.absolute, "C36", data) == expected
 
 
 def turned(same=1e-14, norm=1e-16, by_distance=0.5):
@@ -67,7 +84,7 @@ def turned(same=1e-14, norm=1e-16, by_distance=0.5):
     ],
 )
 def test_c37(data, expected):
-    assert verdict(positions.turned, "C37", data) == expected
+    assert verdict(rotary_distance.turned, "C37", data) == expected
 
 
 def dots(straight=0.0, projected=0.5, other_side=0.0):
@@ -90,7 +107,7 @@ def dots(straight=0.0, projected=0.5, other_side=0.0):
     ],
 )
 def test_c44(data, expected):
-    assert verdict(positions.dot_product, "C44", data) == expected
+    assert verdict(relative_position.dot_product, "C44", data) == expected
 
 
 def least(both, same=0.01, own=0.02):
@@ -110,7 +127,7 @@ def least(both, same=0.01, own=0.02):
     ],
 )
 def test_c40(data, expected):
-    assert verdict(sinusoids.distinct, "C40", data) == expected
+    assert verdict(sinusoidal_claim.distinct, "C40", data) == expected
 
 
 def speeds(fast=(0.95, 0.5), slow=(0.5, 0.9), together=(0.95, 0.9), spread=0.01, rising=False):
@@ -133,7 +150,7 @@ def speeds(fast=(0.95, 0.5), slow=(0.5, 0.9), together=(0.95, 0.9), spread=0.01,
     ],
 )
 def test_c42(data, expected):
-    assert verdict(sinusoids.speeds, "C42", data) == expected
+    assert verdict(frequencies.speeds, "C42", data) == expected
 
 
 def returns(first, second=0.0):
@@ -151,7 +168,7 @@ def returns(first, second=0.0):
     ],
 )
 def test_c43(data, expected):
-    assert verdict(sinusoids.repeats, "C43", data) == expected
+    assert verdict(frequencies.repeats, "C43", data) == expected
 
 
 # ---- measuring, a second way ----
@@ -160,19 +177,19 @@ def test_c43(data, expected):
 def test_a_moved_text_by_a_moved_table():
     """Learned positions moved by one place are the table without its first row."""
     torch.manual_seed(0)
-    net = small("learned", layers=2).double()
+    net = small_transformer("learned", layers=2).double()
     ids = torch.randint(16, (3, 16), generator=torch.Generator().manual_seed(0))
-    moved_on = positions._read_at(net, ids, 1)
+    moved_on = absolute_positions._read_at(net, ids, 1)
     table = stack(net).positions.table
     with torch.no_grad():
         table.copy_(table.roll(-1, dims=0))
-    assert torch.allclose(moved_on, positions._read_at(net, ids, 0))
+    assert torch.allclose(moved_on, absolute_positions._read_at(net, ids, 0))
 
 
 def test_rotary_scores_by_hand():
     """Pairs as complex numbers: the score is the real part of q conj(k) turned by the distance."""
     q, k = torch.randn(2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    scores = positions.turned_scores(q, k, torch.tensor([2, 5, 102, 105]))
+    scores = rotary_distance.turned_scores(q, k, torch.tensor([2, 5, 102, 105]))
     assert scores[1, 0] == pytest.approx(float(scores[3, 2]), abs=1e-12)
     numbers = [torch.view_as_complex(x.view(-1, 2)).numpy() for x in (q, k)]
     speeds = 10000.0 ** -(np.arange(4) * 2 / 8)
@@ -182,10 +199,10 @@ def test_rotary_scores_by_hand():
 
 def test_spread_sees_one_wrong_score():
     table = torch.arange(12.0)[:, None] - torch.arange(12.0)
-    assert positions._spread(table, table) == 0
+    assert rotary_distance._spread(table, table) == 0
     wrong = table.clone()
     wrong[7, 3] += 1
-    assert positions._spread(wrong, table) == 1
+    assert rotary_distance._spread(wrong, table) == 1
 
 
 def test_dot_product_by_the_identity(measured):
@@ -230,10 +247,10 @@ def test_peaks_are_the_frequencies(measured):
 
 
 def test_without_noise_near_places_are_told_by_all(monkeypatch):
-    monkeypatch.setattr(sinusoids, "NOISE", 0.0)
-    chance = torch.Generator().manual_seed(0)
-    assert sinusoids._nearer("near", HALVES["all"], 300, chance) > 0.99
-    assert sinusoids._nearer("near", HALVES["slow half"], 300, chance) > 0.99
+    monkeypatch.setattr(frequencies, "NOISE", 0.0)
+    generator = torch.Generator().manual_seed(0)
+    assert frequencies._nearer("near", HALVES["all"], 300, generator) > 0.99
+    assert frequencies._nearer("near", HALVES["slow half"], 300, generator) > 0.99
 
 
 def test_each_half_is_what_it_says(measured):
@@ -268,11 +285,11 @@ def test_pictures_show_the_means(measured):
     assert len(draw["sine-and-cosine"].labels) == len(draw["sine-and-cosine"].values)
     moved_on = measured["absolute-positions"]
     twice = {**moved_on, "learned": [3 * each for each in moved_on["learned"]]}
-    drawn = positions.absolute.draw([moved_on, twice])
+    drawn = absolute_positions.absolute.draw([moved_on, twice])
     assert np.allclose(drawn.series["learned"], 2 * np.array(moved_on["learned"]))
     assert np.allclose(drawn.series["sinusoidal"], moved_on["sinusoidal"])
     for name, drawn in draw["relative-term"].series.items():
         values = np.array(measured["relative-term"][name])
-        assert np.allclose(drawn * np.abs(values).mean(), values[:: positions.EVERY])
+        assert np.allclose(drawn * np.abs(values).mean(), values[:: relative_position.EVERY])
     drawn = draw["exact-repeats"].series["pair 1, nearest whole step"]
     assert np.allclose(drawn, measured["exact-repeats"]["whole_turns"][1])

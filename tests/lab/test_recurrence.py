@@ -8,14 +8,20 @@ import torch
 from tests.lab.families import around, check, quick_data, verdict
 from torch import nn
 
-from translucid.lab import drills, recurrence, recurrence_time
+from translucid.lab.claims.recurrent import (
+    absolute_position,
+    sequential_time,
+    unrolling,
+    weight_sharing,
+)
+from translucid.lab.claims.shared import sequence_tasks
 from translucid.tasks.base import IGNORE, Batch
 
 # ---- the drills ----
 
 
 def test_recall_asks_for_the_first_symbol() -> None:
-    batch = drills.recall(7)(torch.Generator().manual_seed(0), 50)
+    batch = sequence_tasks.recall(7)(torch.Generator().manual_seed(0), 50)
     assert batch.inputs["ids"].shape == (50, 7)
     assert torch.equal(batch.targets, batch.inputs["ids"][:, 0])
     assert batch.count == 50
@@ -23,13 +29,15 @@ def test_recall_asks_for_the_first_symbol() -> None:
 
 def test_right_counts_targets_that_count() -> None:
     logits = torch.eye(3)[[0, 1, 2, 2]]
-    assert drills.right(logits, torch.tensor([0, 1, 1, IGNORE])) == pytest.approx(2 / 3)
+    assert sequence_tasks.right(logits, torch.tensor([0, 1, 1, IGNORE])) == pytest.approx(2 / 3)
 
 
-def test_practice_learns_clips_and_stops() -> None:
-    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
-    found = drills.practise(net, drills.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1)
-    assert found.accuracy > 0.95
+def test_training_learns_clips_and_stops() -> None:
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
+    found = sequence_tasks.train(
+        net, sequence_tasks.recall(2), seed=0, steps=200, rate=1e-2, enough=0.1
+    )
+    assert sequence_tasks.accuracy(net, sequence_tasks.recall(2), seed=0) > 0.95
     assert found.steps < 200  # it had learned enough
     assert not found.broke
     assert found.losses[0] == pytest.approx(np.log(8), abs=0.5)
@@ -37,27 +45,28 @@ def test_practice_learns_clips_and_stops() -> None:
 
 def _one_step(clip: float) -> float:
     """How far one step of plain descent moves the weights."""
-    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
     before = nn.utils.parameters_to_vector(net.parameters()).detach()
-    drills.practise(net, drills.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd")
+    sequence_tasks.train(
+        net, sequence_tasks.recall(4), seed=0, steps=1, rate=1.0, clip=clip, optimizer="sgd"
+    )
     return float((nn.utils.parameters_to_vector(net.parameters()).detach() - before).norm())
 
 
 def test_clipping_is_the_loops_own() -> None:
-    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=16)
-    (norm,) = drills.practise(net, drills.recall(4), seed=0, steps=1, clip=0.1).norms
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=16)
+    (norm,) = sequence_tasks.train(net, sequence_tasks.recall(4), seed=0, steps=1, clip=0.1).norms
     assert norm > 0.2  # as it was before clipping
     assert _one_step(0.1) == pytest.approx(0.1, rel=1e-3)
-    assert _one_step(drills.NEVER_CLIP) == pytest.approx(norm, rel=1e-3)
+    assert _one_step(sequence_tasks.NEVER_CLIP) == pytest.approx(norm, rel=1e-3)
 
 
 def test_a_net_that_breaks_is_told() -> None:
-    class Broken(drills.Drill):
-        def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-            return super().loss(model, batch) * torch.nan
+    def broken(network: nn.Module, batch: Batch) -> torch.Tensor:
+        return sequence_tasks.summed_loss(network, batch) * torch.nan
 
-    net = drills.reader(0, "rnn", vocab=8, outputs=8, hidden=4)
-    found = drills.practise(net, drills.recall(2), seed=0, steps=3, task=Broken())
+    net = sequence_tasks.recurrent_net(0, "rnn", vocab=8, outputs=8, hidden=4)
+    found = sequence_tasks.train(net, sequence_tasks.recall(2), seed=0, steps=3, loss=broken)
     assert found.broke
     assert found.steps == 0
 
@@ -69,7 +78,7 @@ def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str,
     rows = []
     for _ in range(5):
         each = {"copies": 1e-12, "differences": 1e-9, "adds": [0.1, 0.2]}
-        rows.append({cell: dict(each) for cell in recurrence.CELLS})
+        rows.append({cell: dict(each) for cell in unrolling.CELLS})
     rows[3]["lstm"] |= {"copies": copies, "differences": differences}
     return rows
 
@@ -85,31 +94,31 @@ def unrolled(copies: float = 1e-12, differences: float = 1e-9) -> list[dict[str,
     ],
 )
 def test_the_rule_of_unrolling(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrence.unrolling, "C18", data) == expected
+    assert verdict(unrolling.unrolling, "C18", data) == expected
 
 
 def test_unrolling() -> None:
-    data = quick_data(recurrence.unrolling)
-    check(recurrence.unrolling, [data] * 5)
-    assert verdict(recurrence.unrolling, "C18", [data] * 5) == "supported"
+    data = quick_data(unrolling.unrolling)
+    check(unrolling.unrolling, [data] * 5)
+    assert verdict(unrolling.unrolling, "C18", [data] * 5) == "supported"
     assert len(data["rnn"]["adds"]) == 6
-    drawn = recurrence.unrolling.draw([data, data]).series
+    drawn = unrolling.unrolling.draw([data, data]).series
     np.testing.assert_allclose(drawn["GRU"], data["gru"]["adds"])
 
 
 def test_a_wrong_gradient_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies that forget half of their state are another net."""
-    whole = recurrence._deep
+    whole = unrolling._deep
 
     def half(cell: Any, x: torch.Tensor, copies: Any) -> torch.Tensor:
         return whole(cell, x[:, 1:], copies[1:])
 
-    monkeypatch.setattr(recurrence, "_deep", half)
+    monkeypatch.setattr(unrolling, "_deep", half)
     with pytest.raises(RuntimeError, match="not have been used"):
-        recurrence.unrolling.run(0, True)
-    monkeypatch.setattr(recurrence, "_deep", lambda *given: 1.01 * whole(*given))
-    found = recurrence.unrolling.run(0, True)
-    assert verdict(recurrence.unrolling, "C18", [found]) == "refuted"
+        unrolling.unrolling.run(0, True)
+    monkeypatch.setattr(unrolling, "_deep", lambda *given: 1.01 * whole(*given))
+    found = unrolling.unrolling.run(0, True)
+    assert verdict(unrolling.unrolling, "C18", [found]) == "refuted"
 
 
 # ---- sharing over time ----
@@ -129,7 +138,7 @@ def shared(
                 "RNN": {"trained": trained, "new": rnn[at] + extra, "parameters": parameters},
                 "MLP": {"trained": 1.0, "new": mlp[at], "parameters": 200},
             }
-            for at, question in enumerate(recurrence.QUESTIONS)
+            for at, question in enumerate(weight_sharing.QUESTIONS)
         }
         for extra in around(0.0, spread)
     ]
@@ -148,16 +157,16 @@ def shared(
     ],
 )
 def test_the_rule_of_sharing(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrence.sharing, "C19", data) == expected
+    assert verdict(weight_sharing.sharing, "C19", data) == expected
 
 
-@pytest.mark.parametrize("half", recurrence.HALVES)
-@pytest.mark.parametrize("question", recurrence.QUESTIONS)
+@pytest.mark.parametrize("half", weight_sharing.HALVES)
+@pytest.mark.parametrize("question", weight_sharing.QUESTIONS)
 def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
-    batch = recurrence._asked(question, half)(torch.Generator().manual_seed(0), 300)
-    first, beyond = recurrence.HALVES[half]
+    batch = weight_sharing._asked(question, half)(torch.Generator().manual_seed(0), 300)
+    first, beyond = weight_sharing.HALVES[half]
     for row, target in zip(batch.inputs["ids"].tolist(), batch.targets, strict=True):
-        ends = [t for t in range(2, len(row)) if tuple(row[t - 2 : t + 1]) == recurrence.MOTIF]
+        ends = [t for t in range(2, len(row)) if tuple(row[t - 2 : t + 1]) == weight_sharing.MOTIF]
         assert len(ends) <= 1
         assert all(first + 2 <= end < beyond for end in ends)
         if question == "at the end":
@@ -166,8 +175,8 @@ def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
             assert [t for t in range(len(row)) if target[t] == 1] == ends
             counted = (target != IGNORE).nonzero().flatten().tolist()
             assert counted == list(range(first, beyond))
-    apart = recurrence._asked(question, half, apart=True)(torch.Generator().manual_seed(0), 300)
-    told = apart.inputs["x"].unflatten(1, (-1, recurrence.LETTERS)).argmax(-1)
+    apart = weight_sharing._asked(question, half, apart=True)(torch.Generator().manual_seed(0), 300)
+    told = apart.inputs["x"].unflatten(1, (-1, weight_sharing.LETTERS)).argmax(-1)
     assert torch.equal(told, batch.inputs["ids"])  # the same texts, letter by letter
     assert torch.equal(apart.targets, batch.targets)
 
@@ -175,16 +184,16 @@ def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
 def test_yes_and_no_count_alike() -> None:
     logits = torch.tensor([[1.0, 0.0]] * 10)  # always no
     targets = torch.tensor([0] * 8 + [1] + [IGNORE])
-    assert recurrence._balanced(logits, targets) == 0.5
+    assert weight_sharing._balanced(logits, targets) == 0.5
 
 
 @pytest.mark.slow
 def test_sharing() -> None:
-    data = quick_data(recurrence.sharing)
-    check(recurrence.sharing, [data])
-    drawn = recurrence.sharing.draw([data, data])
+    data = quick_data(weight_sharing.sharing)
+    check(weight_sharing.sharing, [data])
+    drawn = weight_sharing.sharing.draw([data, data])
     told = [
-        data[q][net][half] for q in data for net in ("RNN", "MLP") for half in recurrence.HALVES
+        data[q][net][half] for q in data for net in ("RNN", "MLP") for half in weight_sharing.HALVES
     ]
     np.testing.assert_allclose(drawn.values, told)  # type: ignore[attr-defined]
 
@@ -207,16 +216,16 @@ def counted(accuracy: float, spread: float = 0.0) -> list[dict[str, Any]]:
     ],
 )
 def test_the_rule_of_places(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrence.positions, "C20", data) == expected
+    assert verdict(absolute_position.positions, "C20", data) == expected
 
 
 @pytest.mark.slow
 def test_places() -> None:
-    data = quick_data(recurrence.positions)
-    check(recurrence.positions, [data])
+    data = quick_data(absolute_position.positions)
+    check(absolute_position.positions, [data])
     assert np.mean(data["places"]) == pytest.approx(data["accuracy"])
     assert data["blind"] * 10 == pytest.approx(round(data["blind"] * 10))
-    drawn = recurrence.positions.draw([data, data]).series
+    drawn = absolute_position.positions.draw([data, data]).series
     np.testing.assert_allclose(drawn["RNN"], data["places"])
 
 
@@ -243,19 +252,19 @@ def timed(ratios: tuple[float, ...], spread: float = 0.0) -> list[dict[str, Any]
     ],
 )
 def test_the_rule_of_time(data: list[dict[str, Any]], expected: str) -> None:
-    assert verdict(recurrence_time.times, "C23", data) == expected
+    assert verdict(sequential_time.times, "C23", data) == expected
 
 
 def test_the_power_of_growth() -> None:
     data = [{"lengths": [1, 10, 100], "RNN": [1.0, 10.0, 100.0], "attention": [1.0] * 3}] * 5
-    found = recurrence_time.times.claims["C23"].judge(data)
+    found = sequential_time.times.claims["C23"].judge(data)
     assert found.numbers["power"] == pytest.approx(1.0)
 
 
 def test_times() -> None:
     """Timings differ between runs: only their shape is told here."""
-    data = recurrence_time.times.run(0, True)
-    check(recurrence_time.times, [data])
+    data = sequential_time.times.run(0, True)
+    check(sequential_time.times, [data])
     assert all(0 < each < 60 for name in ("RNN", "attention") for each in data[name])
-    drawn = recurrence_time.times.draw([data, data]).series
+    drawn = sequential_time.times.draw([data, data]).series
     np.testing.assert_allclose(drawn["RNN"], data["RNN"])

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translucid.lab.claims import Claim, claims
-from translucid.lab.experiment import Experiment, experiments, of_file
-from translucid.lab.report import WORKED, page, write
-from translucid.lab.report_figure import figure, inline, number, numbers
-from translucid.lab.results import Kept, Row, keep, latest, rows
-from translucid.lab.runner import Result, run
-from translucid.lab.verdict import Finding
+from translucid.lab.claims import experiments
+from translucid.lab.engine.claims import Claim, claims
+from translucid.lab.engine.experiment import Experiment, of_file
+from translucid.lab.engine.report import WORKED, page, write
+from translucid.lab.engine.report_figure import figure, inline, number, numbers
+from translucid.lab.engine.results import Kept, Row, keep, latest, rows
+from translucid.lab.engine.runner import Result, run
+from translucid.lab.engine.verdict import Finding
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
 
 FILE = Path(__file__).with_name("planted.py")

@@ -3,21 +3,34 @@
 import numpy as np
 import pytest
 import torch
-from tests.lab.families import JITTER, judging
+from tests.lab.families import JITTER, judging, quick_data
 
-from translucid.lab import deep, residuals
-from translucid.lab.deep import Deep, by_case
-from translucid.lab.experiment import of_module
-from translucid.lab.residuals import BLOCKS, KINDS, NETS, ORDERS, SETTINGS
-from translucid.lab.toytext import next_words
+from translucid.lab.claims.blocks import (
+    block_removal,
+    feed_forward,
+    norm_placement,
+    residual_connections,
+)
+from translucid.lab.claims.blocks.block_removal import BLOCKS, NETS
+from translucid.lab.claims.blocks.norm_placement import ORDERS, SETTINGS
+from translucid.lab.claims.blocks.residual_connections import KINDS
+from translucid.lab.claims.shared import deep_net
+from translucid.lab.claims.shared.deep_net import Deep
+from translucid.lab.claims.shared.toyland_text import next_words
+from translucid.lab.engine.experiment import of_module
+from translucid.lab.engine.verdict import by_case
 from translucid.models import TransformerConfig, build
 
-EXPERIMENTS = {each.name: each for each in of_module(residuals)}
+EXPERIMENTS = {
+    each.name: each
+    for module in (residual_connections, block_removal, norm_placement, feed_forward)
+    for each in of_module(module)
+}
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return {name: each.run(0, True) for name, each in EXPERIMENTS.items()}
+    return {name: quick_data(each) for name, each in EXPERIMENTS.items()}
 
 
 judge = judging(EXPERIMENTS)
@@ -139,12 +152,6 @@ def test_rules_read_what_is_measured(measured):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_same_seed_same_numbers(name, measured):
-    assert EXPERIMENTS[name].run(0, True) == measured[name]
-
-
-@pytest.mark.slow
 def test_pictures_show_the_means(measured):
     found = measured["depth"]
     drawn = EXPERIMENTS["depth"].draw([found, found])
@@ -186,12 +193,12 @@ def test_leaving_out_a_block_is_a_net_without_it():
 
 
 def test_small_branches_are_scaled_by_depth():
-    assert residuals._deep(0, "residual, small branches", 16).each()[0].branch == 0.25
-    assert residuals._deep(0, "residual", 16).each()[0].branch == 1.0
+    assert residual_connections._deep(0, "residual, small branches", 16).each()[0].branch == 0.25
+    assert residual_connections._deep(0, "residual", 16).each()[0].branch == 1.0
 
 
 def test_the_target_has_variance_one():
-    x, y = deep.smooth_target(100, 4, torch.Generator().manual_seed(0))
+    x, y = deep_net.smooth_target(100, 4, torch.Generator().manual_seed(0))
     assert x.shape == (100, 4)
     assert float(y.var()) == pytest.approx(1, rel=1e-4)
 
@@ -203,7 +210,7 @@ def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
             shape="encoder", head="classify", outputs=3, vocab=5, d_model=8, heads=2, layers=1
         )
     )  # fmt: skip
-    residuals._silence(net)
+    feed_forward._silence(net)
     block = net.encoder.layers[0].feedforward
     assert not block(torch.randn(2, 3, 8)).any()
     assert not any(each.requires_grad for each in block.parameters())
@@ -211,7 +218,7 @@ def test_a_silenced_feedforward_adds_nothing_and_learns_nothing():
 
 def test_layers_of_the_feedforward_comparison_are_about_equal():
     sizes = []
-    for d_model, wide, activation in residuals.FEEDFORWARDS.values():
+    for d_model, wide, activation in feed_forward.FEEDFORWARDS.values():
         if (d_model, activation) == (8, None):
             continue  # the one that is simply taken away
         sizes.append(4 * d_model**2 + (0 if activation is None else 2 * wide * d_model**2))
@@ -224,14 +231,16 @@ def test_scaled_starts_scale_layers_alone():
         TransformerConfig(shape="decoder", head="language", vocab=9, d_model=8, heads=2, layers=1)
     )
     before = {name: each.clone() for name, each in net.named_parameters()}
-    residuals._scale_layers(net, 3.0)
+    norm_placement._scale_layers(net, 3.0)
     for name, each in net.named_parameters():
         scaled = ".layers." in name and before[name].dim() == 2
         assert torch.allclose(each, before[name] * (3.0 if scaled else 1.0)), name
 
 
 def test_what_diverges_counts_as_guessing():
-    assert residuals._language(0, "none", 1e6, 4, 0) == pytest.approx(np.log(next_words(0).vocab))
+    assert norm_placement._language(0, "none", 1e6, 4, 0) == pytest.approx(
+        np.log(next_words(0).vocab)
+    )
 
 
 def test_toyland_rows():

@@ -10,11 +10,21 @@ import pytest
 import torch
 
 from translucid.errors import ConfigError, InputError
-from translucid.lab import results, runner
-from translucid.lab.claims import claims
-from translucid.lab.experiment import Experiment, experiments, for_claim, of_file
-from translucid.lab.runner import Failure, Result, Step, digest, jobs_of, line_of, outside, run
-from translucid.lab.verdict import Finding
+from translucid.lab.claims import experiments
+from translucid.lab.engine import results, runner
+from translucid.lab.engine.claims import claims
+from translucid.lab.engine.experiment import Experiment, for_claim, of_file
+from translucid.lab.engine.runner import (
+    Failure,
+    Result,
+    Step,
+    digest,
+    jobs_of,
+    line_of,
+    outside,
+    run,
+)
+from translucid.lab.engine.verdict import Finding
 
 FILE = Path(__file__).with_name("planted.py")
 
@@ -97,14 +107,18 @@ def test_code_that_an_experiment_imports_is_its_code(
 ) -> None:
     """A changed helper measures anew, but not those who do without it; nor do changed rules."""
     copies = tmp_path / "lab"
-    shutil.copytree(Path(runner.__file__).parent, copies)
-    monkeypatch.setattr(runner, "__file__", str(copies / "runner.py"))
+    shutil.copytree(runner.FOLDER, copies)
+    monkeypatch.setattr(runner, "FOLDER", copies)
     with_helper, without = experiments()["norm-order"], experiments()["softmax-scale"]
     before = [digest(with_helper), digest(without)]
-    (copies / "verdict.py").write_text("# changed\n")
+    (copies / "engine" / "verdict.py").write_text("# changed\n")
     assert [digest(with_helper), digest(without)] == before
-    (copies / "toytext.py").write_text("# changed\n")
+    (copies / "claims" / "shared" / "toyland_text.py").write_text("# changed\n")
     assert digest(with_helper) != before[0]
+    assert digest(without) == before[1]
+    changed = digest(with_helper)
+    (copies / "engine" / "fit.py").write_text("# changed\n")
+    assert digest(with_helper) != changed
     assert digest(without) == before[1]
 
 
@@ -230,7 +244,7 @@ def test_files_outside_the_package(planted: Experiment, tmp_path: Path) -> None:
         if text is not None:
             (tmp_path / name).write_text(text)
         with pytest.raises(ConfigError, match=message):
-            of_file(tmp_path / name)
+            of_file(tmp_path / name, experiments())
 
 
 def test_claims_and_names_find_their_experiment() -> None:
@@ -344,7 +358,7 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_where_verdict_and_literature_differ(literature, verdict, said) -> None:  # type: ignore[no-untyped-def]
-    from translucid.lab.claims import Claim
+    from translucid.lab.engine.claims import Claim
 
     told = results.difference(Claim("C1", "x", literature, ""), verdict)
     assert told == "" if not said else said in told

@@ -8,24 +8,24 @@ import pytest
 import torch
 from tests.lab.families import check, quick_data, verdict
 
-from translucid.lab import sigmoids
+from translucid.lab.claims.perceptron import universal_approximation
 
 # ---- staircases ----
 
 
 def built(*errors: float) -> list[dict[str, Any]]:
-    good = [0.5**n for n in range(len(sigmoids.UNITS))]
-    rows = dict.fromkeys(sigmoids.TARGETS, good) | {"√x": list(errors) or good}
+    good = [0.5**n for n in range(len(universal_approximation.UNITS))]
+    rows = dict.fromkeys(universal_approximation.TARGETS, good) | {"√x": list(errors) or good}
     return [{"built": rows, "trained": [0.5] * 4, "curves": [], "steps": 1} for _ in range(5)]
 
 
 def test_staircases() -> None:
-    data = quick_data(sigmoids.staircases)
-    check(sigmoids.staircases, [data])
+    data = quick_data(universal_approximation.staircases)
+    check(universal_approximation.staircases, [data])
     expected = [0.2928116950935672, 0.11597349978629534, 0.054286290481253385,
                 0.02666766347642944, 0.01325207468945891, 0.006630245001021717]  # fmt: skip
     np.testing.assert_allclose(data["built"]["sin 2πx"], expected, rtol=1e-9)
-    drawn = list(sigmoids.staircases.draw([data, data]).series.values())
+    drawn = list(universal_approximation.staircases.draw([data, data]).series.values())
     np.testing.assert_allclose(drawn[1:], data["curves"])
     assert drawn[0][10] == pytest.approx(1.0)  # sin at a quarter
 
@@ -37,7 +37,7 @@ def test_staircases() -> None:
      ((0.5, 0.5, 0.12, 0.06, 0.03, 0.015), "undecided")],
 )  # fmt: skip
 def test_the_rule_of_staircases(errors: tuple[float, ...], expected: str) -> None:
-    assert verdict(sigmoids.staircases, "C12", built(*errors)) == expected
+    assert verdict(universal_approximation.staircases, "C12", built(*errors)) == expected
 
 
 # ---- steps ----
@@ -50,14 +50,14 @@ def errors(anywhere: float) -> list[dict[str, Any]]:
 
 
 def test_steep_sigmoids() -> None:
-    data = quick_data(sigmoids.steep_sigmoids)
-    check(sigmoids.steep_sigmoids, [data])
+    data = quick_data(universal_approximation.steep_sigmoids)
+    check(universal_approximation.steep_sigmoids, [data])
     one = data["one step"]
     assert [row["anywhere"] for row in one] == [0.5] * 5
-    for row, steep in zip(one, sigmoids.STEEPNESS, strict=True):
+    for row, steep in zip(one, universal_approximation.STEEPNESS, strict=True):
         exact = 2 * (math.log(2) - math.log1p(math.exp(-steep / 2))) / steep
         assert row["area"] == pytest.approx(exact, rel=0.02)
-    drawn = sigmoids.steep_sigmoids.draw([data]).series
+    drawn = universal_approximation.steep_sigmoids.draw([data]).series
     assert drawn["area between the two"].tolist() == [row["area"] for row in one]
 
 
@@ -65,13 +65,13 @@ def test_steep_sigmoids() -> None:
     ("anywhere", "expected"), [(0.001, "supported"), (0.5, "refuted"), (0.2, "undecided")]
 )
 def test_the_rule_of_steps(anywhere: float, expected: str) -> None:
-    assert verdict(sigmoids.steep_sigmoids, "C13", errors(anywhere)) == expected
+    assert verdict(universal_approximation.steep_sigmoids, "C13", errors(anywhere)) == expected
 
 
 def test_sigmoids_at_their_jumps() -> None:
     x = torch.tensor([[0.0], [0.5], [1.0], [1.5], [2.0], [2.5], [3.0]], dtype=torch.float64)
     with torch.no_grad():
-        one = sigmoids.sigmoids([10.0], [-5.0], [1.0])(x[:3])[:, 0]
-        two = sigmoids.sigmoids([100.0] * 2, [-100.0, -200.0], [1.0, 2.0])(x)[:, 0]
+        one = universal_approximation.sigmoids([10.0], [-5.0], [1.0])(x[:3])[:, 0]
+        two = universal_approximation.sigmoids([100.0] * 2, [-100.0, -200.0], [1.0, 2.0])(x)[:, 0]
     np.testing.assert_allclose(one, [0.006692850924284856, 0.5, 0.9933071490757153], rtol=1e-9)
     np.testing.assert_allclose(two, [0, 0, 0.5, 1, 2, 3, 3], atol=1e-12)

@@ -5,17 +5,11 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.lab import task_shapes
-from translucid.lab.task_shapes import (
-    NOTHING,
-    READERS,
-    SYSTEMS,
-    TAGGERS,
-    tag_each_word,
-    translated,
-    unequal_lengths,
-    whole_sentence,
-)
+from translucid.lab.claims.tasks import sentiment, translation
+from translucid.lab.claims.tasks.sentiment import READERS, whole_sentence
+from translucid.lab.claims.tasks.tagging import TAGGERS, tag_each_word
+from translucid.lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
+from translucid.tasks.base import IGNORE
 
 EVERY = (whole_sentence, tag_each_word, unequal_lengths)
 
@@ -84,13 +78,13 @@ def test_the_made_up_language() -> None:
 def test_each_system_is_asked_for_the_same_words() -> None:
     """What the three nets should answer, put together again, is the same translation; and none is
     given a word that it should write."""
-    source, target = task_shapes._pairs(40, torch.Generator().manual_seed(0))
-    vocab = 3 + task_shapes.WORDS + task_shapes.WORDS // 3
+    source, target = translation._pairs(40, torch.Generator().manual_seed(0))
+    vocab = 3 + translation.WORDS + translation.WORDS // 3
     for system in SYSTEMS:
-        net, given, wanted = task_shapes._system(system, source, target, vocab)
+        net, given, wanted = translation._system(system, source, target, vocab)
         assert wanted.shape == net(*given).shape[:2]
         for row in range(40):
-            asked = [word for word in wanted[row].tolist() if word != NOTHING]
+            asked = [word for word in wanted[row].tolist() if word != IGNORE]
             whole = [word for word in target[row].tolist() if word != 0]
             fits = int((source[row] != 0).sum())
             assert asked == (whole[:fits] if system == SYSTEMS[0] else whole)
@@ -101,7 +95,7 @@ def test_each_system_is_asked_for_the_same_words() -> None:
 
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
-    assert task_shapes._first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
+    assert sentiment._first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from translucid.lab.verdict import (
+from translucid.lab.engine.verdict import (
     Interval,
     clearly,
     column,
@@ -93,10 +93,10 @@ def test_the_bootstrap_is_what_all_resamples_give() -> None:
 
 
 def test_bootstrap_intervals_hold_the_truth_about_as_often_as_few_seeds_allow() -> None:
-    chance = np.random.default_rng(5)
+    generator = np.random.default_rng(5)
     inside = sum(
         found.low <= 3.0 <= found.high
-        for found in (mean_of(chance.normal(3.0, 2.0, 30)) for _ in range(200))
+        for found in (mean_of(generator.normal(3.0, 2.0, 30)) for _ in range(200))
     )
     assert 180 <= inside <= 199
 

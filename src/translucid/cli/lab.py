@@ -17,9 +17,9 @@ from translucid.cli.lines import in_words
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from translucid.lab.experiment import Experiment
-    from translucid.lab.results import Kept, Row
-    from translucid.lab.runner import Failure
+    from translucid.lab.engine.experiment import Experiment
+    from translucid.lab.engine.results import Kept, Row
+    from translucid.lab.engine.runner import Failure
 
 app = typer.Typer(
     help="Claims of textbooks as experiments: run them, and see what they say.",
@@ -90,9 +90,9 @@ def run(
 
     Example: translucid lab run C46 --first-seed 100
     """
-    from translucid.lab.results import keep
-    from translucid.lab.runner import Failure, jobs_of
-    from translucid.lab.runner import run as measure
+    from translucid.lab.engine.results import keep
+    from translucid.lab.engine.runner import Failure, jobs_of
+    from translucid.lab.engine.runner import run as measure
 
     chosen = _chosen(what or [], every)
     given: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
@@ -169,7 +169,7 @@ def report(
 
     Example: translucid lab report --out report
     """
-    from translucid.lab.report import write, write_figures
+    from translucid.lab.engine.report import write, write_figures
 
     rows = _rows(results)
     if not any(row.kept for row in rows):
@@ -191,9 +191,10 @@ def new(
 
     Example: translucid lab new longer-words
     """
-    from translucid.lab.template import write
+    from translucid.lab.claims import experiments
+    from translucid.lab.engine.template import write
 
-    path = write(name)
+    path = write(name, experiments())
     typer.echo(f"{path}: an experiment that runs; change what it measures, and its rule")
     typer.echo(f"next: translucid lab run {shlex.quote(str(path))} --quick")
 
@@ -202,7 +203,8 @@ def new(
 
 
 def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
-    from translucid.lab.experiment import experiments, for_claim, of_file
+    from translucid.lab.claims import experiments
+    from translucid.lab.engine.experiment import for_claim, of_file
 
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
@@ -211,7 +213,7 @@ def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
     mistakes: list[str] = []
     for word in words:
         try:
-            several = of_file(Path(word)) if _is_file(word) else [for_claim(word, known)]
+            several = of_file(Path(word), known) if _is_file(word) else [for_claim(word, known)]
         except ConfigError as error:
             mistakes += error.mistakes
             continue
@@ -229,8 +231,8 @@ def _is_file(word: str) -> bool:
 
 
 def _rows(results: Path) -> "list[Row]":
-    from translucid.lab.experiment import experiments
-    from translucid.lab.results import AGAIN, latest, rows
+    from translucid.lab.claims import experiments
+    from translucid.lab.engine.results import AGAIN, latest, rows
 
     return rows(experiments(), latest(results), latest(results, AGAIN))
 
@@ -257,7 +259,7 @@ def _row(claim: str, results: Path) -> "Row":
 
 def _tell(kept: "Kept") -> None:
     """One paragraph for each claim of an experiment that is done."""
-    from translucid.lab.results import claim_of, difference
+    from translucid.lab.engine.results import claim_of, difference
 
     for key, finding in kept.findings.items():
         claim = claim_of(kept, key)
@@ -377,7 +379,7 @@ def _row_as_dict(row: "Row") -> dict[str, Any]:
 
 def _kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
     """For scripts: without the numbers of every seed, which are in the folder."""
-    from translucid.lab.results import finite
+    from translucid.lab.engine.results import finite
 
     told = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
     chosen = {key: found for key, found in kept.findings.items() if only in (None, key)}

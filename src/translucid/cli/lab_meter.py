@@ -11,7 +11,7 @@ import typer
 from translucid.cli.lines import in_words
 
 if TYPE_CHECKING:
-    from translucid.lab.runner import Job, Step
+    from translucid.lab.engine.runner import Job, Step
 
 EVERY = 5.0  # seconds between two lines where there is no terminal
 

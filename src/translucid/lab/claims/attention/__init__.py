@@ -1,0 +1,1 @@
+"""Claims about attention, masks and what tokens exchange."""

@@ -1,0 +1,1 @@
+"""Claims about gradients, the chain rule and gradient descent."""

@@ -1,0 +1,1 @@
+"""Claims about residual connections, where the norm stands, and feed-forward blocks."""

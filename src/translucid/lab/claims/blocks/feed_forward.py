@@ -1,0 +1,112 @@
+"""C76: what the feed-forward block adds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import fit
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    average,
+    by_case,
+    clearly,
+    column,
+    difference_of,
+    mean_of,
+)
+from translucid.models import TransformerConfig, build
+from translucid.parts.feedforward import FeedForward
+from translucid.see.pictures import Bars
+
+MODULUS = 17
+WIDENINGS = {1: 12, 2: 10, 8: 6}  # d_model that gives a layer about as many weights as 4 and 8 do
+# name: d_model, widening, activation (None: no feed-forward block)
+FEEDFORWARDS: dict[str, tuple[int, int, Any]] = {
+    "none": (8, 1, None),
+    "none, but wider": (14, 1, None),  # a layer of equal size
+    "linear": (8, 4, "identity"),
+    "ReLU": (8, 4, "relu"),
+    "GELU": (8, 4, "gelu"),
+    **{f"ReLU, {wide}×": (size, wide, "relu") for wide, size in WIDENINGS.items()},
+}
+LACKING, HAVING = tuple(FEEDFORWARDS)[:3], tuple(FEEDFORWARDS)[3:5]
+
+
+def _expressive(seed: int, quick: bool) -> Data:
+    """The share of all sums a + b mod 17 that one layer gets right after training on them."""
+    names = list(FEEDFORWARDS)[:5] if quick else list(FEEDFORWARDS)
+    return {"accuracy": {name: _sums(seed, name, 60 if quick else 300) for name in names}}
+
+
+def _sums(seed: int, name: str, steps: int) -> float:
+    torch.manual_seed(seed)
+    d_model, wide, activation = FEEDFORWARDS[name]
+    net = build(TransformerConfig(
+        shape="encoder", head="classify", outputs=MODULUS, vocab=MODULUS, d_model=d_model, heads=2,
+        layers=1, d_ff=wide * d_model, dropout=0.0, activation=activation or "relu",
+    ))  # fmt: skip
+    if activation is None:
+        _silence(net)
+    pairs = torch.cartesian_prod(torch.arange(MODULUS), torch.arange(MODULUS))
+    sums = pairs.sum(dim=1) % MODULUS
+    fit(net, lambda: F.cross_entropy(net(pairs), sums), steps=steps, learning_rate=3e-3)
+    with torch.no_grad():
+        return float((net.eval()(pairs).argmax(dim=-1) == sums).float().mean())
+
+
+def _silence(net: nn.Module) -> None:
+    """A feed-forward block that adds 0 for ever is none."""
+    for block in (each for each in net.modules() if isinstance(each, FeedForward)):
+        for weight in block.parameters():
+            weight.requires_grad_(False)
+            weight.zero_()
+
+
+def _judge_expressive(data: Sequence[Data]) -> Finding:
+    found = {name: column(data, "accuracy", name) for name in data[0]["accuracy"]}
+    cases: dict[str, bool | None] = {}
+    for lacking in LACKING:
+        more = [
+            clearly(difference_of(found[having], found[lacking]).against(0.1), "above")
+            for having in HAVING
+        ]
+        cases[lacking] = False if False in more else True if all(more) else None
+    said = ", ".join(f"{name} {mean_of(each)}" for name, each in found.items())
+    return by_case(cases, f"share of sums right: {said}", "what stands in the block's place")
+
+
+def _draw_expressive(data: Sequence[Data]) -> Bars:
+    names = tuple(data[0]["accuracy"])
+    return Bars(
+        f"a + b mod {MODULUS} with one layer", "share of all sums right", names,
+        np.array([float(average(data, "accuracy", name)) for name in names]),
+        note="width 8, or as wide as makes layers of about equal size",
+    )  # fmt: skip
+
+
+feedforward = Experiment(
+    name="feed-forward",
+    title="What the feed-forward block adds",
+    varies="no feed-forward block, none in a wider layer, a linear one, ReLU, GELU; widenings",
+    measures="the share of all sums a + b mod 17 that one layer learns to get right",
+    claims={
+        "C76": Rule(
+            "Holds against no block, against no block in a wider layer of equal size, and against "
+            "a linear block if ReLU and GELU blocks, four times as wide, both get clearly more "
+            "than 0.1 more of the sums right; fails if one clearly does not. Supported if it holds "
+            "against all three, refuted if against none, depends if against some.",
+            _judge_expressive,
+        )
+    },
+    run=_expressive,
+    draw=_draw_expressive,
+    seconds=10.0,
+    references=("https://arxiv.org/abs/2012.14913",),
+)

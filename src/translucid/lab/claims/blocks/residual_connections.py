@@ -1,0 +1,122 @@
+"""C61: how deep a net can be trained, with residual connections and without."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from translucid.lab.claims.shared.deep_net import Deep, mean_square, smooth_target
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.fit import Step, fit
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    average,
+    by_case,
+    clearly,
+    column,
+    mean_of,
+)
+from translucid.see.pictures import Axis, Lines
+
+DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "residual": {"residual": True},
+    "residual, small branches": {"residual": True},  # times 1 / sqrt(depth)
+    "norm": {"norm": "layer"},
+    "norm and residual": {"norm": "layer", "residual": True},
+}
+PAIRS = {  # a net without residual connections, and the same with them
+    "nothing else": ("plain", "residual"),
+    "branches scaled by 1 / √depth": ("plain", "residual, small branches"),
+    "a norm in every block": ("norm", "norm and residual"),
+}
+STALLS, LEARNS = 0.5, 0.1  # of the target's variance
+
+
+def _depth(seed: int, quick: bool) -> Data:
+    """The training loss at the end, at the better of two rates, and the gradient that the first
+    block's weights get at the start: [depth] for every kind."""
+    steps, depths = (40, DEPTHS[:2]) if quick else (250, DEPTHS)
+    rates = (3e-3,) if quick else (1e-3, 3e-3)
+    found: dict[str, Any] = {"depths": list(depths)}
+    for kind in KINDS:
+        runs = [[_trained(seed, kind, depth, each, steps) for each in rates]
+                for depth in depths]  # fmt: skip
+        found[kind] = {
+            "loss": [min(loss for loss, _ in both) for both in runs],
+            "gradient": [both[0][1] for both in runs],
+        }
+    return found
+
+
+def _deep(seed: int, kind: str, depth: int) -> Deep:
+    torch.manual_seed(seed)
+    branch = depth**-0.5 if "small" in kind else 1.0
+    return Deep(inputs=8, outputs=1, width=32, depth=depth, branch=branch, **KINDS[kind])
+
+
+def _trained(seed: int, kind: str, depth: int, rate: float, steps: int) -> tuple[float, float]:
+    net = _deep(seed, kind, depth)
+    x, y = smooth_target(128, 8, torch.Generator().manual_seed(seed))
+    first = net.each()[0].dense.linear.weight
+    slopes = []
+
+    def look(step: Step) -> bool:
+        if step.done == 1:
+            slopes.append(float(first.grad.norm()) if first.grad is not None else 0.0)
+        return False
+
+    history = fit(net, lambda: mean_square(net(x), y), steps=steps, learning_rate=rate, until=look)
+    end = float(np.mean([step.loss for step in history[-10:]]))
+    return (end if end < 1e3 else 1e3), slopes[0]  # no number at all counts as 1000
+
+
+def _judge_depth(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    said = []
+    for case, (without, having) in PAIRS.items():
+        ends = [mean_of(column(data, kind, "loss", -1)) for kind in (without, having)]
+        stalls = clearly(ends[0].against(STALLS), "above")
+        learns = clearly(ends[1].against(LEARNS), "below")
+        both = (stalls, learns)
+        cases[case] = False if False in both else True if all(both) else None
+        said.append(f"with {case}, {ends[0]} without residuals and {ends[1]} with them")
+    return by_case(
+        cases, f"training loss at depth {data[0]['depths'][-1]} as a share of the target's "
+        f"variance: {'; '.join(said)}", "what keeps the sum of many branches in scale",
+    )  # fmt: skip
+
+
+def _draw_depth(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Training loss by depth", Axis("blocks", tuple(map(str, data[0]["depths"]))),
+        "share of the target's variance",
+        {kind: average(data, kind, "loss").numpy() for kind in KINDS}, logarithmic=True,
+        note="after equal steps, each at the better of two rates",
+    )  # fmt: skip
+
+
+depth = Experiment(
+    name="depth",
+    title="Training loss by depth: plain, residual, norm, both",
+    varies="the depth; residual connections; what keeps the scale: nothing, small branches, a norm",
+    measures="the training loss after equal steps, and the first block's gradient at the start",
+    claims={
+        "C61": Rule(
+            "Holds in a setting if at the largest depth the net without residuals ends clearly "
+            "above half of the target's variance and the one with them clearly below a tenth; "
+            "fails if either clearly does not. Supported if it holds with nothing else, with "
+            "small branches and with norms; refuted if in none of them, depends if in some.",
+            _judge_depth,
+        )
+    },
+    run=_depth,
+    draw=_draw_depth,
+    seconds=90.0,
+    seeds=15,
+    references=("https://arxiv.org/abs/1512.03385", "https://arxiv.org/abs/1702.08591"),
+)

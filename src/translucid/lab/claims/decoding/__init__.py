@@ -1,0 +1,1 @@
+"""Claims about turning probabilities into text."""

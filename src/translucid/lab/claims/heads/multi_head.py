@@ -1,0 +1,300 @@
+"""C50, C51, C52: what several heads can do that one cannot, and which of them can go."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.lab.claims.shared.attention_tasks import (
+    Batch,
+    apart,
+    patterns,
+    right,
+    train,
+)
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    Verdict,
+    average,
+    by_case,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
+from translucid.models import TransformerConfig, build
+from translucid.models.base import Network
+from translucid.parts.positions import PositionName
+from translucid.see.pictures import Axis, Grid, Heat, Lines
+from translucid.see.switches import choose, switches, together
+from translucid.tasks.base import IGNORE
+from translucid.trace import Trace
+
+# ---- C50, C51: two relations at the same time ----
+
+
+NEAR, FAR = 1, 3  # how many words back
+KINDS, LENGTH, ROWS = 4, 8, 64
+HEADS = (1, 2, 4)
+RATE = 1e-2
+
+
+def two_back(rows: int, generator: torch.Generator) -> Batch:
+    """Random words; wanted at each is the pair of the words that stand NEAR and FAR before it."""
+    x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
+    wanted = torch.full_like(x, IGNORE)
+    wanted[:, FAR:] = KINDS * x[:, FAR - NEAR : -NEAR] + x[:, :-FAR]
+    return x, wanted
+
+
+def _net(seed: int, heads: int, layers: int = 1, positions: PositionName = "sinusoidal") -> Network:
+    torch.manual_seed(seed)
+    return build(TransformerConfig(
+        shape="encoder", head="tag", outputs=KINDS**2, vocab=KINDS, d_model=16, heads=heads,
+        layers=layers, d_ff=32, dropout=0.0, positions=positions, max_length=LENGTH,
+    ))  # fmt: skip
+
+
+def _trained(net: Network, seed: int, steps: int) -> Network:
+    return train(net, lambda generator: two_back(ROWS, generator), seed, steps=steps, rate=RATE)
+
+
+def _fresh(seed: int, rows: int = 512) -> Batch:
+    """Sequences that no training has seen."""
+    return two_back(rows, torch.Generator().manual_seed(seed + 1_000_000))
+
+
+def _relations(seed: int, quick: bool) -> Data:
+    """Nets with 1, 2 and 4 heads: how often they have both words right, how far apart their heads
+    look, and how much each head looks at which word; then one head with more of everything else."""
+    steps = 150 if quick else 600
+    seen = _fresh(seed)
+    found: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
+    for heads in HEADS:
+        net = _trained(_net(seed, heads), seed, steps)
+        (pattern,) = patterns(net, seen[0])
+        found["accuracy"].append(right(net, seen))
+        found["apart"].append(apart(pattern[:, :, FAR:]))
+        found["back"].append(looking_back(pattern))
+    single = {"other positions": _trained(_net(seed, 1, positions="learned"), seed, steps)}
+    if not quick:
+        single["longer"] = _trained(_net(seed, 1), seed, 4 * steps)
+        single["deeper"] = _trained(_net(seed, 1, layers=2), seed, steps)
+    found["single"] = {name: right(net, seen) for name, net in single.items()}
+    return found
+
+
+def looking_back(pattern: Tensor) -> list[list[float]]:
+    """The mean weight of each head, [head][words back], over words that have FAR words before."""
+    every = [pattern.diagonal(-back, 2, 3)[:, :, FAR - back :] for back in range(FAR + 1)]
+    table = torch.stack([each.mean(dim=(0, 2)) for each in every], dim=1)
+    return [[float(weight) for weight in row] for row in table]
+
+
+def _judge_relations(data: Sequence[Data]) -> Finding:
+    one, *several = (column(data, "accuracy", place) for place in range(len(HEADS)))
+    levels = [mean_of(each) for each in several]
+    gains = [difference_of(each, one) for each in several]
+    distances = [mean_of(column(data, "apart", place)) for place in range(1, len(HEADS))]
+    return decide(
+        {
+            # Who has not learned the task yet cannot show what heads are for.
+            "several heads get nine of ten right": _all(
+                clearly(each.against(0.9), "above") for each in levels
+            )
+            or None,
+            "and 0.02 more than one head": _all(
+                clearly(each.against(0.02), "above") for each in gains
+            ),
+            "their heads differ": _all(clearly(each.against(0.1), "above") for each in distances),
+        },
+        f"both words right: one head {mean_of(one)}, "
+        + ", ".join(
+            f"{heads} heads {level} with {distance} between heads"
+            for heads, level, distance in zip(HEADS[1:], levels, distances, strict=True)
+        ),
+    )
+
+
+def _all(found: Any) -> bool | None:
+    """True if all are, False if one is not, None if the data do not say."""
+    sides = list(found)
+    return False if False in sides else True if all(sides) else None
+
+
+def _judge_ever(data: Sequence[Data]) -> Finding:
+    one = column(data, "accuracy", 0)
+    best = column(data, "accuracy", len(HEADS) - 1)
+    level = float(np.mean(best))
+    worse = clearly(difference_of(best, one).against(0.02), "above")
+    tries = {"equal steps": one}
+    tries |= {name: column(data, "single", name) for name in data[0]["single"]}
+    reached = {name: sum(each >= level - 0.02 for each in found) for name, found in tries.items()}
+    verdict: Verdict = "undecided"
+    if worse is False:
+        verdict = "refuted"
+    elif worse is True:
+        verdict = "depends" if any(reached.values()) else "supported"
+    why = (
+        f"both words right: {HEADS[-1]} heads {mean_of(best)}; one head, "
+        + ", ".join(f"{name} {mean_of(each)}" for name, each in tries.items())
+        + "; runs with one head that get as far: "
+        + ", ".join(f"{name} {count} of {len(data)}" for name, count in reached.items())
+    )
+    if verdict == "depends":
+        why += "; it depends on depth, positions and time: one head learns it less reliably, but it"
+        why += " can"
+    return Finding(verdict, why, {name: float(np.mean(each)) for name, each in tries.items()})
+
+
+def _draw_relations(data: Sequence[Data]) -> Grid:
+    (first,) = data[:1]
+    heats = tuple(
+        Heat(
+            f"{heads} head{'s' * (heads > 1)}: "
+            f"{float(average(data, 'accuracy', place)):.0%} right",
+            np.array(first["back"][place]),
+            Axis("head", tuple(str(head + 1) for head in range(heads))),
+            Axis("words back", tuple(str(back) for back in range(FAR + 1))),
+            "unit",
+            texts=tuple(tuple(f"{weight:.2f}" for weight in row)
+                        for row in first["back"][place]),
+        )
+        for place, heads in enumerate(HEADS)
+    )  # fmt: skip
+    return Grid(
+        f"Asked for the words {NEAR} and {FAR} back", heats, len(heats),
+        note="weights of the first seed; words right: mean of all seeds",
+    )  # fmt: skip
+
+
+relations = Experiment(
+    name="two-relations",
+    title="Two relations at the same time, with one head and with several",
+    varies="heads at equal width; for one head also depth, steps and the kind of positions",
+    measures="how often both of two earlier words are named, and how far apart the heads look",
+    claims={
+        "C50": Rule(
+            "Supported if nets with two and with four heads clearly get more than 0.9 right and "
+            "more than 0.02 more than one head of equal width, and their heads clearly differ "
+            "(mean Jensen-Shannon distance above 0.1); refuted if they clearly do not get more "
+            "right than one, or do not differ; open while they have not learned the task.",
+            _judge_relations,
+        ),
+        "C51": Rule(
+            "Refuted if four heads clearly do not get 0.02 more right than one head of equal width "
+            "after equal steps. If they do: supported if no single-head net of any seed comes "
+            "within 0.02 of them, neither with learned positions, nor after four times the steps, "
+            "nor with two layers (a quick run tries the first alone); depends if one does.",
+            _judge_ever,
+        ),
+    },
+    run=_relations,
+    draw=_draw_relations,
+    seconds=48.0,
+    references=("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/2106.09650"),
+)
+
+
+# ---- C52: which heads can go ----
+
+
+MANY = 8
+
+
+def _pruning(seed: int, quick: bool) -> Data:
+    """Train eight heads; early and at the end remove the one that is missed least; at the end go
+    on, one by one. Chosen on one half of fresh sequences, measured on the other."""
+    early, late = (40, 90) if quick else (60, 600)
+    net = _trained(_net(seed, MANY), seed, early)
+    halves = _fresh(seed), _fresh(seed + 1)
+    found: dict[str, Any] = {"early": _gain(net, *halves)}
+    net = _trained(net, seed + 1, late)
+    found["late"] = _gain(net, *halves)
+    found["curve"] = _curve(net, *halves)
+    found["removable"] = removable(found["curve"])
+    found["apart"] = apart(patterns(net, halves[0][0])[0][:, :, FAR:])
+    return found
+
+
+def _without(net: Network, gone: Sequence[int], batch: Batch) -> float:
+    heads = choose(switches(net), ["heads"])
+    return right(net, batch, Trace([], edit=together(heads[head] for head in gone)))
+
+
+def _next_to_go(net: Network, gone: Sequence[int], chosen_on: Batch) -> list[int]:
+    left = [head for head in range(MANY) if head not in gone]
+    return [*gone, max(left, key=lambda head: _without(net, [*gone, head], chosen_on))]
+
+
+def _gain(net: Network, chosen_on: Batch, measured_on: Batch) -> float:
+    """By how much more is right without the head that is missed least."""
+    gone = _next_to_go(net, [], chosen_on)
+    return _without(net, gone, measured_on) - right(net, measured_on)
+
+
+def _curve(net: Network, chosen_on: Batch, measured_on: Batch) -> list[float]:
+    """What is right with 0, 1, ... heads removed."""
+    gone: list[int] = []
+    found = [right(net, measured_on)]
+    while len(gone) < MANY - 1:
+        gone = _next_to_go(net, gone, chosen_on)
+        found.append(_without(net, gone, measured_on))
+    return found
+
+
+def removable(curve: Sequence[float]) -> int:
+    """How many heads can go, one by one, before more than 0.01 is lost."""
+    kept = [accuracy >= curve[0] - 0.01 for accuracy in curve]
+    return (kept.index(False) if False in kept else len(kept)) - 1
+
+
+def _judge_pruning(data: Sequence[Data]) -> Finding:
+    spare = mean_of(column(data, "removable"))
+    early, late = (mean_of(column(data, name)) for name in ("early", "late"))
+    return by_case(
+        {
+            "heads duplicate one another": clearly(spare.against(1.5), "above"),
+            "a head hurts early in training": clearly(early.against(0.005), "above"),
+            "a head hurts after training": clearly(late.against(0.005), "above"),
+        },
+        f"of {MANY} heads {spare} can go before 0.01 is lost; leaving out the one that is missed "
+        f"least changes what is right by {early} early and by {late} after training",
+        "what is meant: that heads can be spared, or that they do harm",
+        {"apart": float(np.mean(column(data, "apart")))},
+    )
+
+
+def _draw_pruning(data: Sequence[Data]) -> Lines:
+    return Lines(
+        "Removing heads one by one", Axis("heads removed", tuple(map(str, range(MANY)))),
+        "share right", {f"{MANY} heads": average(data, "curve").numpy()},
+        note="after training; each time the head that is missed least",
+    )  # fmt: skip
+
+
+pruning = Experiment(
+    name="removing-heads",
+    title="Removing heads after training, one by one",
+    varies="how many of eight heads are switched off; early in training and at its end",
+    measures="the share of fresh words right without the heads that are missed least",
+    claims={
+        "C52": Rule(
+            "Heads duplicate one another if clearly more than 1.5 of 8 can go, one by one, before "
+            "more than 0.01 is lost. They hurt if leaving out one, chosen on other data, clearly "
+            "gets more than 0.005 more right; asked early in training, when there is room, and at "
+            "its end. Supported if all three hold, refuted if none, depends if some.",
+            _judge_pruning,
+        )
+    },
+    run=_pruning,
+    draw=_draw_pruning,
+    seconds=7.0,
+    references=("https://arxiv.org/abs/1905.10650", "https://arxiv.org/abs/1905.09418"),
+)

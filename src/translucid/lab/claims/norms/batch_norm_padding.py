@@ -1,0 +1,99 @@
+"""C71: padding in the statistics of batch norm."""
+
+from collections.abc import Sequence
+
+import torch
+
+from translucid.lab.claims.norms.batch_norm_batch_size import FEATURES
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    average,
+    clearly,
+    column,
+    decide,
+    mean_of,
+    ratio_of,
+)
+from translucid.parts.norms import BatchNorm
+from translucid.see.pictures import Axis, Lines
+
+LONGEST = 32
+SHORTEST = (32, 24, 16, 8, 4)  # lengths are drawn from here to LONGEST
+TRUE_MEAN = 2.0
+
+
+def _padding(seed: int, quick: bool) -> Data:
+    """Batch statistics of texts padded with zeros, the padding counted or masked."""
+    generator = torch.Generator().manual_seed(seed)
+    texts = 16 if quick else 64
+    found: dict[str, list[float]] = {
+        name: [] for name in ("padded", "counted", "masked", "counted_sd", "masked_sd", "chance")
+    }
+    for shortest in SHORTEST:
+        lengths = torch.randint(shortest, LONGEST + 1, (texts,), generator=generator)
+        mask = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
+        x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=generator)
+        x = x * mask[..., None]
+        found["padded"].append(float((~mask).float().mean()))
+        found["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
+        for name in ("counted", "masked"):
+            norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
+            norm(x, mask)
+            found[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
+            found[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
+    return found
+
+
+def _judge_padding(data: Sequence[Data]) -> Finding:
+    last = len(SHORTEST) - 1
+    sampling = column(data, "chance", last)
+    counted, masked = (ratio_of(column(data, name, last), sampling)
+                       for name in ("counted", "masked"))  # fmt: skip
+    return decide(
+        {
+            "counted padding is off by more than 3 sampling errors": clearly(
+                counted.against(3.0), "above"
+            ),
+            "without it, it is not": clearly(masked.against(3.0), "below"),
+        },
+        f"with {mean_of(column(data, 'padded', last)).mean:.0%} padding the mean is off by "
+        f"{counted} sampling errors and the deviation, truly 1, becomes "
+        f"{mean_of(column(data, 'counted_sd', last))}; with padding masked out the mean is off by "
+        f"{masked} and the deviation is {mean_of(column(data, 'masked_sd', last))}",
+        {"counted": counted.mean, "masked": masked.mean},
+    )
+
+
+def _draw_padding(data: Sequence[Data]) -> Lines:
+    names = {"counted": "mean, padding counted", "masked": "mean, padding masked out",
+             "chance": "chance alone"}  # fmt: skip
+    padded = average(data, "padded")
+    return Lines(
+        "What padding does to batch norm's mean",
+        Axis("share of padding", tuple(f"{share:.0%}" for share in padded.tolist())),
+        f"error of the mean, truly {TRUE_MEAN:g}",
+        {said: average(data, name).numpy() for name, said in names.items()},
+    )  # fmt: skip
+
+
+padding = Experiment(
+    name="padding",
+    title="Padding in batch norm's statistics",
+    varies="how short the shortest of the padded texts may be; padding counted or masked out",
+    measures="the error of the batch's mean, its deviation, and the error that chance alone makes",
+    claims={
+        "C71": Rule(
+            "Supported if with lengths of 4 to 32 the mean is off by more than 3 sampling errors "
+            "when padding is counted, and by less when it is masked out; refuted if either clearly "
+            "fails.",
+            _judge_padding,
+        )
+    },
+    run=_padding,
+    draw=_draw_padding,
+    seconds=0.2,
+    references=("https://arxiv.org/abs/2003.07845",),
+)

@@ -1,0 +1,1 @@
+"""Claims about threshold units and MLPs."""

@@ -1,0 +1,294 @@
+"""C34, C35, C38, ALiBi: which positions still tell a model where its words stand beyond the
+trained length; rotary scaling.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from translucid.lab.claims.shared.position_tasks import (
+    BACK,
+    CHANCE,
+    FOUR_TIMES,
+    INSIDE,
+    TESTED,
+    TRAINED,
+    TWICE,
+    VOCAB,
+    by_place,
+    copy_back,
+    far_letter,
+    kept,
+    latest,
+    learned,
+    over,
+    small_transformer,
+)
+from translucid.lab.engine.experiment import Experiment
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    average,
+    by_case,
+    clearly,
+    column,
+    decide,
+    difference_of,
+    mean_of,
+)
+from translucid.models.base import Network
+from translucid.parts.positions import PositionName
+from translucid.see.pictures import Axis, Lines
+
+KEEPS = 0.9  # of what is known above chance inside the trained length
+LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
+PLACES = {"to twice the length": TWICE, "to four times": FOUR_TIMES}
+BLOCK = 4  # places that share a point of a line
+
+
+# ---- C34, C35, and ALiBi: five kinds of positions ----
+
+
+KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
+COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
+SAID = {"alibi": "ALiBi", "none": "no positions"}
+
+
+def _beyond(seed: int, quick: bool) -> Data:
+    """The accuracy at each of 64 places of nets that were trained on 16, in three kinds of text:
+    the letter read last; the same where the only letter comes first; the letter three back."""
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        net = learned(seed, kind, latest, quick)
+        found[kind] = {task.__name__: by_place(net, task, seed) for task in (latest, far_letter)}
+        if kind in COPYING:
+            net = learned(seed, kind, copy_back, quick)
+            found[kind]["copy_back"] = by_place(net, copy_back, seed)
+    return found
+
+
+TASKS = {"copy_back": "three back", "latest": "the last letter", "far_letter": "a far letter"}
+
+
+def _keeps(
+    data: Sequence[Data], paths: Mapping[str, tuple[str | int, ...]]
+) -> tuple[dict[str, bool | None], str]:
+    """For every task and range, is what was known kept? And the numbers, in words."""
+    cases: dict[str, bool | None] = {}
+    said = []
+    for task, path in paths.items():
+        inside = mean_of(over(data, INSIDE, *path))
+        for name, places in PLACES.items():
+            share = kept(data, places, *path)
+            case = f"{TASKS[task]} {name}"
+            known = inside.against(LEARNED) == "above"
+            cases[case] = clearly(share.against(KEEPS), "above") if known else None
+            said.append(f"{case} {share}")
+        said[-1] += f" (right inside in {inside.mean:.3g})"
+    return cases, "kept of what is known above chance inside: " + "; ".join(said)
+
+
+def _judge_sinusoidal(data: Sequence[Data]) -> Finding:
+    cases, why = _keeps(data, {task: ("sinusoidal", task) for task in ("copy_back", "latest")})
+    return by_case(cases, why, "the task and how far beyond")
+
+
+def _judge_alibi(data: Sequence[Data]) -> Finding:
+    cases, why = _keeps(data, {task: ("alibi", task) for task in ("latest", "far_letter")})
+    return by_case(cases, why, "how far away the letter is, and how far beyond")
+
+
+def _judge_learned(data: Sequence[Data]) -> Finding:
+    inside = {kind: {task: over(data, INSIDE, kind, task) for task in ("copy_back", "latest")}
+              for kind in COPYING}  # fmt: skip
+    worse = [difference_of(inside["sinusoidal"][task], inside["learned"][task])
+             for task in ("copy_back", "latest")]  # fmt: skip
+    well = [mean_of(values).against(LEARNED) for values in inside["learned"].values()]
+    copied = mean_of(over(data, slice(TRAINED, TESTED), "learned", "copy_back"))
+    last = kept(data, slice(TRAINED, TESTED), "learned", "latest")
+    sides: dict[str, bool | None] = {
+        "learns both tasks inside": True if set(well) == {"above"} else
+        False if "below" in well else None,
+        "as well as sinusoidal, within 0.05": False if any(each.low > 0.05 for each in worse) else
+        True if all(each.high < 0.05 for each in worse) else None,
+        "three back falls to chance, within 0.1": clearly(copied.against(CHANCE + 0.1), "below"),
+        "the last letter loses a tenth or more": clearly(last.against(KEEPS), "below"),
+    }  # fmt: skip
+    if sides["learns both tasks inside"] is not True:  # then the rest says nothing
+        sides = dict.fromkeys(sides)
+    return decide(
+        sides,
+        f"inside, learned positions are behind sinusoidal ones by {worse[0]} (three back) and "
+        f"{worse[1]} (the last letter); beyond, three back is right in {copied} (chance "
+        f"{CHANCE:.3g}), and the last letter keeps {last}",
+        {"copied": copied.mean, "kept": last.mean},
+    )
+
+
+def _draw_beyond(data: Sequence[Data]) -> Lines:
+    return Lines(
+        f"Trained on {TRAINED} tokens, read on {TESTED}: say the letter read last", _blocks(),
+        "share of right answers",
+        {SAID.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
+         for kind in KINDS},
+        note=f"means of {BLOCK} places; 1 to {TRAINED} are as in training; guessing is right in "
+        f"{CHANCE:.3g}",
+    )  # fmt: skip
+
+
+def _blocks() -> Axis:
+    ends = range(BLOCK, TESTED + 1, BLOCK)
+    return Axis("place in the text", tuple(map(str, ends)))
+
+
+def _in_blocks(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, BLOCK).mean(axis=1)
+
+
+beyond_length = Experiment(
+    name="beyond-length",
+    title="ALiBi keeps what it learned beyond the trained length",
+    varies="how a causal Transformer is told positions: sinusoidal, learned, rotary, ALiBi, none",
+    measures="accuracy by place in texts of 64 tokens, after training on 16: the letter read last; "
+    "the same where the only letter comes first; the letter three back",
+    claims={
+        "C34": Rule(
+            "Asked for two tasks (three back, the last letter), to twice and to four times the "
+            "trained length. Holds if clearly more than 0.9 of the accuracy above chance inside is "
+            "kept there, fails if clearly less; open if the task was not learned inside (0.9). "
+            "Supported if it holds in all four cases, refuted if in none, depends if in some.",
+            _judge_sinusoidal,
+        ),
+        "C35": Rule(
+            "Flexible is taken as: learns both tasks inside (above 0.9), as well as sinusoidal "
+            "ones within 0.05. Tied: beyond, three back falls to chance within 0.1, and the last "
+            "letter loses a tenth or more. Supported if all hold, refuted if one clearly fails; "
+            "undecided if a task was not learned inside.",
+            _judge_learned,
+        ),
+        "alibi": Rule(
+            "As C34, for ALiBi, with the last letter, in mixed texts and where it is the first "
+            "token of the text.",
+            _judge_alibi,
+        ),
+    },
+    run=_beyond,
+    draw=_draw_beyond,
+    seconds=40.0,
+    references=("https://arxiv.org/abs/2108.12409", "https://arxiv.org/abs/2305.19466"),
+)
+
+
+# ---- C38, and rotary scaling ----
+
+
+SCALINGS = (1.0, 2.0, 4.0)
+CONTEXTS = (256, 1024)  # tokens
+SAVED = 0.8  # of the time: one that a busy machine does not make by chance
+
+
+def _rotary(seed: int, quick: bool) -> Data:
+    """Accuracy by place of rotary nets trained on 16 tokens, with positions divided by 1, 2 and 4
+    when they are used; and the time of a forward pass against sinusoidal positions, which is not
+    the same twice."""
+    found: dict[str, Any] = {}
+    net = learned(seed, "rotary", latest, quick)
+    for task in (latest, far_letter):
+        found[task.__name__] = [by_place(_divided(net, by), task, seed) for by in SCALINGS]
+    net = learned(seed, "rotary", copy_back, quick)
+    found["copy_back"] = [by_place(_divided(net, by), copy_back, seed) for by in SCALINGS]
+    found["time"] = [_time_ratio(seed, length, 5 if quick else 15) for length in CONTEXTS]
+    return found
+
+
+def _divided(net: Network, by: float) -> Network:
+    """The same weights, read with divided positions."""
+    layers = sum(name.endswith("qkv.weight") for name in net.state_dict())
+    other = small_transformer("rotary", layers, scaling=by)
+    other.load_state_dict(net.state_dict())
+    return other
+
+
+def _time_ratio(seed: int, length: int, tries: int) -> float:
+    """How long rotary takes against sinusoidal: by turns, the best of several."""
+    ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
+    kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
+    nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}
+    best = dict.fromkeys(kinds, float("inf"))
+    with torch.no_grad():
+        for _ in range(tries):
+            for kind in kinds:
+                begun = time.perf_counter()
+                nets[kind](ids)
+                best[kind] = min(best[kind], time.perf_counter() - begun)
+    return best["rotary"] / best["sinusoidal"]
+
+
+def _judge_efficient(data: Sequence[Data]) -> Finding:
+    ratio = mean_of(column(data, "time", -1))
+    cases, why = _keeps(data, {task: (task, 0) for task in ("copy_back", "far_letter")})
+    return by_case(
+        {"less time": clearly(ratio.against(SAVED), "below"), **cases},
+        f"a pass over {CONTEXTS[-1]} tokens takes {ratio} times as long as with sinusoidal "
+        f"positions; {why}",
+        "what is asked: time, the same distances in longer texts, or distances never trained",
+    )
+
+
+def _judge_scaling(data: Sequence[Data]) -> Finding:
+    cases: dict[str, bool | None] = {}
+    said = []
+    for at, (name, places) in enumerate(PLACES.items(), start=1):
+        for task in TASKS:
+            known = mean_of(over(data, INSIDE, task, 0)).against(LEARNED) == "above"
+            gain = difference_of(over(data, places, task, at), over(data, places, task, 0))
+            case = f"{TASKS[task]} {name}, divided by {SCALINGS[at]:g}"
+            cases[case] = clearly(gain.against(0.0), "above") if known else None
+            said.append(f"{case} {gain}")
+    return by_case(cases, "accuracy gained: " + "; ".join(said), "the task and how far beyond")
+
+
+def _draw_rotary(data: Sequence[Data]) -> Lines:
+    names = ("as trained", *(f"divided by {by:g}" for by in SCALINGS[1:]))
+    return Lines(
+        f"Rotary positions, trained on {TRAINED} tokens: a letter far away", _blocks(),
+        "share of right answers",
+        {name: _in_blocks(average(data, "far_letter", at).numpy())
+         for at, name in enumerate(names)},
+        note="the only letter is the first token, and is asked for at every place",
+    )  # fmt: skip
+
+
+rotary_scaling = Experiment(
+    name="rotary-scaling",
+    title="Dividing rotary positions helps beyond the trained length",
+    varies="what rotary positions are divided by when a trained net is used; the task",
+    measures="accuracy by place in texts of 64 tokens, after training on 16; the time of a pass "
+    "(which is not the same twice)",
+    claims={
+        "C38": Rule(
+            "Efficiency is vague; asked is whether a pass over 1024 tokens takes clearly less than "
+            f"0.8 of the time with sinusoidal positions, and whether copying from {BACK} back, "
+            "and finding a letter at distances never trained, keep clearly more than 0.9 of the "
+            "accuracy above chance to twice and to four times the trained length. Supported if "
+            "all hold, refuted if none does, depends if some do.",
+            _judge_efficient,
+        ),
+        "rotary-scaling": Rule(
+            "Asked for three tasks (three back, the last letter, a far letter), to twice the "
+            "length with positions divided by 2 and to four times with 4, without training anew. "
+            "Holds if the accuracy is clearly higher than undivided, fails if clearly lower; "
+            "open if the task was not learned inside. "
+            "Supported if it holds in all cases, refuted if in none, depends if in some.",
+            _judge_scaling,
+        ),
+    },
+    run=_rotary,
+    draw=_draw_rotary,
+    seconds=15.0,
+    references=("https://arxiv.org/abs/2104.09864", "https://arxiv.org/abs/2306.15595"),
+)

@@ -1,0 +1,1 @@
+"""Models, data and tasks that several experiments share."""

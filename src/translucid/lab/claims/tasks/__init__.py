@@ -1,0 +1,1 @@
+"""Claims about the shapes of tasks."""

@@ -1,0 +1,1 @@
+"""What makes experiments of claims: rules and verdicts, the runner, results, and the report."""

@@ -1,0 +1,26 @@
+"""The claims that the lab is about: what is said, and what the literature says of it."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Literature = Literal["right", "partly", "wrong", "vague"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence that many books and courses have in some form."""
+
+    key: str  # C46
+    says: str
+    literature: Literature | None  # of those who have measured or proved it before; None: nobody
+    notes: str  # who, and under which conditions
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """All claims, by key, in their order."""
+    text = files("translucid.lab.engine").joinpath("claims.toml").read_text("utf-8")
+    return {key: Claim(key, **entry) for key, entry in tomllib.loads(text).items()}

@@ -1,0 +1,35 @@
+"""One seed, one result: every experiment, measured again, gives the numbers that are kept."""
+
+from typing import Any
+
+import pytest
+from tests.lab.families import as_kept, quick_data
+
+from translucid.lab.claims import experiments
+from translucid.lab.claims.shared import small_language_model
+
+TIMES = {  # what is measured in seconds is never the same twice; None: all of it
+    "all-at-once": None,
+    "recurrence-time": None,
+    "rotary-scaling": "time",
+    "norm-cost": "ratio",
+}
+CHEAP = 1.0  # seconds that the full experiment takes: these are measured again by `make test`
+KNOWN = {name: each for name, each in experiments().items() if TIMES.get(name, "") is not None}
+CASES = [
+    pytest.param(name, marks=[] if each.seconds <= CHEAP else pytest.mark.slow)
+    for name, each in KNOWN.items()
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_seed_gives_one_result(name: str) -> None:
+    before = quick_data(KNOWN[name])
+    small_language_model.language_model.cache_clear()  # or the second run would ask the same model
+    again = as_kept(KNOWN[name].run(0, True))
+    assert _without_times(name, again) == _without_times(name, before)
+
+
+def _without_times(name: str, data: Any) -> str:
+    """As text, in which what is no number equals itself."""
+    return repr({key: value for key, value in data.items() if key != TIMES.get(name)})
