@@ -16,11 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.tiny.dealt import dealt
 from tests.tiny.once import once
 
 from translucid.cli import main
@@ -189,15 +189,9 @@ SPOILT = {
 }
 
 
-# Every fault in a file of every task, by one of the verbs in turn; on demand by the other too.
-SPOILT_FILES = [
-    pytest.param(fault, task, verb, marks=() if (number + place) % 2 else pytest.mark.thorough)
-    for number, (fault, task) in enumerate(product(SPOILT, GOOD))
-    for place, verb in enumerate(("train", "evaluate"))
-]
-
-
-@pytest.mark.parametrize(("fault", "task", "verb"), SPOILT_FILES)
+@pytest.mark.parametrize(
+    ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=2)
+)
 def test_a_spoilt_file(
     fault: str, task: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
