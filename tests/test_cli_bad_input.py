@@ -119,7 +119,7 @@ def train_all(out: Path) -> None:
     try:
         for task, files in GOOD.items():
             write(files)
-            for name, more in ((task, []), (f"learned {task}", LEARNED)):
+            for name, more in ((task, []), (f"learned-{task}", LEARNED)):
                 if more and task not in ("translate", "classify", "tag"):
                     continue
                 with pytest.raises(SystemExit, match="0"):
@@ -282,7 +282,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
     command: Command, models: dict[str, str]
 ) -> None:
     lines = f"the dog\n{'the dog ' * 20}\nthe dog\n".encode()
-    answer = command(["translate", models["learned translate"]], stdin=lines)
+    answer = command(["translate", models["learned-translate"]], stdin=lines)
     first, second, third = answer.out.split("\n")[:-1]
     assert (answer.code, second) == (1, "")
     assert first == third
@@ -294,7 +294,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
 def test_a_line_beyond_the_learned_positions(
     verb: str, command: Command, models: dict[str, str]
 ) -> None:
-    text, model = VERBS[verb], models[f"learned {verb}"]
+    text, model = VERBS[verb], models[f"learned-{verb}"]
     answer = command([verb, model], stdin=f"{text}\n{' '.join([text] * 20)}\n".encode())
     assert_refused(answer, "standard input:2: ", " tokens, but this model has learned 16 positions")
     fitting = command([verb, model], stdin=f"{text}\n".encode())
@@ -310,7 +310,7 @@ def test_a_test_file_beyond_the_learned_positions(
         "classify": {"t.tsv": f"good\ta day\nbad\t{'day ' * 20}\n"},
         "tag": {"t.conll": "Anna B-PER\n" + "\n" + "dog O\n" * 20},
     }[task]
-    words = ["evaluate", models[f"learned {task}"], *(f"--data={file}" for file in long)]
+    words = ["evaluate", models[f"learned-{task}"], *(f"--data={file}" for file in long)]
     line = 3 if task == "tag" else 2
     parts = f"{next(iter(long))}:{line}: ", " tokens, but this model has learned 16 positions"
     assert_refused(command(words, long), *parts)

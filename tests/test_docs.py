@@ -81,9 +81,12 @@ def test_the_table_of_trace_points_is_the_catalogue() -> None:
 def trace_table() -> str:
     lines = ["| point | symbol | axes | meaning | formula |", "| --- | --- | --- | --- | --- |"]
     for key, point in CATALOGUE.items():
-        right = formula(key).replace("|", r"\vert ")
-        axes = ", ".join(point.axes)
-        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | ${right}$ |")
+        right = f"${formula(key)}$" if point.formula else ""
+        for words, template in point.forms.items():
+            if template != point.formula:
+                right += f"; {words.replace(' ', ', ')}: ${formula(key, words=words.split())}$"
+        right, axes = right.replace("|", r"\vert "), ", ".join(point.axes)
+        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | {right} |")
     return "\n".join(lines)
 
 

@@ -10,9 +10,9 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.data.spans import Span
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.precision import Precision, prepare
 from translucid.device import pick_device
 from translucid.errors import ConfigError
+from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
@@ -84,7 +84,7 @@ class Model:
     @property
     def generator(self) -> Generator:
         """What writes, if this model does."""
-        if self._generator is None:
+        if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
 

@@ -17,7 +17,15 @@ import torch
 from tests.invariants.pairwise import Row, covering
 from torch import Tensor
 
-from translucid.models import ModelConfig, Network, RecurrentConfig, TransformerConfig, build
+from translucid.fast.fixed_state import with_fixed_timeline
+from translucid.models import (
+    GenerationInputs,
+    ModelConfig,
+    Network,
+    RecurrentConfig,
+    TransformerConfig,
+    build,
+)
 from translucid.parts.cache import DecoderState
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -290,9 +298,9 @@ def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
 
 def begin(model: Network, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
     """A fresh state, one row for each row of the text."""
-    if text.source is None:
-        return model.start(text.ids.shape[0], capacity=capacity, fixed=fixed)
-    return model.start(text.source, text.source_real, capacity=capacity, fixed=fixed)
+    inputs = GenerationInputs(text.ids.shape[0], text.source, text.source_real)
+    state = model.start(inputs, capacity=capacity)
+    return with_fixed_timeline(state) if fixed else state
 
 
 def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:

@@ -36,7 +36,7 @@ def search(model: Network, text: Text, how: Search, *steps: int) -> list[list[Hy
     model.step(text.ids[:, :-1], state)
     state.expand(how.beams)
     most = torch.tensor(steps or (STEPS,)).expand(rows)
-    return run_search(model, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
+    return run_search(model.step, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
 
 
 def slow_search(model: Network, text: Text, how: Search) -> Beams:

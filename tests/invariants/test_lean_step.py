@@ -4,8 +4,8 @@ import pytest
 import torch
 from tests.invariants.cases import CONFIGS, begin, close, every, model_of, random_ids, random_text
 
+from translucid.fast.decode_step import DecodeStep
 from translucid.models import ModelConfig
-from translucid.models.lean_step import LeanStep
 from translucid.models.transformer import TransformerConfig
 
 BEAMS = 3
@@ -26,7 +26,7 @@ def test_what_fits() -> None:
     """So that what the next test shows is not shown of nothing."""
     writers = {name: config for name, config in CONFIGS.items() if config.shape != "encoder"}
     fitting = [name for name, config in writers.items() if fits(config)]
-    assert [name for name in writers if LeanStep.fits(model_of(name))] == fitting
+    assert [name for name in writers if DecodeStep.fits(model_of(name))] == fitting
     assert len(fitting) > 12
 
 
@@ -37,7 +37,7 @@ def test_what_fits() -> None:
 @every(where=fits)
 def test_lean_step(name: str, beams: int, ragged: bool) -> None:
     model = model_of(name)
-    lean, dice = LeanStep(model), torch.Generator().manual_seed(4)
+    lean, dice = DecodeStep(model), torch.Generator().manual_seed(4)
     text = random_text(model, rows=2, length=3)
     plain, quick = begin(model, text), begin(model, text)
     for state in (plain, quick):
@@ -59,7 +59,7 @@ def test_lean_step(name: str, beams: int, ragged: bool) -> None:
 def test_sources_leave(name: str) -> None:
     """Sources are padded, each in its own way: who stays must keep its own mask."""
     model = model_of(name)
-    lean, dice = LeanStep(model), torch.Generator().manual_seed(4)
+    lean, dice = DecodeStep(model), torch.Generator().manual_seed(4)
     text = random_text(model, rows=3, length=1)
     plain, quick = begin(model, text), begin(model, text)
     for stay in ([2, 1, 0], [2, 0], [1]):

@@ -22,6 +22,7 @@ from translucid.lab.verdict import (
     ratio_of,
 )
 from translucid.models import TransformerConfig, build
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
 from translucid.tasks.base import cross_entropy
@@ -297,7 +298,7 @@ def _next(
     elif way == WAYS[1]:
         logits = net(ids[:, :end], trace=trace())[:, -1]
     else:
-        state = net.start(len(ids), capacity=end)
+        state = net.start(GenerationInputs(len(ids)), capacity=end)
         for place in range(end):
             logits = net.step(ids[:, place : place + 1], state, trace=trace())[:, -1]
     return logits.softmax(dim=-1)

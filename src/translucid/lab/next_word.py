@@ -26,6 +26,7 @@ from translucid.lab.verdict import (
     ratio_of,
 )
 from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig, build
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.recurrent import CellName
 from translucid.see.pictures import Axis, Bars, Lines
@@ -320,7 +321,7 @@ def _pass(net: DecoderModel, ids: Tensor, speed: str) -> None:
         if speed == "reads":
             net(ids)
             return
-        state = net.start(1, capacity=ids.shape[1])
+        state = net.start(GenerationInputs(1), capacity=ids.shape[1])
         for at in range(ids.shape[1]):
             net.step(ids[:, at : at + 1], state)
 

@@ -23,6 +23,7 @@ from translucid.lab.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.embedding import LanguageHead
 from translucid.see.pictures import Axis, Bars, Lines
 from translucid.trace import Trace
@@ -190,11 +191,13 @@ def _lengths(seed: int, quick: bool) -> Data:
 
 def _words(model: TableModel, how: Search) -> int:
     """Of the sentence that a search finds behind `I am`."""
-    state, prefix = model.start(), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=LONGEST), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(how.beams)
     least, most = torch.zeros(1, dtype=torch.long), torch.tensor([LONGEST])
-    found = search(model, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD])
+    found = search(
+        model.step, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD]
+    )
     return len(found[0][0].tokens)
 
 

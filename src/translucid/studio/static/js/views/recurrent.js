@@ -1,4 +1,5 @@
 // Recurrent: what each gate lets through at each word, which units change, and one step as a sum.
+import { entryAt } from '../anatomy.js';
 import { h, unit } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
@@ -311,7 +312,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     if (state !== now || i !== placeOf()) return;
     right.replaceChildren(head, ...sums);
   }
-  const about = point => equation(catalogue[`${now.here.cell}.${point}`]);
+  const about = point => equation(entryAt(catalogue, points, `${now.here.scope}.${point}`));
   function means(rows, i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [
