@@ -16,11 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.tiny.dealt import dealt
 from tests.tiny.once import once
 
 from translucid.cli import main
@@ -119,7 +119,7 @@ def train_all(out: Path) -> None:
     try:
         for task, files in GOOD.items():
             write(files)
-            for name, more in ((task, []), (f"learned {task}", LEARNED)):
+            for name, more in ((task, []), (f"learned-{task}", LEARNED)):
                 if more and task not in ("translate", "classify", "tag"):
                     continue
                 with pytest.raises(SystemExit, match="0"):
@@ -189,15 +189,9 @@ SPOILT = {
 }
 
 
-# Every fault in a file of every task, by one of the verbs in turn; on demand by the other too.
-SPOILT_FILES = [
-    pytest.param(fault, task, verb, marks=() if (number + place) % 2 else pytest.mark.thorough)
-    for number, (fault, task) in enumerate(product(SPOILT, GOOD))
-    for place, verb in enumerate(("train", "evaluate"))
-]
-
-
-@pytest.mark.parametrize(("fault", "task", "verb"), SPOILT_FILES)
+@pytest.mark.parametrize(
+    ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=2)
+)
 def test_a_spoilt_file(
     fault: str, task: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
@@ -288,7 +282,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
     command: Command, models: dict[str, str]
 ) -> None:
     lines = f"the dog\n{'the dog ' * 20}\nthe dog\n".encode()
-    answer = command(["translate", models["learned translate"]], stdin=lines)
+    answer = command(["translate", models["learned-translate"]], stdin=lines)
     first, second, third = answer.out.split("\n")[:-1]
     assert (answer.code, second) == (1, "")
     assert first == third
@@ -300,7 +294,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
 def test_a_line_beyond_the_learned_positions(
     verb: str, command: Command, models: dict[str, str]
 ) -> None:
-    text, model = VERBS[verb], models[f"learned {verb}"]
+    text, model = VERBS[verb], models[f"learned-{verb}"]
     answer = command([verb, model], stdin=f"{text}\n{' '.join([text] * 20)}\n".encode())
     assert_refused(answer, "standard input:2: ", " tokens, but this model has learned 16 positions")
     fitting = command([verb, model], stdin=f"{text}\n".encode())
@@ -316,7 +310,7 @@ def test_a_test_file_beyond_the_learned_positions(
         "classify": {"t.tsv": f"good\ta day\nbad\t{'day ' * 20}\n"},
         "tag": {"t.conll": "Anna B-PER\n" + "\n" + "dog O\n" * 20},
     }[task]
-    words = ["evaluate", models[f"learned {task}"], *(f"--data={file}" for file in long)]
+    words = ["evaluate", models[f"learned-{task}"], *(f"--data={file}" for file in long)]
     line = 3 if task == "tag" else 2
     parts = f"{next(iter(long))}:{line}: ", " tokens, but this model has learned 16 positions"
     assert_refused(command(words, long), *parts)

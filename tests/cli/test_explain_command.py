@@ -25,7 +25,7 @@ TRANSLATED = "the dog sleeps"
 def models() -> dict[str, str]:
     """A translator with few positions, a tagger, and a network of numbers."""
     trained = trained_models()
-    return {**trained, "translate": trained["learned translate"]}
+    return {**trained, "translate": trained["learned-translate"]}
 
 
 @pytest.fixture(scope="module")

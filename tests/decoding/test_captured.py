@@ -4,6 +4,7 @@ they are; `tests/cuda` has them captured."""
 import pytest
 import torch
 from tests.invariants.cases import randomised, transformer
+from tests.tiny.dealt import dealt
 
 from translucid.decoding.generate import captured, find, limits
 from translucid.decoding.search import Hypothesis, Search
@@ -35,10 +36,9 @@ def words(texts: list[Hypothesis]) -> list[tuple[list[int], bool]]:
     return [(each.tokens, each.finished) for each in texts]
 
 
-@pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize("name", MODELS)
-def test_fixed_shapes_find_the_same(name: str, how: Search) -> None:
-    model = randomised(MODELS[name])
+@pytest.mark.parametrize(("name", "which"), dealt(MODELS, SEARCHES, share=2))
+def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
+    model, how = randomised(MODELS[name]), SEARCHES[which]
     graphs = DecodeGraphs()
     generator = torch.Generator().manual_seed(5)
     for prefixes in ([[BOS]] * 3, [[BOS, 5], [BOS], [BOS, 3, 4]]):

@@ -15,6 +15,7 @@ from translucid.cli import work_options
 from translucid.errors import TranslucidError
 from translucid.glass import worked
 from translucid.glass.names import bare, quoted, spelt
+from translucid.registry import choices
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
@@ -195,7 +196,8 @@ def test_choices_are_those_of_the_parts() -> None:
     from translucid.models.transformer import TransformerConfig
 
     def names(field: str) -> set[str]:
-        return set(typing.get_args(TransformerConfig.model_fields[field].annotation))
+        key = TransformerConfig.model_fields[field]
+        return set(choices(key.metadata) or typing.get_args(key.annotation))
 
     assert set(work_options.GATED) == names("activation")
     assert set(work_options.NORMS) == names("norm")
