@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # One process per core with one thread each: threads of several processes wait for one another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+# Each takes tests that stand together, so that what a file prepares is prepared once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
 # Formats and lints the studio's page; package.json has its version.

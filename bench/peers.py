@@ -15,11 +15,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.decoding.captured import Sources
 from translucid.decoding.generate import find
-from translucid.decoding.precision import prepare
 from translucid.decoding.search import Search
-from translucid.models import TransformerConfig, build
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.precision import prepare
+from translucid.models import GenerationInputs, TransformerConfig, build
 
 Precision = Literal["float32", "int8", "bf16"]
 Run = Callable[[], list[list[int]]]  # the tokens of the best hypothesis of each row
@@ -104,10 +104,11 @@ def ours(work: Workload) -> Run:
     how = Search(beams=work.beams, shortest=work.tokens - 1, longest=work.tokens)
     sources, prefixes = None, texts.tolist()
     if work.task == "translate":
-        sources, prefixes = Sources(texts), [[EOS]] * work.batch
+        sources, prefixes = GenerationInputs.of(texts), [[EOS]] * work.batch
+    graphs = DecodeGraphs()
 
     def run() -> list[list[int]]:
-        found = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
+        found = find(model, prefixes, sources, how, eos=EOS, pad=PAD, graphs=graphs)
         return [[*texts[0].tokens, *[EOS] * texts[0].finished] for texts in found]
 
     return run

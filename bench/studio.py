@@ -85,10 +85,11 @@ def server_time(pid: int) -> float:
     return (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def walk(work: Work, view: str, address: str = "") -> tuple[float, float, int, int]:
-    """Seconds and work until a view is drawn, bytes moved for it, nodes of the page."""
+def walk(work: Work, view: str, address: str = "") -> tuple[float, float, int, int, int]:
+    """Seconds and work until a view is drawn, requests and bytes for it, nodes of the page."""
     page = work.page
-    before, begun = (0 if address else page.evaluate(MOVED)["bytes"]), work.now()
+    before = {"asked": 0, "bytes": 0} if address else page.evaluate(MOVED)
+    begun = work.now()
     if address:
         page.goto(address)
     else:
@@ -99,7 +100,8 @@ def walk(work: Work, view: str, address: str = "") -> tuple[float, float, int, i
     page.wait_for_function(READY, arg=view)
     took, worked = (b - a for a, b in zip(begun, work.now(), strict=True))
     nodes = page.evaluate("document.querySelectorAll('*').length")
-    return took, worked, page.evaluate(MOVED)["bytes"] - before, nodes
+    asked, moved = (page.evaluate(MOVED)[name] - before[name] for name in ("asked", "bytes"))
+    return took, worked, asked, moved, nodes
 
 
 def hover(work: Work) -> str:
@@ -150,17 +152,18 @@ def tell(
     print(f"| until it listens | {listens[0]:.2f} s | {listens[1]:.2f} s |")
     print(f"| until the first paint | {begun + painted / 1000:.2f} s | |")
     print(
-        "\n| view | passed | work | again: work | data moved | nodes | hover to lit | hover: work |"
+        "\n| view | passed | work | again: work | requests | data moved | nodes | hover to lit "
+        "| hover: work |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     firsts = {"flow": (*flow, hover(work))}
     for view in VIEWS[1:]:
         firsts[view] = (*walk(work, view), hover(work) if view == "attention" else " | ")
     for view in VIEWS:  # what was asked once is kept: this is the drawing alone
-        took, worked, moved, nodes, hovered = firsts[view]
+        took, worked, asked, moved, nodes, hovered = firsts[view]
         again = walk(work, view)[1]
         print(f"| {view} | {took:.2f} s | {worked:.2f} s | {again:.2f} s | "
-              f"{moved / 1000:,.0f} KB | {nodes} | {hovered} |", flush=True)  # fmt: skip
+              f"{asked} | {moved / 1000:,.0f} KB | {nodes} | {hovered} |", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ from translucid.data.lines import read_lines
 from translucid.data.records import Record
 from translucid.errors import InputError
 from translucid.tasks.base import in_batches
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.outputs import Values
+from translucid.tasks.words import Words, readable
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Item:
     """A record as token ids."""
 
     ids: list[int]
-    score: float
-    line: int
+    score: float | None  # None where it is asked for
+    line: int = 0
 
 
 @tl.task("alike")
@@ -92,9 +95,10 @@ class Alike(tl.Task[Scored, Item]):
 
     def collate(self, items: Sequence[Item]) -> tl.Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
-        scores = torch.tensor([[item.score] for item in items])  # (batch, 1)
+        known = [[] if item.score is None else [item.score] for item in items]
+        scores = torch.tensor(known, dtype=torch.float32)  # (batch, 1)
         lines = tuple(item.line for item in items)
-        return tl.Batch({"ids": ids, "real": mask}, scores, len(items), lines)
+        return tl.Batch({"ids": ids, "real": mask}, scores, scores.numel(), lines)
 
     def loss(self, model: nn.Module, batch: tl.Batch) -> Tensor:
         """A sum: the loop divides by all targets of a step."""
@@ -114,7 +118,18 @@ class Alike(tl.Task[Scored, Item]):
         cells = line.replace("|||", "\t").split("\t")
         if len(cells) < 2:
             raise InputError(f"{where}: write two sentences with ||| between them, not {line!r}")
-        return Item(self._ids(cells[0].strip(), cells[1].strip()), 0.0, 0)
+        return Item(self._ids(cells[0].strip(), cells[1].strip()), None)
+
+    # ---- for trace, explain and the studio ----
+
+    samples = ("the old dog sleeps ||| the old cat sleeps",)
+    outputs = Values()  # what comes out are numbers, not classes
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        item = self.read_line(text, "the text", None)
+        item = replace(item, score=None if target is None else float(target))
+        words = Words(readable(self.tokenizer, item.ids))  # what stands at each position
+        return Example(text, self.collate([item]), words, TokenInput("ids", self.tokenizer))
 
 
 def toy_data(path: str, pairs: int = 3000) -> None:

@@ -11,4 +11,5 @@ torch.set_num_threads(1)
 # Commands that tests start find the source where pytest finds it (`pythonpath` in pyproject.toml).
 os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
 
-pytest_plugins = ["tests.invariants.summary"]  # here, since xdist's printing process loads no other
+# Here, since xdist's first process loads no other.
+pytest_plugins = ["tests.invariants.summary", "tests.own_code", "tests.tiny.once"]

@@ -103,8 +103,8 @@ def test_the_names_are_a_promise() -> None:
         "letters": "lookup convolved activated loudest output sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
-        "attention": "query key value rotated_query rotated_key scale scores scaled mask masked "
-        "shift exponentials normaliser pattern mixed output",
+        "attention": "query key value rotated_query rotated_key scale scores scaled biased mask "
+        "masked shift exponentials normaliser pattern mixed output",
         "alignment": "query key scores shift exponentials normaliser pattern context output",
         "norm": "mean variance rms normalised output",
         "residual": "skip branch sum",
@@ -138,13 +138,22 @@ def test_a_scope_gives_its_part_by_its_last_word() -> None:
 @pytest.mark.parametrize("key", CATALOGUE)
 def test_every_formula_is_whole(key: str) -> None:
     """All placeholders are replaced, and the braces of what remains are balanced."""
-    written = formula(key)
-    assert not re.search(r"<\w+>", written)
-    assert written.count("{") == written.count("}")
-    assert written.count("(") == written.count(")")
-    names = re.findall(r"<(\w+)>", CATALOGUE[key].formula)
-    numbers = formula(key, dict.fromkeys(names, "42"))
-    for name in names:
-        if name not in SYMBOLS and f"{key.split('.')[0]}.{name}" not in CATALOGUE:
-            assert re.fullmatch(r"\w|\w_\w", name), f"{key}: {name} would be printed as it is"
-    assert numbers.count("42") == len(names)
+    for words in ("", *CATALOGUE[key].forms):
+        written = formula(key, words=words.split())
+        assert not re.search(r"<\w+>", written)
+        assert written.count("{") == written.count("}")
+        assert written.count("(") == written.count(")")
+        names = re.findall(r"<(\w+)>", CATALOGUE[key].template(words.split()))
+        numbers = formula(key, dict.fromkeys(names, "42"), words=words.split())
+        for name in names:
+            if name not in SYMBOLS and f"{key.split('.')[0]}.{name}" not in CATALOGUE:
+                assert re.fullmatch(r"\w|\w_\w", name), f"{key}: {name} would be printed so"
+        assert numbers.count("42") == len(names)
+
+
+def test_the_first_form_whose_words_all_hold_is_taken() -> None:
+    assert formula("attention.scores") == r"Q K^{\top}"
+    assert formula("attention.scores", words=["rotated_query", "cross"]) == r"Q' K'^{\top}"
+    both = formula("attention.scores", words=["grouped", "rotated_query"])
+    assert both == r"Q'_h {K'}_{g(h)}^{\top}"
+    assert formula("attention.query", absent=["b_Q"]) == "x W_Q"

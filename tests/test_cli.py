@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests import in_process
 
 from translucid import __version__
 from translucid.cli import doctor
@@ -66,7 +67,7 @@ def test_every_command_has_help_with_an_example() -> None:
     commands = leaves(get_command(app))
     assert ("doctor",) in commands
     for path in commands:
-        answer = translucid(*path, "-h")
+        answer = in_process.run(*path, "-h")
         assert answer.returncode == 0, path
         assert f"translucid {' '.join(path)} " in answer.stdout.split("Example", 1)[1], path
 
@@ -222,7 +223,7 @@ def test_doctor_as_text() -> None:
 def test_doctor_as_json() -> None:
     import torch
 
-    answer = translucid("doctor", "--json")
+    answer = in_process.run("doctor", "--json")
     assert (answer.returncode, answer.stderr) == (0, "")
     report = json.loads(answer.stdout)
     checks = {check["name"]: check for check in report["checks"]}

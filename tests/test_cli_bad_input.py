@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.tiny.dealt import dealt
+from tests.tiny.once import once
 
 from translucid.cli import main
 
@@ -100,15 +102,24 @@ def assert_refused(answer: Answer, *parts: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A trained model of every task, and two with learned positions."""
-    home, out = Path.cwd(), tmp_path_factory.mktemp("models")
+def models() -> dict[str, str]:
+    return trained_models()
+
+
+def trained_models() -> dict[str, str]:
+    """A trained model of every task, and three with learned positions."""
+    folder = once("models of the command line", train_all)
+    return {path.name: str(path) for path in folder.iterdir() if path.is_dir()}
+
+
+def train_all(out: Path) -> None:
+    home = Path.cwd()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     os.chdir(out)
     try:
         for task, files in GOOD.items():
             write(files)
-            for name, more in ((task, []), (f"learned {task}", LEARNED)):
+            for name, more in ((task, []), (f"learned-{task}", LEARNED)):
                 if more and task not in ("translate", "classify", "tag"):
                     continue
                 with pytest.raises(SystemExit, match="0"):
@@ -118,7 +129,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         os.chdir(home)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
 
 
 # Bytes that are no text, and files that are none: the same answer for every task and verb
@@ -179,9 +189,9 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate"])
-@pytest.mark.parametrize("task", GOOD)
-@pytest.mark.parametrize("fault", SPOILT)
+@pytest.mark.parametrize(
+    ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=2)
+)
 def test_a_spoilt_file(
     fault: str, task: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
@@ -272,7 +282,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
     command: Command, models: dict[str, str]
 ) -> None:
     lines = f"the dog\n{'the dog ' * 20}\nthe dog\n".encode()
-    answer = command(["translate", models["learned translate"]], stdin=lines)
+    answer = command(["translate", models["learned-translate"]], stdin=lines)
     first, second, third = answer.out.split("\n")[:-1]
     assert (answer.code, second) == (1, "")
     assert first == third
@@ -284,7 +294,7 @@ def test_a_line_beyond_the_learned_positions_is_left_empty(
 def test_a_line_beyond_the_learned_positions(
     verb: str, command: Command, models: dict[str, str]
 ) -> None:
-    text, model = VERBS[verb], models[f"learned {verb}"]
+    text, model = VERBS[verb], models[f"learned-{verb}"]
     answer = command([verb, model], stdin=f"{text}\n{' '.join([text] * 20)}\n".encode())
     assert_refused(answer, "standard input:2: ", " tokens, but this model has learned 16 positions")
     fitting = command([verb, model], stdin=f"{text}\n".encode())
@@ -300,7 +310,7 @@ def test_a_test_file_beyond_the_learned_positions(
         "classify": {"t.tsv": f"good\ta day\nbad\t{'day ' * 20}\n"},
         "tag": {"t.conll": "Anna B-PER\n" + "\n" + "dog O\n" * 20},
     }[task]
-    words = ["evaluate", models[f"learned {task}"], *(f"--data={file}" for file in long)]
+    words = ["evaluate", models[f"learned-{task}"], *(f"--data={file}" for file in long)]
     line = 3 if task == "tag" else 2
     parts = f"{next(iter(long))}:{line}: ", " tokens, but this model has learned 16 positions"
     assert_refused(command(words, long), *parts)

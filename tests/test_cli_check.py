@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.test_cli_recipes import Answer, run
+from tests.in_process import Answer, run
 
 REVIEWS = [("good", "fine"), ("bad", "poor"), ("so", "plain")]
 
@@ -105,7 +105,10 @@ RECIPES = ["toyland-translate-transformer", "toyland-translate-gru", "toyland-la
            "toyland-classify-rnn", "toyland-tag-transformer", "toyland-regress-mlp"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RECIPES)
+MORE_RECIPES = [pytest.param(name, marks=pytest.mark.thorough) for name in RECIPES[3:]]
+
+
+@pytest.mark.parametrize("name", [*RECIPES[:3], *MORE_RECIPES])
 def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
     told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr

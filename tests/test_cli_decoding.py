@@ -23,12 +23,13 @@ from tests.test_cli_bad_input import (
     start,
     write,
 )
+from tests.tiny.once import once
 
 from translucid.atomic import write_manifest
 from translucid.cli import main
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
-from translucid.errors import InputError
+from translucid.errors import InputError, TraceError
 from translucid.model import Model, load
 from translucid.trace import Trace
 
@@ -36,10 +37,15 @@ WORDS = ["the", "dog", "sleeps", "a", "cat", "eats"]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def folders() -> dict[str, str]:
     """Two translators of one vocabulary, one of another, one with few positions; two language
     models."""
-    home, out = Path.cwd(), tmp_path_factory.mktemp("models")
+    out = once("models of the command line that write", train_those_that_write)
+    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
+
+
+def train_those_that_write(out: Path) -> None:
+    home = Path.cwd()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     os.chdir(out)
     try:
@@ -62,7 +68,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         os.chdir(home)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +312,33 @@ def test_models_side_by_side(command: Command, folders: dict[str, str], one: Mod
     assert_refused(command(words, stdin=b"a"), "the models have different vocabularies")
     words = ["translate", folders["one"], "--beside", folders["language"]]
     assert_refused(command(words, stdin=b"a"), "a model for task language cannot decide together")
+
+
+def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) -> None:
+    """A hook that does the same shows what should come out; so do several texts by chance."""
+    point, texts = "decoder.layers.0.feedforward.output", ["the dog"]
+    hooked = load(folders["one"])
+    hooked.network.get_submodule("decoder.layers.0.feedforward").register_forward_hook(
+        lambda part, given, output: -3 * output
+    )
+    for options in ({"best": 3}, {"best": 2, "sampling": Sampling(), "seed": 5}):
+        (plain,) = one.decode(texts, **options)
+        (wanted,) = hooked.decode(texts, **options)
+        trace = Trace([point], edit={point: lambda value: -3 * value})
+        (found,) = one.decode(texts, trace=trace, **options)
+        assert point in trace
+        gains = [[gain for text in each.texts for gain in text.gains]
+                 for each in (found, wanted, plain)]  # fmt: skip
+        assert gains[0] == pytest.approx(gains[1], abs=1e-5)
+        assert gains[0] != pytest.approx(gains[2], abs=1e-3)
+    twin = load(folders["one"])
+    assert twin.translate(texts) == one.translate(texts)
+    twin.network = hooked.network
+    assert twin.decode(texts)[0].texts[0].gains == hooked.decode(texts)[0].texts[0].gains
+    with pytest.raises(InputError, match="edits of a trace are those of one model; leave beside"):
+        one.decode(texts, beside=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
+    with pytest.raises(TraceError, match="for one position of a whole text"):
+        one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
 
 
 def test_translations_by_chance(command: Command, folders: dict[str, str]) -> None:

@@ -5,16 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.in_process import run
 
 COMMAND = [sys.executable, "-m", "translucid"]
 QUICK = ["--set=training.steps=3", "--set=training.evaluate_every=3", "--set=data.toyland=300"]
 
 
-def run(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *words],
-        input=stdin, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120,
-        cwd=cwd,
+        capture_output=True, text=True, encoding="utf-8", check=False, timeout=120, cwd=cwd,
     )  # fmt: skip
 
 
@@ -81,7 +81,9 @@ DEMOS = {
 def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     asked, sizes, lines, following = DEMOS[task]
     chosen = [] if task == "translate" else ["--task", task]
-    done = run("demo", *chosen, *QUICK, *(f"--set={size}" for size in sizes), *asked, cwd=tmp_path)
+    begin = process if task == "translate" else run
+    settings = [*QUICK, *(f"--set={size}" for size in sizes)]
+    done = begin("demo", *chosen, *settings, *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for line in lines:
         assert line in done.stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.test_cli_recipes import run
+from tests.in_process import run
 
 import translucid as tl
 

@@ -1,30 +1,11 @@
 """Recipes, tokenizers and model folders through the real command line."""
 
-import io
 import json
 import tomllib
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from translucid.cli import main
-
-
-class Answer(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*words: str, cwd: Path | None = None) -> Answer:
-    """In this process, since each new one would import torch again."""
-    out, err = io.StringIO(), io.StringIO()
-    ended = pytest.raises(SystemExit)
-    with chdir(cwd or "."), redirect_stdout(out), redirect_stderr(err), ended as told:
-        main(words)
-    return Answer(int(told.value.code or 0), out.getvalue(), err.getvalue())
+from tests.in_process import run
 
 
 def test_recipes_are_listed_and_shown() -> None:

@@ -5,7 +5,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.test_cli_recipes import run
+from tests.in_process import run
 
 from translucid.training import reproduce, shelf
 from translucid.training.reproduce import Band, Result

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.in_process import run
 
 COMMAND = [sys.executable, "-m", "translucid"]
 TINY = ["model.d_model=16", "model.heads=2", "model.layers=1", "tokenizer.kind=word"]
 QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"]
 
 
-def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def process(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
     )
@@ -35,7 +36,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "de"
     words = [f"--{part}={files / f'{part}.{side}'}" for part in ("train", "valid")
              for side in ("en", "de")]  # fmt: skip
-    done = run("train", "translate", *words, "--out", str(out), *TINY, *QUICK)
+    done = process("train", "translate", *words, "--out", str(out), *TINY, *QUICK)
     assert done.returncode == 0, done.stderr
     assert f"next: translucid translate {out}" in done.stdout
     assert "300 records" in done.stderr
@@ -44,7 +45,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lines_come_back_in_order_and_empty_lines_stay_empty(translator: Path) -> None:
-    done = run("translate", str(translator), "--json", stdin="The dog sleeps.\n\nI wait.\n")
+    done = process("translate", str(translator), "--json", stdin="The dog sleeps.\n\nI wait.\n")
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["source"] for answer in answers] == ["The dog sleeps.", "", "I wait."]
@@ -75,9 +76,7 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
     ],
 )
 def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
-    )
+    done = run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

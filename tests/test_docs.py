@@ -6,10 +6,8 @@ must be its output; a line `...` there stands for lines left out.
 """
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic.fields import FieldInfo
+from tests.in_process import run
 
 from translucid.catalogue import CATALOGUE, formula
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
@@ -61,10 +60,12 @@ SHOWN = [(page, *shown) for page in PAGES for shown in commands(page)]
 
 
 @pytest.mark.parametrize(("page", "command", "output"), SHOWN, ids=[shown[1] for shown in SHOWN])
-def test_commands_print_what_the_page_shows(page: Path, command: str, output: str) -> None:
-    words = [sys.executable, "-m", "translucid", *shlex.split(command)[1:]]
-    plain = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    ran = subprocess.run(words, capture_output=True, text=True, env=plain, cwd=ROOT, check=False)
+def test_commands_print_what_the_page_shows(
+    page: Path, command: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    ran = run(*shlex.split(command)[1:], cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     pattern = re.escape(output.strip()).replace(r"\.\.\.", ".*")
     assert re.fullmatch(pattern, ran.stdout.strip(), re.DOTALL), ran.stdout
@@ -80,9 +81,12 @@ def test_the_table_of_trace_points_is_the_catalogue() -> None:
 def trace_table() -> str:
     lines = ["| point | symbol | axes | meaning | formula |", "| --- | --- | --- | --- | --- |"]
     for key, point in CATALOGUE.items():
-        right = formula(key).replace("|", r"\vert ")
-        axes = ", ".join(point.axes)
-        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | ${right}$ |")
+        right = f"${formula(key)}$" if point.formula else ""
+        for words, template in point.forms.items():
+            if template != point.formula:
+                right += f"; {words.replace(' ', ', ')}: ${formula(key, words=words.split())}$"
+        right, axes = right.replace("|", r"\vert "), ", ".join(point.axes)
+        lines.append(f"| `{key}` | ${point.symbol}$ | {axes} | {point.meaning} | {right} |")
     return "\n".join(lines)
 
 

@@ -1,25 +1,26 @@
 """Tasks and positions of one's own: how they become known, and what is said of mistakes in them.
 
-Files are loaded as the command line loads them; each test forgets them again.
+Files are loaded as the command line loads them; tests/conftest.py forgets them after each test.
 """
 
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import translucid as tl
 from translucid import cli, extensions
 from translucid.errors import ConfigError, InputError
+from translucid.models import TransformerConfig
 from translucid.parts.positions import POSITIONS, NoPositions, make_positions
 from translucid.tasks.registry import TASKS
-from translucid.training import recipe
+from translucid.training import capture, recipe
 from translucid.training.annotate import dump, schema
+from translucid.training.config import TrainingConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 OWN = (EXAMPLES / "own_task.py").read_text("utf-8")
@@ -28,21 +29,6 @@ TINY = [
     "model.d_model=16", "model.layers=1", "model.heads=2", "training.steps=2",
     "training.evaluate_every=2", "training.log_every=1", "tokenizer.kind=space",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    """What a test registers is unknown to the next."""
-    kept: list[dict[Any, Any]] = [TASKS._classes, TASKS._sources, extensions._LOADED]
-    kept += [POSITIONS._classes, POSITIONS._sources]
-    before, modules = [dict(each) for each in kept], set(sys.modules)
-    yield
-    for live, old in zip(kept, before, strict=True):
-        live.clear()
-        live.update(old)
-    for name in set(sys.modules) - modules:  # files of the test, not parts of the package
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(tempfile.gettempdir()):
-            del sys.modules[name]
 
 
 def write(folder: Path, *changes: tuple[str, str], name: str = "mine.py") -> Path:
@@ -154,6 +140,8 @@ MISTAKES = {
     "in the loss": (("- batch.targets).square", "- batch.answers).square"),
                "mine.py:{} in loss: AttributeError: 'Batch' object has no attribute 'answers'",
                "batch.answers"),
+    "in the deepest of several": (("model(**b.inputs)[:, 0]", "model(**b.inputs)[:, 7]"),
+               "mine.py:{} in <lambda>: IndexError: index 7 is out of bounds", "[:, 7]"),
     "records of no kind": (("yield Scored(cells[0], cells[1], float(cells[2]), line)",
                             "yield cells"),
                "mine.py:{} in read: returned ['the dog sleeps 0', 'a dog sleeps 0', ' (list), but "
@@ -166,7 +154,7 @@ MISTAKES = {
                "def targets"),
     "collate": (("return tl.Batch({", "return ({"),
                "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
-    "count": (("scores, len(items), lines)", "scores, 0.5, lines)"),
+    "count": (("scores, scores.numel(), lines)", "scores, 0.5, lines)"),
                "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
                "0 as count", "def collate"),
     "loss with axes": ((".square().sum()\n", ".square()\n"),
@@ -245,3 +233,23 @@ def test_a_file_finds_its_neighbours(tmp_path: Path) -> None:
     extensions.load(tmp_path / "both.py")
     assert "ramp" in POSITIONS.names()
     assert sys.path == before
+
+
+def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
+    """Batches are filled up with rows whose targets do not count, which only we know of."""
+    extensions.load(write(tmp_path))
+    extensions.load(EXAMPLES / "own_position.py")
+    sizes: dict[str, Any] = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 2}
+    for positions, task, why in (
+        ("none", "tag", None),
+        ("ramp", "tag", "positions of your own (ramp) are not captured"),
+        ("none", "alike", "of a task of your own (alike), rows that fill up a batch would count"),
+    ):
+        said: list[str] = []
+        config = TransformerConfig(**sizes, positions=positions)
+        decided = capture.decide(
+            TrainingConfig(), config, torch.device("cuda"), said.append, task=task
+        )
+        assert decided.capture is (why is None)
+        assert said == ([] if why is None else [f"training.capture: {why}; steps are launched "
+                                                "kernel by kernel"])  # fmt: skip

@@ -229,3 +229,53 @@ def test_an_edit_may_be_a_value_and_must_be_one() -> None:
 def test_a_model_says_what_a_trace_is() -> None:
     with pytest.raises(InputError, match=r"trace = True: give a Trace, such as trace=Trace\(\)"):
         transformer()(IDS, trace=True)
+
+
+def test_what_a_hook_returns_is_kept_and_goes_on() -> None:
+    class Doubled(Trace):
+        def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
+            return 2 * value if name.endswith("mixed") else value
+
+    hooked, edited = Doubled("*.mixed"), Trace("*.mixed", edit={"*.mixed": lambda y: 2 * y})
+    same(transformer()(IDS, trace=hooked), transformer()(IDS, trace=edited))
+    assert list(hooked) == list(edited)
+    for name in hooked:
+        same(hooked[name], edited[name])
+
+
+def test_a_hook_passes_after_the_edits_at_every_position() -> None:
+    places: list[tuple[int | None, float]] = []
+
+    class Seen(Trace):
+        def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
+            if name.endswith("forget_gate"):
+                places.append((position, value.max().item()))
+            return value
+
+    seen = Seen([], edit={"*.forget_gate@2": 7.0}, by_hand=True)
+    lstm()(IDS, trace=seen)
+    assert [place for place, _ in places] == [0, 1, 2, 3, 4]
+    assert [value == 7.0 for _, value in places] == [False, False, True, False, False]
+    assert not len(seen)
+
+
+def test_by_hand_meets_every_point_and_keeps_what_it_was_told_to() -> None:
+    for model in (transformer(), lstm()):
+        everything, some = Trace(), Trace("head.logits", by_hand=True)
+        whole = model(IDS, trace=everything)
+        assert torch.equal(model(IDS, trace=some), whole)  # the very same operations
+        assert list(some) == ["head.logits"]
+        assert some.met == set(everything)
+
+
+def test_what_was_written_can_be_gone_through_and_forgotten() -> None:
+    trace = Trace("*.lstm.cell")
+    lstm()(IDS, trace=trace)
+    (name,) = trace
+    for base, position, value in trace.written():
+        assert base == name
+        assert torch.equal(trace[f"{name}@{position}"], value)
+    trace.clear()
+    assert (len(trace), trace.bytes) == (0, 0)
+    lstm()(IDS, trace=trace)
+    assert trace[name].shape == (2, 5, 6)

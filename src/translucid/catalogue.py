@@ -7,11 +7,15 @@ so the entry is `attention.pattern`.
 In a formula `<name>` stands for another point of the same part, for an input or for a weight. It is
 printed as a symbol, or as its numbers where they are few: one template serves the caption and the
 worked solution.
+
+A part may come in several variants (rotary positions, a gate, no bias). An entry then has a formula
+for each, `forms`, chosen by words that the part says of itself and by which other points of it the
+run has. A query that may see nothing has the shift 0 and a pattern of zeros.
 """
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from translucid.errors import UnknownPointError, nearest
 
@@ -24,6 +28,30 @@ class Point:
     axes: tuple[str, ...]
     meaning: str  # one line
     formula: str  # LaTeX, the right-hand side; empty where the point is an input
+    forms: Mapping[str, str] = field(default_factory=dict)  # its formula in variants of the part
+
+    def template(self, words: Collection[str] = ()) -> str:
+        """The formula of a variant: of the first form all of whose words are given, if any."""
+        for needed, form in self.forms.items():
+            if all(word in words for word in needed.split()):
+                return form
+        return self.formula
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a part says of itself, to choose and print the formulas of its points."""
+
+    words: Collection[str] = ()  # of forms: "grouped", "cross"
+    absent: Collection[str] = ()  # terms that it does not have: a bias
+    symbols: Mapping[str, str] = field(default_factory=dict)  # its activation, by name
+
+
+def variant(
+    absent: Collection[str] = (), symbols: Mapping[str, str] | None = None, **words: bool
+) -> Variant:
+    """A variant by yes and no: `variant(grouped=True, unscaled=False)`."""
+    return Variant({word for word, holds in words.items() if holds}, absent, symbols or {})
 
 
 def _axes(text: str) -> tuple[str, ...]:
@@ -41,70 +69,71 @@ CATALOGUE: dict[str, Point] = {
     # From words to vectors
     "embedding.lookup": Point("E", _TOKENS, "the row of the embedding table for each id", r"\mathrm{table}[<ids>]"),
     "embedding.scaled": Point("X", _TOKENS, "the embedding, scaled to meet the positions", r"\sqrt{<d_model>}\,<lookup>"),
-    "letters.lookup": Point("E", _axes("batch length letters d_letter"), "the row of the letters' table for each letter of each word", r"\mathrm{table}[<letters>]"),
+    "letters.lookup": Point("E", _axes("batch length letters d_letter"), "the row of the letters' table for each letter of each word", r"[\,<letters> > 0\,] \cdot \mathrm{table}[<letters>]"),
     "letters.convolved": Point("a", _axes("batch length windows filters"), "what each filter says to each few letters in a row", r"<W> * <lookup> + <b>"),
-    "letters.activated": Point("r", _axes("batch length windows filters"), "the same without denials; 0 behind the word's end", r"\max(0, <convolved>)"),
+    "letters.activated": Point("r", _axes("batch length windows filters"), "the same without denials; 0 behind the word's end", r"[\,w \text{ holds a letter}\,] \cdot \max(0, <convolved>)"),
     "letters.loudest": Point("m", _axes("batch length filters"), "each filter's loudest answer, wherever in the word", r"\max_w <activated>"),
     "letters.output": Point("y", _TOKENS, "the word as its letters have it", r"<V> <loudest> + <c>"),
     "letters.sum": Point("x + y", _TOKENS, "the word's embedding with its letters added", r"<x> + <output>"),
-    "positions.encoding": Point(r"\mathrm{PE}", _TOKENS, "one vector for each position", r"\mathrm{PE}(<p>)"),
+    "positions.encoding": Point(r"\mathrm{PE}", _TOKENS, "one vector for each position", r"\mathrm{PE}(<p>)", {"sinusoidal": r"[\sin(<p> / <base>^{2i/d}), \cos(<p> / <base>^{2i/d})]", "learned": r"\mathrm{table}[<p>]"}),
     "positions.output": Point(r"\tilde{X}", _TOKENS, "the embedding with its position added", r"<x> + <encoding>"),
-    "positions.angles": Point(r"\theta", _axes("batch length pairs"), "by how much each pair is turned", r"<p> / b^{2i/d}"),
+    "positions.angles": Point(r"\theta", _axes("batch length pairs"), "by how much each pair is turned", r"<p> / <base>^{2i/d}", {"interpolated": r"<p> / (<scaling> \cdot <base>^{2i/d})"}),
     "positions.bias": Point("B", _PAIRS, "what a score loses with distance", r"-m_h\,|p_q - p_k|"),
     # Who may see whom
     "masks.causal": Point(r"M_{\mathrm{causal}}", _PAIRS, "a query sees no later key", r"[\,k \le q\,]"),
     "masks.window": Point(r"M_{\mathrm{window}}", _PAIRS, "a query sees only near keys", r"[\,|p_q - p_k| < w\,]"),
     "masks.padding": Point(r"M_{\mathrm{pad}}", _PAIRS, "nobody sees padding", r"[\,k \text{ is real}\,]"),
     # Attention
-    "attention.query": Point("Q", _axes("batch heads queries d_head"), "what each position seeks", r"<x> <W_Q>"),
-    "attention.key": Point("K", _axes("batch kv_heads keys d_head"), "what each position offers", r"<x> <W_K>"),
-    "attention.value": Point("V", _axes("batch kv_heads keys d_head"), "what each position hands over", r"<x> <W_V>"),
+    "attention.query": Point("Q", _axes("batch heads queries d_head"), "what each position seeks", r"<x> <W_Q> + <b_Q>"),
+    "attention.key": Point("K", _axes("batch kv_heads keys d_head"), "what each position offers", r"<x> <W_K> + <b_K>", {"cross": r"<memory> <W_K> + <b_K>"}),
+    "attention.value": Point("V", _axes("batch kv_heads keys d_head"), "what each position hands over", r"<x> <W_V> + <b_V>", {"cross": r"<memory> <W_V> + <b_V>"}),
     "attention.rotated_query": Point("Q'", _axes("batch heads queries d_head"), "the query, turned by its position", r"R(<angles>)\,<query>"),
     "attention.rotated_key": Point("K'", _axes("batch kv_heads keys d_head"), "the key, turned by its position", r"R(<angles>)\,<key>"),
-    "attention.scale": Point("s", (), "keeps the scores from growing with d_k", r"1 / \sqrt{<d_head>}"),
-    "attention.scores": Point("S", _PAIRS, "how well each query matches each key", r"<query> <key>^{\top}"),
+    "attention.scale": Point("s", (), "keeps the scores from growing with d_k", r"1 / \sqrt{<d_head>}", {"unscaled": r"1"}),
+    "attention.scores": Point("S", _PAIRS, "how well each query matches each key", r"<query> <key>^{\top}", {"rotated_query grouped": r"<rotated_query>_h {<rotated_key>}_{g(h)}^{\top}", "rotated_query": r"<rotated_query> <rotated_key>^{\top}", "grouped": r"<query>_h <key>_{g(h)}^{\top}"}),
     "attention.scaled": Point("S'", _PAIRS, "the scores at a size the softmax can work with", r"<scale> \cdot <scores>"),
+    "attention.biased": Point(r"\tilde{S}", _PAIRS, "the scores, less with distance", r"<scaled> + <bias>"),
     "attention.mask": Point("M", _PAIRS, "which keys each query may see", ""),
-    "attention.masked": Point("S''", _PAIRS, "the scores, with minus infinity where a query may not look", r"\mathrm{where}(<mask>, <scaled>, -\infty)"),
+    "attention.masked": Point("S''", _PAIRS, "the scores, with minus infinity where a query may not look", r"\mathrm{where}(<mask>, <scaled>, -\infty)", {"biased": r"\mathrm{where}(<mask>, <biased>, -\infty)"}),
     "attention.shift": Point("m", _ONE_PER_QUERY, "the largest score of a row, taken off so that nothing overflows", r"\max_k <masked>"),
     "attention.exponentials": Point(r"\mathcal{E}", _PAIRS, "the scores, made positive", r"\exp(<masked> - <shift>)"),
     "attention.normaliser": Point("Z", _ONE_PER_QUERY, "the sum of a row", r"\textstyle\sum_k <exponentials>"),
     "attention.pattern": Point("A", _PAIRS, "how much each query takes from each key; rows sum to 1", r"<exponentials> / <normaliser>"),
-    "attention.mixed": Point("Y", _axes("batch heads queries d_head"), "the mean of the values, weighted by the pattern", r"<pattern> <value>"),
+    "attention.mixed": Point("Y", _axes("batch heads queries d_head"), "the mean of the values, weighted by the pattern", r"<pattern> <value>", {"grouped": r"<pattern>_h <value>_{g(h)}"}),
     "attention.output": Point("O", _axes("batch queries d_model"), "all heads side by side, mixed", r"\mathrm{concat}(<mixed>)\,<W_O> + <b_O>"),
     # Attention of a recurrent decoder
-    "alignment.query": Point("q", _axes("batch queries d_query"), "the decoder's state as a question", r"<W_q> <hidden>"),
+    "alignment.query": Point("q", _axes("batch queries d_query"), "the decoder's state as a question", r"<W_q> <hidden> + <b_q>", {"dot": r"<hidden>"}),
     "alignment.key": Point("k", _axes("batch keys d_query"), "the source positions as answers", r"<W_k> <memory>"),
-    "alignment.scores": Point("e", _axes("batch queries keys"), "how well each target state fits each source position", r"a(<query>, <key>)"),
-    "alignment.shift": Point("m", _axes("batch queries one"), "the largest score of a row", r"\max_k <scores>"),
-    "alignment.exponentials": Point(r"\mathcal{E}", _axes("batch queries keys"), "the scores, made positive", r"\exp(<scores> - <shift>)"),
+    "alignment.scores": Point("e", _axes("batch queries keys"), "how well each target state fits each source position", r"a(<query>, <key>)", {"additive": r"<v>^{\top} \tanh(<query> + <key>)", "dot": r"<query> <key>^{\top}"}),
+    "alignment.shift": Point("m", _axes("batch queries one"), "the largest score of a row", r"\max_{k \text{ real}} <scores>"),
+    "alignment.exponentials": Point(r"\mathcal{E}", _axes("batch queries keys"), "the scores, made positive", r"[\,k \text{ is real}\,] \cdot \exp(<scores> - <shift>)"),
     "alignment.normaliser": Point("Z", _axes("batch queries one"), "the sum of a row", r"\textstyle\sum_k <exponentials>"),
     "alignment.pattern": Point(r"\alpha", _axes("batch queries keys"), "how much each target position takes from each source position", r"<exponentials> / <normaliser>"),
     "alignment.context": Point("c", _axes("batch queries d_memory"), "the source, as seen from this target position", r"<pattern> <memory>"),
     "alignment.output": Point(r"\tilde{h}", _axes("batch queries hidden"), "context and state, joined", r"\tanh(<W> [<context>; <hidden>] + <b>)"),
     # Normalisation and the residual stream
-    "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is taken off", r"\frac{1}{n} \sum <x>"),
-    "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the spread that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2"),
+    "norm.mean": Point(r"\mu", _axes("batch length features"), "the mean that is taken off", r"\frac{1}{n} \sum <x>", {"running": r"\text{running mean}"}),
+    "norm.variance": Point(r"\sigma^2", _axes("batch length features"), "the spread that is divided out", r"\frac{1}{n} \sum (<x> - <mean>)^2", {"running": r"\text{running variance}"}),
     "norm.rms": Point(r"\mathrm{rms}", _axes("batch length features"), "the size that is divided out", r"\sqrt{\frac{1}{n} \sum <x>^2 + \epsilon}"),
-    "norm.normalised": Point(r"\hat{x}", _TOKENS, "at mean 0 and spread 1 (RMS norm: at size 1)", r"(<x> - <mean>) / \sqrt{<variance> + \epsilon}"),
-    "norm.output": Point("y", _TOKENS, "with the trained gain and shift", r"<gain> \odot <normalised> + <beta>"),
+    "norm.normalised": Point(r"\hat{x}", _TOKENS, "at mean 0 and spread 1 (RMS norm: at size 1)", r"(<x> - <mean>) / \sqrt{<variance> + \epsilon}", {"rms": r"<x> / <rms>"}),
+    "norm.output": Point("y", _TOKENS, "with the trained gain and shift", r"<gain> \odot <normalised> + <beta>", {"none": r"<x>"}),
     "residual.skip": Point("x", _TOKENS, "what goes past the sub-layer", r"<x>"),
     "residual.branch": Point("f(x)", _TOKENS, "what the sub-layer adds", r"f(<x>)"),
     "residual.sum": Point("x + f(x)", _TOKENS, "the residual stream after the sub-layer", r"<skip> + <branch>"),
     # Layers on one position
     "feedforward.hidden": Point("u", _axes("batch length d_ff"), "the hidden layer before its activation", r"<W_1> <x> + <b_1>"),
     "feedforward.gate": Point("g", _axes("batch length d_ff"), "how much of each hidden unit passes", r"<act>(<W_g> <x> + <b_g>)"),
-    "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"<act>(<hidden>)"),
+    "feedforward.activated": Point("a", _axes("batch length d_ff"), "the hidden layer after its activation or gate", r"<act>(<hidden>)", {"gate": r"<gate> \odot <hidden>", "identity": r"<hidden>"}),
     "feedforward.output": Point("y", _TOKENS, "back at the model's width", r"<W_2> <activated> + <b_2>"),
     "dense.preactivation": Point("z", _axes("batch features"), "the weighted sum", r"<W> <x> + <b>"),
-    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"<act>(<preactivation>)"),
+    "dense.activation": Point("h", _axes("batch features"), "what the layer passes on", r"<act>(<preactivation>)", {"identity": r"<preactivation>"}),
     "dense.skip": Point("x", _axes("batch features"), "what goes past the layer", r"<x>"),
     "dense.sum": Point("x + h", _axes("batch features"), "the layer's output with its input added", r"<skip> + <activation>"),
     "standardise.output": Point(r"\hat{x}", _axes("batch features"), "each feature at mean 0 and deviation 1", r"(<x> - <mean>) / <deviation>"),
     "perceptron.sum": Point("z", _axes("batch"), "on which side of the line the input lies", r"<w> \cdot <x> + <b>"),
     "perceptron.output": Point("y", _axes("batch"), "1 on the positive side, else 0", r"[\,<sum> > 0\,]"),
     # Recurrent cells
-    "recurrent.output": Point("h", _HIDDEN, "the states of the top layer", r"<h>"),
+    "recurrent.output": Point("h", _HIDDEN, "the states of the top layer; 0 at padding", r"<h>", {"bidirectional": r"[<h_forward>; <h_backward>]"}),
     "rnn.preactivation": Point("a", _HIDDEN, "input and memory, weighed and added", r"<W> <x> + <U> <h_before> + <b>"),
     "rnn.hidden": Point("h", _HIDDEN, "the new state", r"<act>(<preactivation>)"),
     "lstm.forget_sum": Point("a_f", _HIDDEN, "the forget gate before its sigmoid", r"<W_f> <x> + <U_f> <h_before> + <b_f>"),
@@ -128,13 +157,13 @@ CATALOGUE: dict[str, Point] = {
     "bridge.cell": Point("c_0", _axes("batch hidden"), "the memory with which the decoder starts", r"<W_c> <c> + <b_c>"),
     # Heads
     "head.pool_scores": Point("e", _axes("batch length"), "how much each token matters for the label", r"<w> \cdot <x>"),
-    "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the share of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)"),
-    "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t"),
+    "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the share of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)", {"mean": r"[\,t \text{ is real}\,] / n", "first": r"[\,t \text{ is the first}\,]", "last": r"[\,t \text{ is the last}\,]", "attention": r"\mathrm{softmax}(<pool_scores>)"}),
+    "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", {"pool_pattern": r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", "last": r"<h>"}),
     "head.logits": Point(r"\ell", _axes("batch length vocab"), "a score for every word or tag, at every position", r"<W> <x> + <b>"),
     "head.class_logits": Point(r"\ell", _axes("batch outputs"), "a score for every class", r"<W> <pooled> + <b>"),
     "votes.words": Point("u", _axes("batch length outputs"), "what each word has to say for each class", r"\mathrm{table}[<ids>]"),
-    "votes.pairs": Point("v", _axes("batch length outputs"), "what each word has to say together with the word before it", r"\mathrm{table}[<ids>_{t-1}, <ids>_t]"),
-    "votes.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with all votes", r"\ell + \textstyle\sum_t <words>_t + <pairs>_t"),
+    "votes.pairs": Point("v", _axes("batch length outputs"), "what each word has to say together with the word before it", r"\mathrm{table}[\mathrm{hash}(<ids>_{t-1}, <ids>_t)]"),
+    "votes.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with all votes", r"<class_logits> + \textstyle\sum_t (<words>_t + <pairs>_t)"),
     "committee.logits": Point(r"\bar\ell", _axes("batch length vocab"), "the logarithm of the members' mean probability, at every position", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     "committee.class_logits": Point(r"\bar\ell", _axes("batch outputs"), "the logarithm of the members' mean probability", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     # Softmax by itself
@@ -148,14 +177,20 @@ CATALOGUE: dict[str, Point] = {
 SYMBOLS = {
     "act": r"\mathrm{act}",
     "angles": r"\theta",
+    "base": "b",
+    "bias": "B",
+    "class_logits": r"\ell",
     "d_head": "d_k",
     "d_model": r"d_{\mathrm{model}}",
     "ids": r"\mathrm{ids}",
     "letters": r"\mathrm{letters}",
     "h_before": "h_{t-1}",
     "c_before": "c_{t-1}",
+    "h_forward": r"h^{\to}",
+    "h_backward": r"h^{\leftarrow}",
     "hidden": "h",
-    "memory": "m",
+    "memory": "H",
+    "scaling": "c",
     "gain": r"\gamma",
     "beta": r"\beta",
     "mean": r"\mu",
@@ -183,10 +218,16 @@ def describe(name: str) -> Point:
     return CATALOGUE[entry(name)]
 
 
-def formula(key: str, values: Mapping[str, str] | None = None, absent: Collection[str] = ()) -> str:
+def formula(
+    key: str,
+    values: Mapping[str, str] | None = None,
+    absent: Collection[str] = (),
+    words: Collection[str] = (),
+) -> str:
     """The right-hand side of an entry's formula, with symbols, or with `values` where they are
-    given; without the terms that this run does not have (`absent`: a bias, a shift)."""
-    return fill(CATALOGUE[key].formula, key.partition(".")[0], values, absent)
+    given; without the terms that this run does not have (`absent`: a bias, a shift); in the form
+    that `words` choose."""
+    return fill(CATALOGUE[key].template(words), key.partition(".")[0], values, absent)
 
 
 def fill(

@@ -10,9 +10,9 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.data.spans import Span
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.precision import Precision, prepare
 from translucid.device import pick_device
 from translucid.errors import ConfigError
+from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
@@ -31,7 +31,7 @@ from translucid.tasks.options import DataConfig
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
-from translucid.training.examples import check_known_labels, read_records, task_of
+from translucid.training.examples import read_records, task_of
 
 ROW = 256  # tokens that a language model is scored on at once
 
@@ -84,7 +84,7 @@ class Model:
     @property
     def generator(self) -> Generator:
         """What writes, if this model does."""
-        if self._generator is None:
+        if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
 
@@ -112,10 +112,15 @@ class Model:
         task: Tag = expect(self.task, Tag)
         return task.predict_lines(self.network, several(texts))
 
-    def predict(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
-        """The outputs for each row of input numbers."""
+    def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
+        """The answer to each line of text, whatever the task; of a regressor, also the outputs for
+        each row of numbers."""
+        lines = [each for each in several(inputs) if isinstance(each, str)]
+        if lines and len(lines) == len(inputs):
+            return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
-        return task.predict(self.network, [RegressItem(tuple(row), (), 0) for row in rows])
+        rows = [tuple(float(value) for value in row) for row in inputs]
+        return task.predict(self.network, [RegressItem(row, (), 0) for row in rows])
 
     # ---- how well it does ----
 
@@ -169,7 +174,7 @@ class Model:
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
-        check_known_labels(self.task.name, records, self._bundle.labels, files[0])
+        self.task.check_labels(records, self._bundle.labels, files[0])
         items = self.task.held_out_items(records, min(self.longest or ROW, ROW))
         for item in items:
             check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")

@@ -8,10 +8,13 @@ stands in `catalogue.py`.
 Patterns are shell globs over full names: `*` crosses dots, so `*.pattern` is every attention
 pattern. A recurrent loop writes the same name once per position; reading joins the positions
 along axis 1, and `name@3` means position 3 alone, in patterns and in look-ups.
+
+A class of your own may override three hooks: `passes` (every value on its way), `keeps` (every
+value that matches `keep`) and `missing` (what is said about a name that is not there).
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from fnmatch import translate
 
 import torch
@@ -58,6 +61,8 @@ class Trace(NoTrace):
     before keeping.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
     device: where to keep the values, such as "cpu"; by default where they were made.
+    by_hand: every part computes step by step, also where nobody looks inside: fused kernels give
+    the same numbers, but round differently.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Trace(NoTrace):
         edit: Mapping[str, Edit] | None = None,
         budget_bytes: int | None = DEFAULT_BUDGET,
         device: torch.device | str | None = None,
+        by_hand: bool = False,
     ) -> None:
         keep = [keep] if isinstance(keep, str) else keep
         if not isinstance(keep, Sequence) or not all(isinstance(glob, str) for glob in keep):
@@ -77,12 +83,13 @@ class Trace(NoTrace):
         self._met: set[str] = set()
         self._budget = budget_bytes
         self._device = device
+        self._by_hand = by_hand
         self.bytes = 0
 
     # ---- writing, by the parts ----
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        return self._pass(name, None, value)
+        return self._meet(name, None, value)
 
     def at(self, scope: str) -> NoTrace:
         return _Scope(self, scope + ".", None)
@@ -91,22 +98,31 @@ class Trace(NoTrace):
         return _Scope(self, "", position)
 
     def wants(self, *names: str) -> bool:
-        return any(
+        return self._by_hand or any(
             pattern.covers(name)
             for name in names
             for pattern in (*self._keep, *(glob for glob, _ in self._edit))
         )
 
-    def _pass(self, name: str, position: int | None, value: Tensor) -> Tensor:
+    def _meet(self, name: str, position: int | None, value: Tensor) -> Tensor:
         self._met.add(name)
         for pattern, change in self._edit:
             if pattern.matches(name, position):
                 value = _changed(name, value, change)
+        value = self.passes(name, position, value)
         if any(pattern.matches(name, position) for pattern in self._keep):
-            self._store(name, position, value)
+            self.keeps(name, position, value)
         return value
 
-    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+    # ---- hooks, for classes of your own ----
+
+    def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
+        """Every value that a part computes, after the edits; what is returned is kept and goes on
+        into the model. `position` is the place within a loop over time, None outside of one."""
+        return value
+
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
+        """Every value whose name matches `keep`: by default it is stored, within the budget."""
         size = value.numel() * value.element_size()
         if self._budget is not None and self.bytes + size > self._budget:
             raise TraceBudgetError(
@@ -126,18 +142,57 @@ class Trace(NoTrace):
             steps[position] = value
         self.bytes += size
 
+    def missing(self, name: str) -> str:
+        """What is said about a name that is asked for and not there."""
+        if name in self._met:
+            return f"{name} was computed but not kept; add it to keep"
+        if not self._met:
+            return f"there is no {name!r}: the trace is empty, no model has run with it yet"
+        return f"no point is called {name!r}. " + _suggest(name, self._met)
+
     def _refuse_twice(self, there: bool, name: str) -> None:
         if there:
             raise TraceError(
                 f"{name} is in this trace already; a Trace holds one run, make a new one"
             )
 
+    def edits(self) -> NoTrace:
+        """A trace for the steps of a search that makes the same edits and keeps nothing; without
+        edits, nobody looks."""
+        if not self._edit:
+            return NO_TRACE
+        edit = {pattern.glob: change for pattern, change in self._edit}
+        placed = [glob for glob in edit if "@" in glob]
+        if placed:
+            raise TraceError(
+                f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
+                "reads token by token; leave the position out, or run the model with the trace"
+            )
+        return Trace([], edit=edit)
+
     # ---- reading, by people ----
+
+    @property
+    def met(self) -> Set[str]:
+        """The names of all points that the model has computed so far, kept or not."""
+        return self._met
+
+    def written(self) -> Iterator[tuple[str, int | None, Tensor]]:
+        """What is kept, as the model wrote it: name, position within a loop or None, value."""
+        for name, kept in self._values.items():
+            if isinstance(kept, Tensor):
+                yield name, None, kept
+            else:
+                yield from ((name, position, value) for position, value in kept.items())
+
+    def clear(self) -> None:
+        """Forget what is kept: the trace can take another run."""
+        self._values, self.bytes = {}, 0
 
     def __getitem__(self, name: str) -> Tensor:
         base, _, position = name.partition("@")
         if base not in self._values:
-            raise UnknownPointError(self._unknown(base))
+            raise UnknownPointError(self.missing(base))
         value = self._values[base]
         if isinstance(value, Tensor):
             if position:
@@ -175,13 +230,6 @@ class Trace(NoTrace):
                     + _suggest(pattern.glob, self._met)
                 )
 
-    def _unknown(self, name: str) -> str:
-        if name in self._met:
-            return f"{name} was computed but not kept; add it to keep"
-        if not self._met:
-            return f"there is no {name!r}: the trace is empty, no model has run with it yet"
-        return f"no point is called {name!r}. " + _suggest(name, self._met)
-
     def __repr__(self) -> str:
         return f"Trace({len(self)} points, {self.bytes:,} bytes)"
 
@@ -193,7 +241,7 @@ class _Scope(NoTrace):
         self._root, self._prefix, self._position = root, prefix, position
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        return self._root._pass(self._prefix + name, self._position, value)
+        return self._root._meet(self._prefix + name, self._position, value)
 
     def at(self, scope: str) -> NoTrace:
         return _Scope(self._root, f"{self._prefix}{scope}.", self._position)

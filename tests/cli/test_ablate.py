@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.test_cli_recipes import run
+from tests.in_process import run
 
 from translucid.see.switches import KINDS
 

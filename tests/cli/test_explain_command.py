@@ -4,46 +4,28 @@
 import json
 import os
 import re
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 from tests.test_cli_bad_input import (
-    GOOD,
-    LEARNED,
     Command,
     assert_refused,
     command,  # noqa: F401 (a fixture)
-    train_words,
-    write,
+    trained_models,
 )
 from tests.test_cli_decoding import on_terminal
 
-from translucid.cli import main
 from translucid.model import Model, load
 
 TRANSLATED = "the dog sleeps"
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def models() -> dict[str, str]:
     """A translator with few positions, a tagger, and a network of numbers."""
-    home, out = Path.cwd(), tmp_path_factory.mktemp("models")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    os.chdir(out)
-    try:
-        for task in ("translate", "tag", "regress"):
-            write(GOOD[task])
-            more = LEARNED if task == "translate" else []
-            with pytest.raises(SystemExit, match="0"):
-                main([*train_words(task, *GOOD[task]), "--quiet", *more])
-            Path("run").rename(task)
-    finally:
-        os.chdir(home)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    return {path.name: str(path) for path in out.iterdir() if path.is_dir()}
+    trained = trained_models()
+    return {**trained, "translate": trained["learned-translate"]}
 
 
 @pytest.fixture(scope="module")

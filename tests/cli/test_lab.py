@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.test_cli_recipes import run
+from tests.in_process import run
 
 from translucid.lab.engine import results
 from translucid.lab.engine.claims import claims

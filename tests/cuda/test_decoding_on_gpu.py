@@ -1,15 +1,19 @@
 """Searches on a GPU, captured as graphs, find what a CPU finds without them."""
 
 import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
 from tests.invariants.cases import randomised, transformer
 
-from translucid.decoding.captured import CapturedSearch, Sources
-from translucid.decoding.generate import captured, find
+from translucid.decoding.generate import find
 from translucid.decoding.search import Hypothesis, Search
-from translucid.models import ModelConfig
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.stepper import can_be_captured
+from translucid.models import GenerationInputs, ModelConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 EOS, PAD, BOS = 1, 0, 2
@@ -36,13 +40,17 @@ def _full_precision():
     torch.set_float32_matmul_precision("highest")
 
 
-def sources_of(config: ModelConfig, rows: int, seed: int) -> Sources | None:
+def sources_of(config: ModelConfig, rows: int, seed: int) -> GenerationInputs | None:
     if config.shape != "encoder-decoder":
         return None
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(3, 57, (rows, 9), generator=generator)
     lengths = torch.randint(1, 10, (rows, 1), generator=generator)
-    return Sources(ids, torch.arange(9) < lengths)
+    return GenerationInputs.of(ids, torch.arange(9) < lengths)
+
+
+def on_device(given: GenerationInputs) -> GenerationInputs:
+    return GenerationInputs.of(given.source.cuda(), given.mask.cuda())
 
 
 def same(mine: list[list[Hypothesis]], its: list[list[Hypothesis]]) -> None:
@@ -58,18 +66,71 @@ def test_captured_equals_plain(name: str, how: Search) -> None:
     """Twice the same shape, so that graphs are used again; then with other weights."""
     model = randomised(MODELS[name]).float()
     on_gpu = copy.deepcopy(model).cuda()
-    assert CapturedSearch.fits(on_gpu, how, ())
+    assert can_be_captured(on_gpu)
+    graphs = DecodeGraphs()
     for seed, rows in ((1, 3), (2, 3), (3, 6)):
         prefixes = [[BOS, 5], [BOS], [BOS, 3, 4]] * (rows // 3)
         given = sources_of(model.config, rows, seed)
-        moved = None if given is None else Sources(given.ids.cuda(), given.real.cuda())
+        moved = None if given is None else on_device(given)
         plain = find(model, prefixes, given, how, eos=EOS, pad=PAD)
-        same(find(on_gpu, prefixes, moved, how, eos=EOS, pad=PAD), plain)
+        same(find(on_gpu, prefixes, moved, how, eos=EOS, pad=PAD, graphs=graphs), plain)
         with torch.no_grad():
             for parameter, twin in zip(model.parameters(), on_gpu.parameters(), strict=True):
                 parameter.mul_(1.1)
                 twin.copy_(parameter)
-    assert captured(on_gpu, EOS, PAD)._graphs, "nothing was captured"
+    assert graphs.graphs, "nothing was captured"
+
+
+def new_weight(model: Any) -> None:
+    part = model.encoder.layers[0].feedforward.output
+    part.weight = torch.nn.Parameter(-2 * part.weight.detach())
+
+
+def other_eps(model: Any) -> None:
+    model.decoder.final_norm.eps = 0.3
+
+
+def hook_on_the_encoder(model: Any) -> None:
+    part = model.encoder.layers[0].feedforward
+    part.register_forward_hook(lambda part, given, output: -2 * output)
+
+
+def hook_on_the_decoder(model: Any) -> None:
+    part = model.decoder.layers[0].feedforward
+    part.register_forward_hook(lambda part, given, output: -2 * output)
+
+
+@pytest.mark.parametrize(
+    "change", [new_weight, other_eps, hook_on_the_encoder, hook_on_the_decoder]
+)
+def test_a_model_that_was_changed_after_a_search(change: Callable[[Any], None]) -> None:
+    model = randomised(MODELS["sinusoidal"]).float()
+    on_gpu, graphs, how = copy.deepcopy(model).cuda(), DecodeGraphs(), SEARCHES["beams"]
+    given = sources_of(model.config, 3, 1)
+    assert given is not None
+    before = find(on_gpu, [[BOS]] * 3, on_device(given), how, eos=EOS, pad=PAD, graphs=graphs)
+    for each in (model, on_gpu):
+        change(each)
+    plain = find(model, [[BOS]] * 3, given, how, eos=EOS, pad=PAD)
+    after = find(on_gpu, [[BOS]] * 3, on_device(given), how, eos=EOS, pad=PAD, graphs=graphs)
+    same(after, plain)
+    assert [t.gains for one in after for t in one] != [t.gains for one in before for t in one]
+
+
+def test_two_threads_with_one_owner_of_graphs() -> None:
+    model = randomised(MODELS["sinusoidal"]).float()
+    on_gpu, graphs, how = copy.deepcopy(model).cuda(), DecodeGraphs(), SEARCHES["beams"]
+    batches = [sources_of(model.config, 3, seed) for seed in range(8)]
+    plain = [find(model, [[BOS]] * 3, each, how, eos=EOS, pad=PAD) for each in batches]
+
+    def search(each: GenerationInputs) -> list[list[Hypothesis]]:
+        found = find(on_gpu, [[BOS]] * 3, on_device(each), how, eos=EOS, pad=PAD, graphs=graphs)
+        torch.cuda.synchronize()
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        for found, expected in zip(pool.map(search, batches), plain, strict=True):
+            same(found, expected)
 
 
 def test_bfloat16_stays_near() -> None:
@@ -77,8 +138,8 @@ def test_bfloat16_stays_near() -> None:
     model = randomised(MODELS["sinusoidal"]).float()
     half = copy.deepcopy(model).cuda().bfloat16()
     given, how = sources_of(model.config, 8, 1), Search(beams=4, longest=12)
-    moved = Sources(given.ids.cuda(), given.real.cuda())
+    moved = on_device(given)
     plain = find(model, [[BOS]] * 8, given, how, eos=EOS, pad=PAD)
-    found = find(half, [[BOS]] * 8, moved, how, eos=EOS, pad=PAD)
+    found = find(half, [[BOS]] * 8, moved, how, eos=EOS, pad=PAD, graphs=DecodeGraphs())
     for (one,), (other,) in zip(found, plain, strict=True):
         assert one.score == pytest.approx(other.score, rel=0.1, abs=0.05)

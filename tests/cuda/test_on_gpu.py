@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.models import RecurrentConfig, TransformerConfig, build
+from translucid.fast.fixed_state import with_fixed_timeline
+from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.parts.attention import Layout, attend
 from translucid.trace import Trace
@@ -83,11 +84,12 @@ def test_a_captured_step_equals_the_whole_sequence(shape: str, positions: str) -
     with torch.no_grad():
         if isinstance(model, EncoderDecoderModel):
             whole = model(source, ids)
-            state = model.start(source, capacity=16, fixed=True)
+            state = model.start(GenerationInputs.of(source), capacity=16)
         else:
             assert isinstance(model, DecoderModel)
             whole = model(ids)
-            state = model.start(4, capacity=16, fixed=True)
+            state = model.start(GenerationInputs(4), capacity=16)
+        state = with_fixed_timeline(state)
 
         newest = ids[:, :1].clone()
         warm = state.copy()

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from tests.tiny.dealt import dealt
 
 from translucid.data.toyland import (
     LABELS,
@@ -91,8 +92,11 @@ def test_hash_randomisation_changes_nothing(hash_seed: str, sentences: list[Sent
     assert done.stdout.strip() == digest(sentences[:300])
 
 
-@pytest.mark.parametrize("seeds", [(0, 0, 0), (0, 1, 2), (5, 5, 0)])
-@pytest.mark.parametrize("sizes", [(2000, 50, 50), (300, 600, 600), (10, 400, 3)])
+SEEDS = [(0, 1, 2), (0, 0, 0), (5, 5, 0)]
+SIZES = [(2000, 50, 50), (300, 600, 600), (10, 400, 3)]
+
+
+@pytest.mark.parametrize(("sizes", "seeds"), dealt(SIZES, SEEDS, share=3))
 def test_splits_never_share_a_sentence(
     sizes: tuple[int, int, int], seeds: tuple[int, int, int]
 ) -> None:

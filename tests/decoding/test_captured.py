@@ -4,11 +4,12 @@ they are; `tests/cuda` has them captured."""
 import pytest
 import torch
 from tests.invariants.cases import randomised, transformer
+from tests.tiny.dealt import dealt
 
-from translucid.decoding.captured import CapturedSearch, Sources
-from translucid.decoding.generate import as_rows, find, limits
+from translucid.decoding.generate import captured, find, limits
 from translucid.decoding.search import Hypothesis, Search
-from translucid.models import ModelConfig
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.models import GenerationInputs, ModelConfig
 
 EOS, PAD, BOS = 1, 0, 2
 LENGTHS = (5, 2, 4)
@@ -35,22 +36,21 @@ def words(texts: list[Hypothesis]) -> list[tuple[list[int], bool]]:
     return [(each.tokens, each.finished) for each in texts]
 
 
-@pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize("name", MODELS)
-def test_fixed_shapes_find_the_same(name: str, how: Search) -> None:
-    model = randomised(MODELS[name])
-    captured = CapturedSearch(model, eos=EOS, pad=PAD)
+@pytest.mark.parametrize(("name", "which"), dealt(MODELS, SEARCHES, share=2))
+def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
+    model, how = randomised(MODELS[name]), SEARCHES[which]
+    graphs = DecodeGraphs()
     generator = torch.Generator().manual_seed(5)
     for prefixes in ([[BOS]] * 3, [[BOS, 5], [BOS], [BOS, 3, 4]]):
         sources = None
         if model.config.shape == "encoder-decoder":
             ids = torch.randint(3, 11, (3, max(LENGTHS)), generator=generator)
             real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-            sources = Sources(ids, real)
+            sources = GenerationInputs.of(ids, real)
         plain = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
 
-        least, most = limits(model, prefixes, sources, how)
-        fixed = captured(as_rows(prefixes, model), sources, least, most, how)
+        bounds = limits(model, prefixes, sources, how)
+        fixed = captured(graphs, model, prefixes, sources, bounds, how, eos=EOS, pad=PAD)
         assert [words(texts) for texts in fixed] == [words(texts) for texts in plain]
         for one, other in zip(fixed, plain, strict=True):
             for mine, its in zip(one, other, strict=True):

@@ -5,11 +5,11 @@ import torch
 from tests.invariants.cases import Text, begin, randomised, recurrent, transformer, whole
 from torch import Tensor
 
-from translucid.decoding.ensemble import Ensemble
-from translucid.decoding.generate import Sources, find
+from translucid.decoding.generate import find
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models import Network
+from translucid.models import GenerationInputs, Network
+from translucid.models.ensemble import GeneratingEnsemble
 
 EOS, PAD = 1, 0
 HOW = Search(beams=3, best=3, longest=6)
@@ -20,14 +20,16 @@ def decoders() -> list[Network]:
     return [randomised(transformer("decoder"), 0), randomised(recurrent("decoder"), 1)]
 
 
-def found(model: object, prefixes: list[list[int]], sources: Sources | None = None) -> list[list]:
+def found(
+    model: object, prefixes: list[list[int]], sources: GenerationInputs | None = None
+) -> list[list]:
     return find(model, prefixes, sources, HOW, eos=EOS, pad=PAD)
 
 
 def test_one_model_is_itself() -> None:
     model = decoders()[0]
     for one, other in zip(
-        found(model, [[3], [4, 5]]), found(Ensemble([model]), [[3], [4, 5]]), strict=True
+        found(model, [[3], [4, 5]]), found(GeneratingEnsemble([model]), [[3], [4, 5]]), strict=True
     ):
         assert [each.tokens for each in one] == [each.tokens for each in other]
         for a, b in zip(one, other, strict=True):
@@ -41,8 +43,8 @@ def mean_log_probs(models: list[Network], ids: Tensor) -> Tensor:
 
 def test_two_models_say_the_mean_of_their_probabilities() -> None:
     models = decoders()
-    together, ids = Ensemble(models), torch.tensor([[3, 5, 7], [2, 2, 4]])
-    state = together.start(2, capacity=5)
+    together, ids = GeneratingEnsemble(models), torch.tensor([[3, 5, 7], [2, 2, 4]])
+    state = together.start(GenerationInputs(2), capacity=5)
     with torch.no_grad():
         first, rest = together.step(ids[:, :1], state), together.step(ids[:, 1:], state)
         expected = mean_log_probs(models, ids)
@@ -51,7 +53,9 @@ def test_two_models_say_the_mean_of_their_probabilities() -> None:
 
 def test_a_search_by_two_reports_the_mean() -> None:
     models = decoders()
-    for texts, prefix in zip(found(Ensemble(models), [[3], [4, 5]]), [[3], [4, 5]], strict=True):
+    for texts, prefix in zip(
+        found(GeneratingEnsemble(models), [[3], [4, 5]]), [[3], [4, 5]], strict=True
+    ):
         for each in texts:
             tokens = each.tokens + [EOS] * each.finished
             with torch.no_grad():
@@ -67,7 +71,7 @@ def test_translators_decide_together() -> None:
         randomised(transformer("encoder-decoder"), 0), randomised(recurrent("encoder-decoder"), 1)
     ]  # fmt: skip
     source = torch.tensor([[3, 4, 5, 2]])
-    (texts,) = found(Ensemble(models), [[4]], Sources(source))
+    (texts,) = found(GeneratingEnsemble(models), [[4]], GenerationInputs.of(source))
     best = texts[0]
     tokens = best.tokens + [EOS] * best.finished
     text = Text(torch.tensor([[4, *tokens]]), source=source)
@@ -81,6 +85,6 @@ def test_translators_decide_together() -> None:
 def test_different_vocabularies_are_refused() -> None:
     models = [randomised(transformer("decoder")), randomised(transformer("decoder", vocab=12))]
     with pytest.raises(InputError, match="vocabularies of 11, 12 words; only models of one"):
-        Ensemble(models)
+        GeneratingEnsemble(models)
     with pytest.raises(InputError, match="at least one model"):
-        Ensemble([])
+        GeneratingEnsemble([])

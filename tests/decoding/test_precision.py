@@ -7,21 +7,20 @@ import pytest
 import torch
 from tests.parts.test_packed import needs_int8
 
-from translucid.decoding import precision
-from translucid.decoding.captured import Sources
 from translucid.decoding.generate import find
-from translucid.decoding.precision import difference, prepare
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models import RecurrentConfig, TransformerConfig, build
-from translucid.parts.packed import Int8Linear, PackedLinear
+from translucid.fast import precision
+from translucid.fast.packed_linear import Int8Linear, PackedLinear
+from translucid.fast.precision import difference, prepare
+from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 from translucid.trace import Trace
 
 EOS, PAD, VOCAB = 1, 0, 23
 SOURCE = torch.randint(2, VOCAB, (3, 6), generator=torch.Generator().manual_seed(0))
 REAL = torch.ones_like(SOURCE, dtype=torch.bool)
 REAL[1, 4:] = False
-SOURCES = Sources(SOURCE, REAL)
+SOURCES = GenerationInputs.of(SOURCE, REAL)
 OPTIONS: dict[str, dict[str, Any]] = {
     "sinusoidal": {},
     "rotary, gated, grouped heads": {
@@ -93,7 +92,7 @@ def test_difference_of_two_networks_by_hand() -> None:
     one = network_of("sinusoidal")
     other = network_of("post, untied, no biases")
     texts = [[EOS, 4, 5], [EOS, 6]]
-    sources = Sources(SOURCE[:2], REAL[:2])
+    sources = GenerationInputs.of(SOURCE[:2], REAL[:2])
     told = difference(one, other, texts, sources)
     apart, changed = [], 0
     with torch.no_grad():

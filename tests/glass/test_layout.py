@@ -33,9 +33,10 @@ def test_one_line(latex: str, text: str) -> None:
 def test_every_formula_of_the_catalogue_can_be_written() -> None:
     for key, point in catalogue.CATALOGUE.items():
         assert one_line(point.symbol), key
-        line = one_line(catalogue.formula(key))
-        assert "\\" not in line, key
-        assert "<" not in line.replace(" < ", ""), key
+        for form in ("", *point.forms):
+            line = one_line(catalogue.formula(key, words=form.split()))
+            assert "\\" not in line, key
+            assert "<" not in line.replace(" < ", ""), key
 
 
 def test_matrices_stand_on_one_baseline() -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from tests.glass.test_work_command import COMMANDS, process, work
+from tests.in_process import run
 
 import translucid.glass
 from translucid.cli import work_options
 from translucid.errors import TranslucidError
 from translucid.glass import worked
 from translucid.glass.names import bare, quoted, spelt
+from translucid.registry import choices
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
@@ -115,7 +117,7 @@ def test_rounded_numbers_are_mentioned() -> None:
 def test_digits_out_of_range(digits: str) -> None:
     with pytest.raises(TranslucidError, match=f"digits = {digits}: must be from 1 to 12"):
         worked.softmax("1 2", digits=int(digits))
-    assert process("softmax", "1 2", "--digits", digits).returncode == 2
+    assert run("work", "softmax", "1 2", "--digits", digits).returncode == 2
 
 
 def test_a_table_with_gaps() -> None:
@@ -194,7 +196,8 @@ def test_choices_are_those_of_the_parts() -> None:
     from translucid.models.transformer import TransformerConfig
 
     def names(field: str) -> set[str]:
-        return set(typing.get_args(TransformerConfig.model_fields[field].annotation))
+        key = TransformerConfig.model_fields[field]
+        return set(choices(key.metadata) or typing.get_args(key.annotation))
 
     assert set(work_options.GATED) == names("activation")
     assert set(work_options.NORMS) == names("norm")

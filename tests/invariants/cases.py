@@ -1,12 +1,12 @@
 """The models that every invariant is asked of: tiny, random, float64, built once per process.
 
-The grid is architecture × position × norm × placement. The number of key/value heads and the
-activation go round in cycles whose lengths divide neither the grid's sides nor each other, so that
-over the grid they meet every position, norm and placement.
+`CONFIGS` has rows in which every option meets every other (`pairwise.py`), and by hand what is no
+option of these: windows, two vocabularies, characters. `GRID` is the product that the rows stand
+for, architecture × position × norm × placement, while the number of key/value heads and the
+activation go round in cycles; it runs with `-m thorough`.
 """
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import cycle, product
@@ -14,9 +14,18 @@ from typing import Any
 
 import pytest
 import torch
+from tests.invariants.pairwise import Row, covering
 from torch import Tensor
 
-from translucid.models import ModelConfig, Network, RecurrentConfig, TransformerConfig, build
+from translucid.fast.fixed_state import with_fixed_timeline
+from translucid.models import (
+    GenerationInputs,
+    ModelConfig,
+    Network,
+    RecurrentConfig,
+    TransformerConfig,
+    build,
+)
 from translucid.parts.cache import DecoderState
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -25,6 +34,9 @@ D_MODEL, MAX_LENGTH = 8, 24
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 NORMS = ("layer", "rms", "batch", "none")
 PLACEMENTS = ("pre", "post")
+ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu", "silu", "tanh", "sigmoid")
+POOLING = ("tag", "mean", "attention", "last", "first")  # "tag" pools nothing
+SHAPES = ("decoder", "encoder-decoder", "encoder")
 CELLS = ("rnn", "rnn_relu", "lstm", "gru")
 PADDINGS = ("left", "right", "holes")
 
@@ -45,19 +57,76 @@ def recurrent(shape: str, **options: Any) -> RecurrentConfig:
     return RecurrentConfig(shape=shape, dropout=0.0, **{**head, **sizes, **options})
 
 
+TRANSFORMERS = {
+    "shape": SHAPES,
+    "positions": POSITIONS,
+    "norm": NORMS,
+    "placement": PLACEMENTS,
+    "kv_heads": ("4", "2", "1"),
+    "activation": ACTIVATIONS,
+    "pooling": POOLING,
+}
+# How a classifier pools comes after all layers: with the order of norm and part it has to meet.
+APART = [frozenset(("pooling", name)) for name in ("activation", "positions", "norm", "kv_heads")]
+RECURRENT = {
+    "cell": CELLS,
+    "shape": SHAPES,
+    "way": ("forward", "both"),
+    "attention": ("none", "additive", "dot"),
+    "pooling": POOLING,
+}
+RECURRENT_APART = [frozenset(("cell", "pooling"))]
+# Options that only models of these shapes have.
+ONLY = {
+    "pooling": ("encoder",),
+    "attention": ("encoder-decoder",),
+    "way": ("encoder-decoder", "encoder"),
+}
+
+
+def fits(row: Row) -> bool:
+    """No option without the shape that has it, and no two that no shape has."""
+    shapes = {row["shape"]} if "shape" in row else set(SHAPES)
+    return bool(shapes.intersection(*(ONLY[name] for name in row if name in ONLY)))
+
+
+def _head(pooling: str) -> dict[str, Any]:
+    return {} if pooling == "tag" else {"head": "classify", "pooling": pooling}
+
+
 def _transformers() -> Iterator[tuple[str, ModelConfig]]:
-    kv_heads = cycle((None, 2, 1))
-    activations = cycle(("relu", "gelu", "swiglu", "geglu", "silu", "tanh", "sigmoid"))
-    pooling = cycle(("tag", "mean", "attention", "last", "first", "tag", "mean"))
-    for shape, *rest in product(
-        ("decoder", "encoder-decoder", "encoder"), POSITIONS, NORMS, PLACEMENTS
-    ):
+    for row in covering(TRANSFORMERS, fits, APART):
+        name = "-".join(("transformer", *row.values()))
+        options: dict[str, Any] = {**row, "kv_heads": int(row["kv_heads"])}
+        head = _head(options.pop("pooling", "tag"))
+        yield name, transformer(**options, **head)
+
+
+def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
+    for row in covering(RECURRENT, fits, RECURRENT_APART):
+        options: dict[str, Any] = dict(row)
+        if "way" in options:
+            options["bidirectional"] = options.pop("way") == "both"
+        head = _head(options.pop("pooling", "tag"))
+        yield "-".join(row.values()), recurrent(**options, **head)
+
+
+def _grid() -> Iterator[tuple[str, ModelConfig]]:
+    """The product: thrice as many Transformers, twice as many recurrent models that translate."""
+    kv_heads, activations, pooling = cycle((4, 2, 1)), cycle(ACTIVATIONS), cycle(POOLING)
+    for shape, *rest in product(SHAPES, POSITIONS, NORMS, PLACEMENTS):
         positions, norm, placement = rest
         options: dict[str, Any] = {"positions": positions, "norm": norm, "placement": placement}
         options |= {"kv_heads": next(kv_heads), "activation": next(activations)}
-        if shape == "encoder" and (pool := next(pooling)) != "tag":
-            options |= {"head": "classify", "pooling": pool}
+        if shape == "encoder":
+            options |= _head(next(pooling))
         yield f"transformer-{shape}-{positions}-{norm}-{placement}", transformer(shape, **options)
+    for cell, way in product(CELLS, ("forward", "both")):
+        options = {"cell": cell, "bidirectional": way == "both"}
+        for attention in ("none", "additive", "dot"):
+            name = f"{cell}-encoder-decoder-{way}-{attention}"
+            yield name, recurrent("encoder-decoder", attention=attention, **options)
+        yield f"{cell}-encoder-{way}", recurrent("encoder", **options, **_head(next(pooling)))
 
 
 def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
@@ -84,26 +153,6 @@ def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
     votes = {"head": "classify", "votes": 7}
     yield "transformer-encoder-votes", transformer("encoder", **votes)
     yield "lstm-encoder-votes", recurrent("encoder", bidirectional=True, **votes)
-
-
-def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
-    pooling = cycle(("tag", "mean", "attention", "last", "first"))
-    for cell in CELLS:
-        yield f"{cell}-decoder", recurrent("decoder", cell=cell)
-        for both, way in ((False, "forward"), (True, "both")):
-            for attention in ("none", "additive", "dot"):
-                yield (
-                    f"{cell}-encoder-decoder-{way}-{attention}",
-                    recurrent(
-                        "encoder-decoder", cell=cell, bidirectional=both, attention=attention
-                    ),
-                )
-            pool = next(pooling)
-            head = {} if pool == "tag" else {"head": "classify", "pooling": pool}
-            yield (
-                f"{cell}-encoder-{way}",
-                recurrent("encoder", cell=cell, bidirectional=both, **head),
-            )
     yield (
         "lstm-encoder-decoder-two-vocabularies",
         recurrent("encoder-decoder", target_vocab=TARGET_VOCAB, hidden=6, tied=False),
@@ -117,45 +166,44 @@ def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
 CONFIGS: dict[str, ModelConfig] = dict(
     (*_transformers(), *_odd_transformers(), *_with_extras(), *_recurrent())
 )
-ALWAYS = {name for name, _ in (*_odd_transformers(), *_with_extras())}
-ALWAYS |= {f"{cell}-decoder" for cell in CELLS}
+GRID = {name: config for name, config in _grid() if name not in CONFIGS}
 
 
 def every(
-    *shapes: str, where: Callable[[ModelConfig], bool] = lambda config: True, quick: float = 1.0
-) -> Any:
+    *shapes: str,
+    where: Callable[[ModelConfig], bool] = lambda config: True,
+    **dealt: Sequence[object],
+) -> pytest.MarkDecorator:
     """Parametrise a test by `name` over all models of these shapes (all, if none is given).
 
-    quick: the share that `make test` runs; the rest is marked slow. Each test draws its own share,
-    and what stands outside the grid is always in it.
+    Further options of a test are `dealt` out: each model gets two of their combinations, in turn.
+    With `-m thorough` all models and the whole grid get all of them.
     """
-    names = [
-        name
-        for name, config in CONFIGS.items()
-        if (not shapes or config.shape in shapes) and where(config)
-    ]
+    combinations = list(product(*dealt.values()))
 
-    def parametrise(test: Callable[..., None]) -> Callable[..., None]:
-        dice = random.Random(test.__name__)
-        cases = [
-            name
-            if quick == 1.0 or name in ALWAYS or dice.random() < quick
-            else pytest.param(name, marks=pytest.mark.slow)
-            for name in names
-        ]
-        return pytest.mark.parametrize("name", cases)(test)
+    def fitting(configs: Mapping[str, ModelConfig]) -> list[str]:
+        return [n for n, c in configs.items() if (not shapes or c.shape in shapes) and where(c)]
 
-    return parametrise
+    cases = []
+    for number, (name, values) in enumerate(product(fitting(CONFIGS | GRID), combinations)):
+        model, which = divmod(number, len(combinations))
+        dealt_out = (which - model) % len(combinations) in (0, len(combinations) // 2)
+        marks = () if name in CONFIGS and dealt_out else (pytest.mark.thorough,)
+        cases.append(pytest.param(name, *values, marks=marks))
+    return pytest.mark.parametrize(("name", *dealt), cases)
 
 
 writers = every("decoder", "encoder-decoder")  # the models that step
-some_writers = every("decoder", "encoder-decoder", quick=0.3)
+
+
+def config_of(name: str) -> ModelConfig:
+    return CONFIGS[name] if name in CONFIGS else GRID[name]
 
 
 @cache
 def model_of(name: str) -> Network:
     """The model of this name, for looking only: nobody may change it."""
-    return randomised(CONFIGS[name])
+    return randomised(config_of(name))
 
 
 def randomised(config: ModelConfig, seed: int = 0) -> Network:
@@ -250,9 +298,9 @@ def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
 
 def begin(model: Network, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
     """A fresh state, one row for each row of the text."""
-    if text.source is None:
-        return model.start(text.ids.shape[0], capacity=capacity, fixed=fixed)
-    return model.start(text.source, text.source_real, capacity=capacity, fixed=fixed)
+    inputs = GenerationInputs(text.ids.shape[0], text.source, text.source_real)
+    state = model.start(inputs, capacity=capacity)
+    return with_fixed_timeline(state) if fixed else state
 
 
 def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:

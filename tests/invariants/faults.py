@@ -18,14 +18,15 @@ CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/rec
 NORMS, POSITIONS = "parts/norms.py", "parts/positions.py"
 BEAM, SEARCH = "decoding/beam.py", "decoding/search.py"
 TRANSFORMER, TRACE = "models/transformer.py", "trace.py"
+FIXED = "fast/fixed_state.py"
 
 FAULTS = (
     # step by step, chunks
     Fault(
         CACHE,
-        "the cursor stands still",
-        "self.cursor += queries",
-        "self.cursor += 0",
+        "the next slots stand still",
+        "self.taken += count",
+        "self.taken = count",
         "steps::step_by_step",
     ),
     Fault(
@@ -145,8 +146,8 @@ FAULTS = (
     Fault(
         SEARCH,
         "the logits of the first row serve all",
-        "model.step(newest, state)[:, -1]",
-        "model.step(newest, state)[:1, -1].expand(len(newest), -1)",
+        "step(newest, state)[:, -1]",
+        "step(newest, state)[:1, -1].expand(len(newest), -1)",
         "beam_search::greedy",
     ),
     Fault(
@@ -238,7 +239,7 @@ FAULTS = (
     Fault(
         ATTENTION,
         "the bias is forgotten by hand",
-        "rescaled = rescaled + layout.bias.to(scores.dtype)",
+        'rescaled = trace("biased", rescaled + layout.bias.to(scores.dtype))',
         "pass",
         "fused::attend",
     ),
@@ -353,7 +354,7 @@ FAULTS = (
     Fault(
         "models/recurrent.py",
         "the recurrent encoder reads padding",
-        'outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))',
+        'outputs, state = self.recurrent(x, tokens.mask, trace=trace.at("recurrent"))',
         'outputs, state = self.recurrent(x, trace=trace.at("recurrent"))',
         "padding::padded",
     ),
@@ -380,11 +381,18 @@ FAULTS = (
     ),
     # states
     Fault(
-        CACHE,
+        FIXED,
         "the cursor of a fixed state stands still",
-        "self.cursor += queries",
-        "self.cursor += 0 if self.fixed else queries",
+        "self.cursor += count",
+        "pass",
         "states::fixed",
+    ),
+    Fault(
+        FIXED,
+        "a fixed state shows the slots behind those in use",
+        "return False",
+        "return super().everything_seen",
+        "compile::a_step_with_a_fixed_state",
     ),
     Fault(
         CACHE,
@@ -394,7 +402,7 @@ FAULTS = (
         "states::trim",
     ),
     Fault(
-        CACHE,
+        FIXED,
         "trim leaves the cursor",
         "self.cursor.fill_(length)",
         "pass",
@@ -409,8 +417,8 @@ FAULTS = (
     ),
     Fault(
         CACHE,
-        "a copy shares its cursor and counts",
-        "twin.cursor, twin.counts = self.cursor.clone(), self.counts.clone()",
+        "a copy shares its counts",
+        "twin.counts = self.counts.clone()",
         "pass",
         "states::copy",
     ),

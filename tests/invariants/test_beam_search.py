@@ -14,9 +14,9 @@ from tests.invariants.cases import (
     random_text,
     randomised,
     recurrent,
-    some_writers,
     transformer,
     whole,
+    writers,
 )
 from torch import Tensor
 
@@ -36,7 +36,7 @@ def search(model: Network, text: Text, how: Search, *steps: int) -> list[list[Hy
     model.step(text.ids[:, :-1], state)
     state.expand(how.beams)
     most = torch.tensor(steps or (STEPS,)).expand(rows)
-    return run_search(model, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
+    return run_search(model.step, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
 
 
 def slow_search(model: Network, text: Text, how: Search) -> Beams:
@@ -66,7 +66,7 @@ def words(found: Hypothesis) -> list[int]:
 
 
 @pytest.mark.invariant("beam search through the cache = without a cache")
-@some_writers
+@writers
 def test_cached_search(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
@@ -87,7 +87,7 @@ def test_cached_search(name: str) -> None:
 
 
 @pytest.mark.invariant("scores recomputable")
-@some_writers
+@writers
 def test_scores(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
@@ -104,7 +104,7 @@ def test_scores(name: str) -> None:
 
 
 @pytest.mark.invariant("beam of 1 = greedy")
-@some_writers
+@writers
 def test_greedy(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=3, length=2)
@@ -121,7 +121,7 @@ def test_greedy(name: str) -> None:
 
 
 @pytest.mark.invariant("batched = one by one, in a search")
-@some_writers
+@writers
 def test_batched_search(name: str) -> None:
     """Sentences that are settled leave the others in the batch."""
     model = model_of(name)
@@ -137,9 +137,7 @@ def test_batched_search(name: str) -> None:
 
 
 @pytest.mark.invariant("stopping early = searching to the end")
-@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
-@pytest.mark.parametrize("best", [1, 2])
-@every("decoder", "encoder-decoder", quick=0.1)
+@every("decoder", "encoder-decoder", best=(1, 2), alpha=(0.0, 0.7, 1.5))
 def test_stopping_early_loses_nothing(name: str, best: int, alpha: float) -> None:
     model = model_of(name)
     text = random_text(model, rows=4, length=2)

@@ -14,8 +14,8 @@ from tests.invariants.cases import (
     model_of,
     random_ids,
     random_text,
-    some_writers,
     whole,
+    writers,
 )
 from torch import Tensor
 
@@ -75,7 +75,7 @@ def decoding(name: str) -> Decoding:
     return Decoding(model, random_text(model, rows=SOURCES, length=3))
 
 
-@some_writers
+@writers
 def test_beams_follow_their_parents(name: str) -> None:
     now = decoding(name)
     now.expand(BEAMS)
@@ -89,7 +89,7 @@ def test_beams_follow_their_parents(name: str) -> None:
     ), "the memory was copied for each beam"
 
 
-@some_writers
+@writers
 def test_several_tokens_at_once(name: str) -> None:
     now = decoding(name)
     now.expand(BEAMS)
@@ -98,7 +98,7 @@ def test_several_tokens_at_once(name: str) -> None:
     now.step(3)
 
 
-@some_writers
+@writers
 def test_sentences_leave_and_change_places(name: str) -> None:
     now = decoding(name)
     now.expand(BEAMS)
@@ -110,7 +110,7 @@ def test_sentences_leave_and_change_places(name: str) -> None:
     now.step()
 
 
-@some_writers
+@writers
 def test_rows_repeat_and_vanish(name: str) -> None:
     now = decoding(name)
     now.reorder(torch.tensor([1, 0, 1]))

@@ -9,9 +9,9 @@ from tests.invariants.cases import (
     every,
     model_of,
     random_text,
-    some_writers,
     spread,
     whole,
+    writers,
 )
 
 from translucid.models import Network
@@ -29,7 +29,7 @@ def changed_at(model: Network, ids: torch.Tensor, place: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
-@some_writers
+@writers
 def test_later_tokens_change_nothing(name: str, masked: bool) -> None:
     """With a token mask the causal mask is built; without one it is left to the kernel."""
     model = model_of(name)
@@ -48,7 +48,6 @@ def test_later_tokens_change_nothing(name: str, masked: bool) -> None:
     "decoder",
     "encoder-decoder",
     where=lambda config: config.kind == "transformer" and config.window is None,
-    quick=0.3,
 )
 @pytest.mark.parametrize("side", ["none", "left"])
 def test_an_open_mask_lets_the_future_in(name: str, side: str) -> None:

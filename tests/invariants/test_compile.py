@@ -6,9 +6,9 @@ from types import ModuleType
 import pytest
 import torch
 from tests.invariants.cases import (
-    CONFIGS,
     begin,
     close,
+    config_of,
     model_of,
     random_text,
     randomised,
@@ -64,7 +64,7 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 
 def one_layer(name: str) -> ModelConfig:
-    return CONFIGS[name].model_copy(update={"layers": 1})
+    return config_of(name).model_copy(update={"layers": 1})
 
 
 class Recorder:

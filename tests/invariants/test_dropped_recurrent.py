@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.invariants.cases import CELLS, close
 from tests.invariants.test_fused_recurrent import MASKS
+from tests.tiny.dealt import dealt
 from torch import Tensor
 
 from translucid.parts.cache import RecurrentState
@@ -26,10 +27,10 @@ def stack(cell: CellName, both: bool, **options: object) -> Recurrent:
     return Recurrent(cell, 4, 6, 3, bidirectional=both, dropout=share, **options).double()
 
 
-@pytest.mark.parametrize("padding", ["unpadded", "right", "left", "holes", "empty row"])
-@pytest.mark.parametrize("both", [False, True], ids=["forward", "both"])
-@pytest.mark.parametrize("options", WAYS, ids=lambda o: "+".join(o))
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    ("cell", "options", "both", "padding"),
+    dealt(CELLS, WAYS, (False, True), list(MASKS)[:5], share=3),
+)
 def test_the_same_draws(
     cell: CellName, options: dict[str, object], both: bool, padding: str
 ) -> None:

@@ -55,7 +55,7 @@ def logits_without_padding(name: str) -> Tensor:
 
 @pytest.mark.invariant("padded = unpadded")
 @pytest.mark.parametrize("side", PADDINGS)
-@every(quick=0.5)
+@every()
 def test_padded(name: str, side: str) -> None:
     model = model_of(name)
     text = padded(unpadded(model), side)
@@ -64,7 +64,7 @@ def test_padded(name: str, side: str) -> None:
 
 @pytest.mark.invariant("padded = unpadded")
 @pytest.mark.parametrize("side", PADDINGS)
-@every(where=lambda config: getattr(config, "norm", None) == "batch", quick=0.4)
+@every(where=lambda config: getattr(config, "norm", None) == "batch")
 def test_padded_in_training(name: str, side: str) -> None:
     """Batch norm, the one part in which tokens meet, meets no padding and remembers none."""
     one, two = (deepcopy(model_of(name)).train() for _ in range(2))
@@ -86,7 +86,7 @@ def test_batch_norm_that_counts_padding_is_different() -> None:
 
 
 @pytest.mark.invariant("batched = one by one")
-@every(quick=0.5)
+@every()
 def test_batched(name: str) -> None:
     """Rows of unequal length, padded on either side, give what each gives alone."""
     model = model_of(name)
@@ -103,7 +103,7 @@ def test_batched(name: str) -> None:
 
 
 @pytest.mark.invariant("batched = one by one")
-@every(where=lambda config: config.kind == "recurrent" or config.norm in ("rms", "none"), quick=0.5)
+@every(where=lambda config: config.kind == "recurrent" or config.norm in ("rms", "none"))
 def test_empty_rows(name: str) -> None:
     """A row of nothing but padding is finite and disturbs nobody."""
     model = model_of(name)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_model, save_model
-from tests.invariants.cases import CONFIGS, every, model_of, random_text, whole
+from tests.invariants.cases import config_of, every, model_of, random_text, whole
 
 from translucid.models import Network, build
 
@@ -23,28 +23,28 @@ def tied(model: Network) -> list[set[str]]:
     return sorted((group for group in groups.values() if len(group) > 1), key=sorted)
 
 
-@every(quick=0.3)
+@every()
 def test_state_dict(name: str) -> None:
     model, text = model_of(name), random_text(model_of(name))
-    other = build(CONFIGS[name]).double().eval()
+    other = build(config_of(name)).double().eval()
     other.load_state_dict(model.state_dict())
     assert torch.equal(whole(other, text), whole(model, text))
     assert tied(other) == tied(model)
 
 
-@every(quick=0.15)
+@every()
 def test_safetensors(name: str, tmp_path: Path) -> None:
     model, text = model_of(name), random_text(model_of(name))
     save_model(model, str(tmp_path / "model.safetensors"))
-    other = build(CONFIGS[name]).double().eval()
+    other = build(config_of(name)).double().eval()
     load_model(other, tmp_path / "model.safetensors")
     assert torch.equal(whole(other, text), whole(model, text))
     assert tied(other) == tied(model)
 
 
-@every("decoder", "encoder-decoder", quick=0.5)
+@every("decoder", "encoder-decoder")
 def test_tied_weights_stay_tied(name: str) -> None:
-    config = CONFIGS[name]
+    config = config_of(name)
     model = build(config)
     table = model.decoder.embedding.table
     for changed in (model, model.double(), model.float().train()):

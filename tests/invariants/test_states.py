@@ -11,9 +11,9 @@ from tests.invariants.cases import (
     model_of,
     random_ids,
     random_text,
-    some_writers,
     spread,
     whole,
+    writers,
 )
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -21,12 +21,11 @@ transformers = every(
     "decoder",
     "encoder-decoder",
     where=lambda config: config.kind == "transformer",
-    quick=0.3,
 )
 
 
 @pytest.mark.invariant("fixed state = growing state")
-@some_writers
+@writers
 def test_fixed(name: str) -> None:
     """What a captured graph reads, the whole capacity, holds no more than what is in use."""
     model = model_of(name)
@@ -73,7 +72,7 @@ def test_trim_into_padding(name: str) -> None:
 
 
 @pytest.mark.invariant("a copied state is independent")
-@some_writers
+@writers
 def test_copy(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=5)

@@ -13,7 +13,6 @@ from tests.invariants.cases import (
     model_of,
     random_ids,
     random_text,
-    some_writers,
     spread,
     whole,
     writers,
@@ -61,7 +60,7 @@ def test_chunks(name: str) -> None:
 
 @pytest.mark.invariant("any chunking of a prompt")
 @pytest.mark.parametrize("side", PADDINGS)
-@some_writers
+@writers
 def test_ragged_prompts(name: str, side: str) -> None:
     """Prompts of unequal length, in chunks; then on, token by token, as if nothing was padded."""
     model = model_of(name)

@@ -11,6 +11,7 @@ from translucid.models import Network
 from translucid.models.transformer import Layer
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
+from translucid.parts.tokens import Tokens
 
 pytestmark = pytest.mark.invariant("ours = torch.nn.Transformer")
 HEADS, D_FF, LAYERS = 4, 12, 2
@@ -94,7 +95,7 @@ def test_transformer(placement: str, activation: str, padded: bool, mode: str) -
     future = torch.ones(4, 4, dtype=torch.bool).triu(1)
 
     embedded = model.encoder.embedding(source), model.decoder.embedding(target)
-    ours = model.encoder(source, real)
+    ours = model.encoder(Tokens(source, real))
     memory = theirs.encoder(embedded[0], src_key_padding_mask=blocked)
     keep = REAL if padded else torch.ones_like(REAL)
     close(ours.outputs[keep], memory[keep], 1e-11)

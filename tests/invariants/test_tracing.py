@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.invariants.cases import (
-    CONFIGS,
     begin,
     close,
+    config_of,
     every,
     model_of,
     random_text,
     randomised,
-    some_writers,
     spread,
     whole,
+    writers,
 )
 from torch import Tensor
 
@@ -33,7 +33,7 @@ def same(value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("side", ["none", "left"])
-@every(quick=0.4)
+@every()
 def test_all_points(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
@@ -47,7 +47,7 @@ def test_all_points(name: str, side: str) -> None:
         assert seen[point].dim() == len(describe(point).axes), point
 
 
-@every(quick=0.3)
+@every()
 def test_identity_edits(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
@@ -79,7 +79,7 @@ CORNERS = [
 @pytest.mark.parametrize("name", CORNERS)
 def test_each_point_alone(name: str) -> None:
     """Keeping one point keeps that value alone, the same as among all, and leaves the answer."""
-    model = randomised(CONFIGS[name].model_copy(update={"layers": 1}))
+    model = randomised(config_of(name).model_copy(update={"layers": 1}))
     text = random_text(model, rows=2, length=3)
     expected, everything = whole(model, text), Trace()
     whole(model, text, everything)
@@ -106,7 +106,7 @@ def test_every_point_is_written() -> None:
     assert {key for key in CATALOGUE if not key.startswith(elsewhere)} <= written
 
 
-@some_writers
+@writers
 def test_steps(name: str) -> None:
     """A decoder that is watched while it steps, with two beams that share a memory."""
     model = model_of(name)

@@ -14,6 +14,7 @@ from translucid.lab.claims.language_models.parallel_tokens import LENGTHS, SPEED
 from translucid.lab.claims.language_models.targets_per_text import one_target
 from translucid.lab.claims.language_models.training_size import amount_of_text
 from translucid.lab.claims.shared.toyland_text import Sentences, sentences
+from translucid.models.autoregressive import GenerationInputs
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_writing_reads_the_same_words() -> None:
     """One by one and all at once are two ways to one answer, so their times may be compared."""
     net = next_word.made(next_word.transformer(20), 0).eval()
     ids = torch.arange(8)[None]
-    state = net.start(1, capacity=8)
+    state = net.start(GenerationInputs(1), capacity=8)
     with torch.no_grad():
         steps = torch.cat([net.step(ids[:, at : at + 1], state) for at in range(8)], dim=1)
         torch.testing.assert_close(steps, net(ids))

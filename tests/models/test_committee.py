@@ -17,8 +17,8 @@ from tests.invariants.cases import (
 )
 
 from translucid.errors import ConfigError
-from translucid.models import ModelConfig, build
-from translucid.models.committee import Committee, CommitteeState
+from translucid.models import GenerationInputs, ModelConfig, build
+from translucid.models.ensemble import Ensemble, EnsembleState
 from translucid.trace import Trace
 
 COMMITTEES: dict[str, ModelConfig] = {
@@ -40,7 +40,7 @@ def with_ragged(text: Text) -> Text:
 @pytest.mark.parametrize("name", COMMITTEES)
 def test_the_mean_of_the_probabilities(name: str) -> None:
     committee = randomised(COMMITTEES[name])
-    assert isinstance(committee, Committee)
+    assert isinstance(committee, Ensemble)
     text = with_ragged(random_text(committee))
     with torch.no_grad():
         each = [whole(member, text).softmax(dim=-1) for member in committee.members]
@@ -85,8 +85,8 @@ def test_step_by_step_with_beams(name: str) -> None:
     committee = randomised(COMMITTEES[name])
     text = random_text(committee, rows=2, length=3)
     with torch.no_grad():
-        state = committee.start(2, capacity=12)
-        assert isinstance(state, CommitteeState)
+        state = committee.start(GenerationInputs(2), capacity=12)
+        assert isinstance(state, EnsembleState)
         close(committee.step(text.ids, state), whole(committee, text))
         state.expand(2)
         parents = torch.tensor([[1, 0], [0, 0]])
@@ -104,7 +104,7 @@ def test_step_by_step_with_beams(name: str) -> None:
 
 
 def test_one_member_is_no_committee() -> None:
-    assert not isinstance(build(recurrent("encoder", members=1)), Committee)
+    assert not isinstance(build(recurrent("encoder", members=1)), Ensemble)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 
 from translucid.errors import ConfigError, InputError
 from translucid.models import (
+    GenerationInputs,
     MLPConfig,
     PerceptronConfig,
     RecurrentConfig,
@@ -94,7 +95,7 @@ def test_learned_positions_end_with_a_clear_error() -> None:
     with pytest.raises(InputError, match=message):
         model(torch.zeros(1, 5, dtype=torch.long))
     with pytest.raises(InputError, match=r"position 9 was asked for"):
-        model.start(1, capacity=10)
+        model.start(GenerationInputs(1), capacity=10)
     real = torch.tensor([[False, True, True, True, True]])
     assert (
         model(torch.zeros(1, 5, dtype=torch.long), real).isfinite().all()
@@ -103,7 +104,7 @@ def test_learned_positions_end_with_a_clear_error() -> None:
 
 def test_a_full_state_says_so() -> None:
     model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
-    state = model.start(1, capacity=3)
+    state = model.start(GenerationInputs(1), capacity=3)
     model.step(torch.zeros(1, 2, dtype=torch.long), state)
     message = (
         r"the state holds 3 positions and 2 are taken, but 2 more were given; start with a larger"
@@ -117,7 +118,7 @@ def test_a_recurrent_state_cannot_be_rewound() -> None:
     with pytest.raises(
         InputError, match=r"a recurrent state cannot be rewound; copy\(\) it before"
     ):
-        model.start(1, capacity=3).trim(0)
+        model.start(GenerationInputs(1), capacity=3).trim(0)
 
 
 def test_the_perceptron_learns_what_a_line_can_part_and_counts_its_mistakes() -> None:
@@ -168,14 +169,14 @@ def test_wrong_masks_and_targets_are_explained() -> None:
     with pytest.raises(InputError, match=r"the mask of ids has shape \(1, 2\), but ids \(1, 3\)"):
         model(ids, torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(InputError, match=r"tokens has shape \(3,\)"):
-        model.step(ids[0], model.start(1, capacity=4))
+        model.step(ids[0], model.start(GenerationInputs(1), capacity=4))
     config = TransformerConfig(
         shape="encoder-decoder", head="language", vocab=9, target_vocab=5, d_model=8
     )
     with pytest.raises(InputError, match=r"target holds 7, but the vocabulary has ids 0 to 4"):
         build(config)(ids + 7, ids + 7)
     with pytest.raises(InputError, match=r"source holds 9, but the vocabulary has ids 0 to 8"):
-        build(config).start(ids + 9, capacity=3)
+        build(config).start(GenerationInputs.of(ids + 9), capacity=3)
 
 
 def test_wrong_numbers_are_explained() -> None:
@@ -191,7 +192,9 @@ def test_a_model_that_labels_does_not_write() -> None:
     with pytest.raises(
         InputError, match=r"a model with head tag writes nothing; call model\(ids\)"
     ):
-        model.step(torch.zeros(1, 1, dtype=torch.long), model.start(1, capacity=2))
+        model.step(
+            torch.zeros(1, 1, dtype=torch.long), model.start(GenerationInputs(1), capacity=2)
+        )
 
 
 def test_build_wants_a_config() -> None:

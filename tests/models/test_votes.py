@@ -5,6 +5,7 @@ import torch
 
 from translucid.errors import ConfigError
 from translucid.models import RecurrentConfig, TransformerConfig, build
+from translucid.parts.tokens import Tokens
 from translucid.trace import Trace
 
 LABELS = {"shape": "encoder", "head": "classify", "outputs": 3, "vocab": 9, "d_model": 8}
@@ -54,5 +55,6 @@ def test_dropout_of_a_model_is_locked_where_it_is_told() -> None:
     options = LABELS | {"dropout": 0.5, "hidden": 8}
     for locked in (False, True):
         encoder = build(RecurrentConfig(**options, locked_dropout=locked)).get_submodule("encoder")
-        hidden = encoder(torch.full((4, 6), 5)).outputs == 0  # (batch, length, hidden)
+        tokens = Tokens(torch.full((4, 6), 5))
+        hidden = encoder(tokens).outputs == 0  # (batch, length, hidden)
         assert torch.equal(hidden, hidden[:, :1].expand_as(hidden)) == locked

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.parts import plain_kernels
+from translucid.fast import plain_kernels
 from translucid.parts.activations import ACTIVATIONS
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
@@ -48,7 +48,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 @dtypes
 @pytest.mark.parametrize(("heads", "kv_heads", "d_head"), [(4, 4, 16), (4, 2, 32), (2, 1, 64)])
 def test_attention_over_a_cache(dtype: torch.dtype, heads: int, kv_heads: int, d_head: int) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     sizes = [heads * d_head, kv_heads * d_head, kv_heads * d_head]
     q, k, v = drawn(SOURCES * BEAMS, sum(sizes), dtype=dtype).split(sizes, dim=1)
@@ -74,7 +74,7 @@ def test_attention_over_a_cache(dtype: torch.dtype, heads: int, kv_heads: int, d
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
     """The last source has nothing to see."""
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     memory = drawn(SOURCES, 9, 4 * 16, dtype=dtype)
     keys, values = (part.unflatten(-1, (2, 16)).transpose(1, 2) for part in memory.chunk(2, dim=-1))
@@ -97,7 +97,7 @@ def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
 def test_sum_and_norm(
     dtype: torch.dtype, kind: type[nn.Module], keep_sum: bool, with_branch: bool
 ) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     norm = kind(24).to(DEVICE, dtype)
     for parameter in norm.parameters():
@@ -112,7 +112,7 @@ def test_sum_and_norm(
 @dtypes
 @pytest.mark.parametrize("width", [1, 3, 4, 8])
 def test_the_best_and_the_normaliser(dtype: torch.dtype, width: int) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     logits = drawn(6, 9001).to(dtype)
     logits[:, 7] = 9.0
@@ -128,7 +128,7 @@ def test_the_best_and_the_normaliser(dtype: torch.dtype, width: int) -> None:
 
 @dtypes
 def test_rotation(dtype: torch.dtype) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     x = drawn(5, 6 * 16, dtype=dtype)
     angles = torch.rand(5, 8, dtype=torch.float64, device=DEVICE)
@@ -143,7 +143,7 @@ def test_rotation(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("activation", ["identity", "relu", "gelu"])
 @pytest.mark.parametrize("bias", [False, True])
 def test_products(dtype: torch.dtype, rows: int, activation: str, bias: bool) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     layer = nn.Linear(70, 33, bias=bias).to(DEVICE, dtype)
     x = drawn(rows, 70, dtype=dtype)
@@ -154,7 +154,7 @@ def test_products(dtype: torch.dtype, rows: int, activation: str, bias: bool) ->
 @pytest.mark.parametrize("rows", [2, 9])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_feedforward(dtype: torch.dtype, rows: int, activation: str) -> None:
-    from translucid.parts import kernels
+    from translucid.fast import kernels
 
     part = FeedForward(16, 40, activation).to(DEVICE, dtype)
     assert part.activation is ACTIVATIONS[activation]

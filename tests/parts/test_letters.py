@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from translucid.data.pipelines import UNK
-from translucid.parts.letters import NUMBERS, Letters, WordDropout, make_letters
+from translucid.parts.letters import NUMBERS, Letters, WordDropout
 from translucid.trace import Trace
 
 WORDS = torch.tensor([[[8, 3, 5, 9], [7, 0, 0, 0]], [[2, 4, 0, 0], [0, 0, 0, 0]]])
@@ -87,10 +87,8 @@ def test_every_value_can_be_seen_and_changed(part: Letters) -> None:
 
 
 def test_training_hears_what_is_heard_afterwards() -> None:
-    part = make_letters(6, 5)
-    assert part is not None
+    part = Letters(6, 5)
     assert torch.equal(part.train()(WORDS), part.eval()(WORDS))
-    assert make_letters(0, 5) is None
 
 
 def test_every_byte_has_a_row() -> None:

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.errors import InputError
-from translucid.parts import packed
-from translucid.parts.packed import FEW, LARGEST, Int8Linear, PackedLinear, of_rows
+from translucid.fast import packed_linear as packed
+from translucid.fast.packed_linear import FEW, LARGEST, Int8Linear, PackedLinear, of_rows
 
 SHAPES = [(64, 48), (512, 96), (34, 5), (33, 7), (1, 1), (48, 1)]  # inputs, outputs
 shapes = pytest.mark.parametrize(("inputs", "outputs"), SHAPES)

@@ -30,10 +30,10 @@ class PairItem:
     line: int = 0
 
 
-class PairScore(Task[tuple[str, str, float], PairItem]):
+class PairScore(Task[Any, PairItem]):
     """How alike two sentences are: half the squared error of one number."""
 
-    name = "pair-score"  # type: ignore[assignment]
+    name = "pair-score"
     metric, higher_is_better = "error", False
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -91,7 +91,7 @@ class PairScore(Task[tuple[str, str, float], PairItem]):
 class CaseTagger(PairScore):
     """At each token of one text: is it a word or a sign?"""
 
-    name = "case"  # type: ignore[assignment]
+    name = "case"
     kinds = ("sign", "word")
 
     def example(self, text: str, target: str | None = None) -> Example:

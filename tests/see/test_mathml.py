@@ -66,7 +66,8 @@ def test_every_formula_of_the_catalogue(key: str) -> None:
     point = catalogue.CATALOGUE[key]
     for display in (False, True):
         check_tree(point.symbol, display=display)
-        check_tree(catalogue.formula(key), display=display)
+        for words in ("", *point.forms):
+            check_tree(catalogue.formula(key, words=words.split()), display=display)
 
 
 def formulas(kind: str) -> list[str]:

@@ -179,7 +179,7 @@ def test_the_studio_answers_about_a_pair() -> None:
     with pytest.raises(InputError, match="task pair-score writes nothing"):
         answers.decode(run, 4, 4, {})
     with pytest.raises(InputError, match="task pair-score writes nothing"):
-        answers.step_after(run, [], 4)
+        answers.steps_along(run, [], None, 4)
     told = json.loads(desk.ask("GET", "/api/model/a", b"").body)
     assert (told["task"], told["outputs"], told["generates"]) == ("pair-score", "values", False)
     assert desk.saved(PAIR, "#/flow").startswith(b"<!doctype html>")
@@ -195,9 +195,14 @@ def test_the_studio_answers_about_an_own_tagger() -> None:
     assert run.answer() == [kinds[place] for place in shares.argmax(-1).tolist()]
     nats = torch.nn.functional.cross_entropy(logits[0], run.example.batch.targets[0])
     assert run.loss() == pytest.approx(nats.item())
-    step = answers.step(run, 1, 2)
-    assert step["probabilities"] == pytest.approx(shares[1].sort(descending=True).values.tolist())
-    assert step["words"] == [kinds[place] for place in step["ids"]]
+    steps = answers.steps(run, None, 2)["steps"]
+    ranked = shares.sort(descending=True)
+    assert [step["probabilities"] for step in steps] == pytest.approx(
+        ranked.values.detach().numpy()
+    )
+    assert [step["words"] for step in steps] == [
+        [kinds[place] for place in row] for row in ranked.indices.tolist()
+    ]
     assert answers.compare(run, run)["variation"] == [0.0] * len(shares)
 
 

@@ -10,7 +10,7 @@ from translucid.data.tokenizers import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import EncoderDecoderModel
-from translucid.models.committee import Committee
+from translucid.models.ensemble import Ensemble
 from translucid.see.tables import neighbours, position_gram, position_table
 
 
@@ -148,7 +148,7 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
 def test_what_cannot_be_shown_is_said() -> None:
     language, translate = small.transformer("language"), small.transformer("translate")
     committee = small.transformer("language", members=2)
-    assert isinstance(committee, Committee)
+    assert isinstance(committee, Ensemble)
     for show in (position_table, position_gram):
         with pytest.raises(InputError, match=r"told no positions \(positions = none\)"):
             show(small.transformer("language", positions="none"))

@@ -9,8 +9,10 @@ import pytest
 import torch
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
-from translucid.catalogue import describe
+from translucid.catalogue import describe, entry
 from translucid.errors import TraceBudgetError
+from translucid.models.variants import formulas
+from translucid.see.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.studio import desk, questions, runs
@@ -295,6 +297,51 @@ def test_how_a_number_came_about_ends_in_it(studio: Served) -> None:
         path = f"/api/runs/{run['run']}/cell?at={at}&index={','.join(map(str, index))}"
         said = studio.get(path).json
         assert said["worked"][-1]["value"] == pytest.approx(float(said["value"]), abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def told_apart() -> Iterator[Served]:
+    """Models whose positions change what the scores are made of."""
+    made = {name: model("language-transformer", positions=name) for name in ("alibi", "rotary")}
+    with serving(made | {"gated": model("language-transformer", activation="swiglu")}) as served:
+        yield served
+
+
+def test_the_bias_of_the_positions_is_a_line_of_its_own(told_apart: Served) -> None:
+    run = told_apart.run(key(told_apart, "alibi"), text_for("language-transformer"))
+    trace = told_apart.library.opened[run["m"]].model.trace(text_for("language-transformer"))
+    scope = "decoder.layers.0.self_attention"
+    for point in ("scaled", "biased", "masked", "pattern"):
+        path = f"/api/runs/{run['run']}/cell?at={scope}.{point}&index=1,3,1"
+        lines = {line["name"]: line for line in told_apart.get(path).json["worked"]}
+        assert ("biased" in lines) == (point != "scaled")
+        assert lines["scaled"]["value"] == float(trace[f"{scope}.scaled"][0, 1, 3, 1])
+        if point != "scaled":
+            bias = float(trace["decoder.positions.bias"][0, 1, 3, 1])
+            assert bias < 0
+            assert lines["biased"]["how"] == f"− {-bias:.4g}"
+            assert lines["biased"]["value"] == pytest.approx(lines["scaled"]["value"] + bias)
+            assert lines["biased"]["value"] == float(trace[f"{scope}.biased"][0, 1, 3, 1])
+
+
+def test_a_point_has_the_formula_by_which_its_model_computes_it(told_apart: Served) -> None:
+    catalogue = told_apart.get("/api/catalogue").json
+    own: dict[str, dict[str, str]] = {}
+    for name in ("alibi", "rotary", "gated"):
+        run = told_apart.run(key(told_apart, name), text_for("language-transformer"))
+        network = told_apart.library.opened[run["m"]].model.network
+        points = {point["at"]: point for point in run["points"]}
+        for at, right in formulas(network, points).items():
+            shown = points[at].get("formula", catalogue[entry(at)]["formula"])
+            assert shown == (mathml(right) if right else ""), at
+        own[name] = {at: point["formula"] for at, point in points.items() if "formula" in point}
+    scope = "decoder.layers.0."
+    assert own["alibi"][f"{scope}self_attention.masked"] == mathml(
+        r"\mathrm{where}(M, \tilde{S}, -\infty)"
+    )
+    assert own["rotary"][f"{scope}self_attention.scores"] == mathml(r"Q' K'^{\top}")
+    assert own["gated"][f"{scope}feedforward.activated"] == mathml(r"g \odot u")
+    assert f"{scope}self_attention.scores" not in own["alibi"]
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "regress-mlp"])

@@ -16,7 +16,7 @@ from starlette.routing import WebSocketRoute
 from tests.studio.serving import Served, model, serving
 from tests.studio.sockets import listening, shake
 from tests.studio.test_guard import FORGED, TOKEN, filled, guard
-from tests.training.test_runs import small
+from tests.studio.trained import recorded
 
 from translucid.model import load
 from translucid.studio import live
@@ -33,16 +33,11 @@ from translucid.studio.following import (
 from translucid.studio.runs import followed_runs, open_folders
 from translucid.training.probe import table_of
 from translucid.training.recorder import lines
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("runs") / "small"
-    chosen = small("classify", "transformer", steps=12, evaluate_every=5)
-    train_recipe(chosen, run, quiet=True, recording=Recording("The dog sleeps."))
-    return run
+def trained() -> Path:
+    return recorded()
 
 
 @pytest.fixture

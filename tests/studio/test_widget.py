@@ -13,7 +13,7 @@ import pytest
 from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
 from tests.studio.serving import TEXT, model, serving
 from tests.studio.sockets import listening
-from tests.training.test_runs import small
+from tests.studio.trained import recorded
 
 from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
@@ -21,8 +21,6 @@ from translucid.studio.desk import Desk
 from translucid.studio.following import Followed
 from translucid.studio.frames import unpacked
 from translucid.studio.runs import Library
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
 
 HOST = "http://127.0.0.1/notebook"
 
@@ -146,12 +144,9 @@ def test_without_the_extra(translator: Model, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(scope="module")
-def learnt(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def learnt() -> Model:
     """Read from the folder of its run, which was recorded."""
-    run = tmp_path_factory.mktemp("runs") / "small"
-    chosen = small("classify", "transformer", steps=12, evaluate_every=5)
-    train_recipe(chosen, run, quiet=True, recording=Recording("The dog sleeps."))
-    return load(run)
+    return load(recorded())
 
 
 def test_a_training_over_the_channel_is_the_sockets(learnt: Model) -> None:

@@ -2,13 +2,16 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from tests.studio.serving import Served
+from tests.tiny.once import once
+from tests.training.test_runs import small
 
 import translucid as tl
 from translucid.model import Model
+from translucid.training.run import train_recipe
+from translucid.training.sitting import Recording
 
 FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
 FEW += ["training.learning_rate=0.01", "training.warmup=10"]
@@ -44,14 +47,25 @@ PLACES = [(family, view) for family, views in VIEWS.items() for view in views]
 
 @cache
 def trained() -> dict[str, Model]:
-    """Once for all tests of a process; some ten seconds."""
-    found = {}
-    with TemporaryDirectory() as folder:
+    """Trained once for all tests: some ten seconds."""
+
+    def train(folder: Path) -> None:
         for name, (recipe, steps, keys) in RECIPES.items():
             keys = [*keys, f"training.steps={steps}", "training.device=cpu"]
-            tl.train(recipe, out=Path(folder) / name, overrides=keys, quiet=True)
-            found[name] = tl.load(Path(folder) / name)
-    return found
+            tl.train(recipe, out=folder / name, overrides=keys, quiet=True)
+
+    folder = once("models of the page", train)
+    return {name: tl.load(folder / name) for name in RECIPES}
+
+
+def recorded() -> Path:
+    """A run that was recorded for the Train view."""
+
+    def train(folder: Path) -> None:
+        chosen = small("classify", "transformer", steps=12, evaluate_every=5)
+        train_recipe(chosen, folder / "small", quiet=True, recording=Recording("The dog sleeps."))
+
+    return once("a recorded run", train) / "small"
 
 
 def address_of(studio: Served, family: str, view: str, **more: str) -> str:

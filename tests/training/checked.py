@@ -35,6 +35,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     **{name: SMALL | options for name, options in RECURRENT.items()},
 }
 TASKS = ("translate", "language", "classify", "tag")
+# Attention of a recurrent model is of an encoder-decoder: for other tasks it is the same model.
+PAIRS = [
+    (task, family)
+    for task in TASKS
+    for family in FAMILIES
+    if task == "translate" or not family.endswith((" additive", " dot"))
+]
 
 
 @cache

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.training.checked import (
     FAMILIES,
+    PAIRS,
     TASKS,
     TINY,
     look,
@@ -32,8 +33,7 @@ from translucid.training import checks, model_checks
 # --- healthy
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "family"), PAIRS)
 def test_healthy_models_pass(task: str, family: str) -> None:
     network = network_for(task, FAMILIES[family]).train()
     before = {name: value.clone() for name, value in network.state_dict().items()}

@@ -1,10 +1,12 @@
 """A compiled model trains as the plain one; where it cannot be compiled, that is said."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tests.training.test_runs import small
+from torch import Tensor
 
 from translucid.training.run import train_recipe
 from translucid.training.sitting import Recording
@@ -12,30 +14,18 @@ from translucid.training.sitting import Recording
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, from inside its compiler
-def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path) -> None:
-    plain, fast = (
-        train_recipe(
-            small("classify", "still", steps=2, compile=compiled),
-            tmp_path / str(compiled),
-            quiet=True,
-        ).network.state_dict()
-        for compiled in (False, True)
-    )
-    assert "going on without" not in (tmp_path / "True/log.txt").read_text()
+def test_a_compiled_model_trains_as_the_plain_one_with_a_record_and_without(tmp_path: Path) -> None:
+    def trained(name: str, recording: Recording | None = None, **options: Any) -> dict[str, Tensor]:
+        chosen = small("classify", "still", steps=2, **options)
+        held = train_recipe(chosen, tmp_path / name, quiet=True, recording=recording)
+        assert "going on without" not in (tmp_path / name / "log.txt").read_text()
+        return held.network.state_dict()
+
+    plain, fast = trained("plain"), trained("fast", compile=True)
+    seen = trained("seen", Recording(), compile=True)
     for name, weight in plain.items():
         torch.testing.assert_close(fast[name], weight, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_record_changes_no_compiled_run(tmp_path: Path) -> None:
-    chosen = small("classify", "still", steps=2, compile=True)
-    plain = train_recipe(chosen, tmp_path / "plain", quiet=True).network.state_dict()
-    seen = train_recipe(
-        chosen, tmp_path / "seen", quiet=True, recording=Recording()
-    ).network.state_dict()
-    assert all(torch.equal(plain[name], seen[name]) for name in plain)
-    assert "going on without" not in (tmp_path / "seen/log.txt").read_text()
+        assert torch.equal(fast[name], seen[name]), name
 
 
 def test_without_a_compiler_the_plain_model_goes_on(

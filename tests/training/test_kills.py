@@ -121,7 +121,7 @@ def kill_often(house: House, name: str, run: Path, kills: int, rng: random.Rando
 def test_killed_at_random_moments_a_run_ends_the_same(
     name: str, house: House, tmp_path: Path
 ) -> None:
-    kill_often(house, name, tmp_path / "run", 8, random.Random(name))
+    kill_often(house, name, tmp_path / "run", 4, random.Random(name))
 
 
 @pytest.mark.thorough

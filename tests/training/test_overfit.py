@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.checked import FAMILIES, TASKS, TINY, planted, told, world
+from tests.training.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
 from translucid.models import RecurrentConfig, TransformerConfig
@@ -31,9 +31,20 @@ def test_nothing_is_hidden_from_what_is_to_be_learnt_by_heart() -> None:
         assert small(config).word_dropout == small(config).dropout == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("task", TASKS)
+# Every family by one task or more, every task by a quarter of the families; the rest on demand.
+DEALT = [
+    pytest.param(
+        task,
+        family,
+        marks=pytest.mark.thorough
+        if (TASKS.index(task) + list(FAMILIES).index(family)) % len(TASKS)
+        else pytest.mark.slow,
+    )
+    for task, family in PAIRS
+]
+
+
+@pytest.mark.parametrize(("task", "family"), DEALT)
 def test_one_batch_is_learnt_by_heart_by_every_family(task: str, family: str) -> None:
     wide = FAMILIES[family] | {"d_model": 256, "layers": 4}
     wide |= {"hidden": 256} if "hidden" in wide else {}

@@ -117,8 +117,13 @@ def test_translation_with_an_average_and_three_batches_a_step(
     same(tmp_path / "one", tmp_path / "three", 3e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize(
+    "parallel",
+    [
+        pytest.param("ddp", marks=pytest.mark.thorough),
+        pytest.param("fsdp", marks=pytest.mark.slow),
+    ],
+)
 def test_a_group_of_one_is_a_group(alone: Path, tmp_path: Path, parallel: str) -> None:
     """So that what many processes do can be tried with one, as NCCL on a single GPU."""
     run(*words(tmp_path / "one", *PLAIN, f"--parallel={parallel}"), processes=1)
@@ -136,7 +141,7 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
     assert len(list(place.glob("shard-*.safetensors"))) == 2
     assert atomic.fault(place) is None
     assert not list(out.rglob("*.metadata")), "a pickle"
-    for count in (0, 1, 3):
+    for count in (0, 3):  # one in a group of one: the test before
         twin = tmp_path / f"by {count}"
         subprocess.run(["cp", "-r", str(out), str(twin)], check=True)
         run("resume", str(twin), "training.steps=6", "--allow-changes", processes=count)
@@ -224,12 +229,19 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     assert Checkpoints(out).steps()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["training.compile=true"], "training.compile = true: not with torchrun yet"),
-        (["model.norm=batch"], "model.norm = 'batch': each process would see the statistics"),
+        pytest.param(
+            ["training.compile=true"],
+            "training.compile = true: not with torchrun yet",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            ["model.norm=batch"],
+            "model.norm = 'batch': each process would see the statistics",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_path: Path) -> None:

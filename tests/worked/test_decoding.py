@@ -8,6 +8,7 @@ from tests.worked.helpers import numbers, same
 
 from translucid.decoding.search import Search, search
 from translucid.decoding.table import END, PAD, TableModel
+from translucid.models import GenerationInputs
 
 GREEDY = "I am fine <eos>"
 LONG = "I am finally feeling much better <eos>"
@@ -28,11 +29,11 @@ def language(p_finally):
 
 def found_by(model, beams, alpha=0.0):
     """The finished sentences, best first, as {sentence: (log-probability, ranking)}."""
-    state, prefix = model.start(1), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=9), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(beams)
     (texts,) = search(
-        model, state, prefix, torch.tensor([0]), torch.tensor([8]),
+        model.step, state, prefix, torch.tensor([0]), torch.tensor([8]),
         Search(beams=beams, best=beams, alpha=alpha), eos=model.ids[END], pad=model.ids[PAD],
     )  # fmt: skip
     assert all(each.finished for each in texts)

@@ -96,7 +96,7 @@ def load_models(folder: Path, beside: list[Path] | None, device: str) -> "list[M
 
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
     """The models made ready to write with these numbers."""
-    from translucid.decoding.precision import Precision
+    from translucid.fast.precision import Precision
 
     allowed: tuple[Precision, ...] = get_args(Precision)
     chosen = next((name for name in allowed if name == precision), None)

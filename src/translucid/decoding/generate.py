@@ -2,53 +2,48 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from translucid.decoding import rules
-from translucid.decoding.captured import CapturedSearch, Sources
+from translucid.decoding.beam import Beams, choose, settled
 from translucid.decoding.rules import Rule
 from translucid.decoding.sampling import Sampling, pick
-from translucid.decoding.search import Hypothesis, Round, Search, search
+from translucid.decoding.search import Hypothesis, Round, Search, harvest, search
 from translucid.errors import InputError
-from translucid.models.lean_step import lean_step
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.fixed_search import PlainRound, Settings
+from translucid.fast.stepper import can_be_captured, stepper
+from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
+from translucid.trace import NO_TRACE, NoTrace
 
-
-class TextWriter(Protocol):
-    """A network that writes, or several that decide together."""
-
-    @property
-    def start(self) -> Callable[..., Any]: ...
-    @property
-    def step(self) -> Callable[..., Tensor]: ...
-    @property
-    def longest(self) -> int | None: ...
-    @property
-    def device(self) -> torch.device: ...
+Model = AutoregressiveModel[Any]
 
 
 def begin(
-    model: TextWriter, prefixes: Sequence[Sequence[int]], sources: Sources | None, *, steps: int
+    model: Model,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    *,
+    steps: int,
+    trace: NoTrace = NO_TRACE,
 ) -> tuple[Any, Tensor]:
     """A state that has read all prefixes but their last tokens, and the prefixes (rows, length),
     with -1 in front of the shorter ones."""
     prefix = as_rows(prefixes, model)
     rows, length = prefix.shape
-    capacity = length + steps
-    given = (rows,) if sources is None else (sources.ids, sources.real)
-    state = model.start(*given, capacity=capacity)
+    state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
     if length > 1:
         past = prefix[:, :-1]
-        real = past >= 0
-        model.step(past.clamp(min=0), state, None if bool(real.all()) else real)
+        mask = past >= 0
+        model.step(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
     return state, prefix
 
 
-def as_rows(prefixes: Sequence[Sequence[int]], model: TextWriter) -> Tensor:
+def as_rows(prefixes: Sequence[Sequence[int]], model: Model) -> Tensor:
     """Prefixes side by side (rows, length), with -1 in front of the shorter ones."""
     if any(not prefix for prefix in prefixes):
         raise InputError("a prefix is empty; give at least the token that starts a text")
@@ -59,24 +54,31 @@ def as_rows(prefixes: Sequence[Sequence[int]], model: TextWriter) -> Tensor:
 
 @torch.inference_mode()
 def find(
-    model: TextWriter,
+    model: Model,
     prefixes: Sequence[Sequence[int]],
-    sources: Sources | None,
+    inputs: GenerationInputs | None,
     how: Search,
     *,
     eos: int,
     pad: int,
     extra: Sequence[Rule] = (),
     watch: Callable[[Round], None] | None = None,
+    trace: NoTrace = NO_TRACE,
+    graphs: DecodeGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts that go on from each prefix, best first."""
-    least, most = limits(model, prefixes, sources, how)
-    if watch is None and CapturedSearch.fits(model, how, extra):
-        return captured(model, eos, pad)(as_rows(prefixes, model), sources, least, most, how)
-    state, prefix = begin(model, prefixes, sources, steps=int(most.max()))
+    """The best texts that go on from each prefix, best first.
+
+    inputs: the sources of an encoder-decoder. trace: every step is taken with it. graphs: whoever
+    searches again and again keeps them, for the GPU.
+    """
+    least, most = limits(model, prefixes, inputs, how)
+    looks_back = extra or how.no_repeat or how.repetition != 1 or how.groups > 1
+    if graphs is not None and watch is None and not looks_back and can_be_captured(model, trace):
+        return captured(graphs, model, prefixes, inputs, (least, most), how, eos=eos, pad=pad)
+    state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
     state.expand(how.beams)
     return search(
-        lean_step(model) or model,
+        stepper(model, trace),
         state,
         prefix,
         least,
@@ -89,25 +91,47 @@ def find(
     )
 
 
+def captured(
+    graphs: DecodeGraphs,
+    model: Any,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    limits: tuple[Tensor, Tensor],
+    how: Search,
+    *,
+    eos: int,
+    pad: int,
+) -> list[list[Hypothesis]]:
+    """The same by graphs, for a search that does not look back at the tokens it has written."""
+    found = graphs.search(
+        model,
+        as_rows(prefixes, model),
+        inputs or GenerationInputs(len(prefixes)),
+        *limits,
+        Settings(how.beams, how.best, how.alpha, eos, pad),
+        PlainRound(choose, _settled),
+    )
+    return harvest(Beams(*found), how, 0)
+
+
+def _settled(
+    scores: Tensor, lengths: Tensor, finished: Tensor, most: Tensor, *, n_best: int, alpha: float
+) -> Tensor:
+    none = scores[..., None][..., :0]  # tokens and gains do not matter here
+    return settled(Beams(none, none, scores, lengths, finished), most, best=n_best, alpha=alpha)
+
+
 def limits(
-    model: TextWriter, prefixes: Sequence[Sequence[int]], sources: Sources | None, how: Search
+    model: Model, prefixes: Sequence[Sequence[int]], inputs: GenerationInputs | None, how: Search
 ) -> tuple[Tensor, Tensor]:
     """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
     same for a row alone and for a row in a batch."""
     given = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
-    least, most = how.limits(given if sources is None else sources.lengths)
-    if model.longest is not None:
-        most = torch.minimum(most, (model.longest - given).clamp(min=1))
+    sources = None if inputs is None else inputs.source_lengths
+    least, most = how.limits(given if sources is None else sources)
+    if model.max_length is not None:
+        most = torch.minimum(most, (model.max_length - given).clamp(min=1))
     return torch.minimum(least, most - 1), most
-
-
-def captured(model: Any, eos: int, pad: int) -> CapturedSearch:
-    """The captured search of a model; its graphs live as long as the model does."""
-    known = _CAPTURED.setdefault(model, {})
-    return known.setdefault((eos, pad), CapturedSearch(model, eos=eos, pad=pad))
-
-
-_CAPTURED: WeakKeyDictionary[Any, dict[tuple[int, int], CapturedSearch]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -121,9 +145,9 @@ class Written:
 
 @torch.inference_mode()
 def draw(
-    model: TextWriter,
+    model: Model,
     prefixes: Sequence[Sequence[int]],
-    sources: Sources | None,
+    inputs: GenerationInputs | None,
     how: Sampling,
     numbers: Tensor,
     *,
@@ -132,24 +156,25 @@ def draw(
     most: Sequence[int] | None = None,
     extra: Sequence[Rule] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
+    trace: NoTrace = NO_TRACE,
 ) -> Iterator[Written]:
     """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
     and 1. A text ends with `eos`, which does not come before its `least` tokens, where
-    `stop(row, token)` says so, with its `most` tokens, or with its numbers."""
+    `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is taken
+    with the trace."""
     longest = [numbers.shape[1]] * len(prefixes) if most is None else most
+    room = model.max_length
     ends = [
-        min(
-            own, numbers.shape[1], *([] if model.longest is None else [model.longest - len(prefix)])
-        )
+        min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
         for own, prefix in zip(longest, prefixes, strict=True)
     ]
     steps = max(1, *ends)  # where there is no room, the model says so
-    state, tokens = begin(model, prefixes, sources, steps=steps)
-    stepper: Any = lean_step(model) or model
+    state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
+    take_step = stepper(model, trace)
     rows = list(range(len(prefixes)))
     numbers = numbers.to(tokens.device)
     for step in range(steps):
-        log_probs = as_log_probs(stepper.step(tokens[:, -1:], state)[:, -1])
+        log_probs = as_log_probs(take_step(tokens[:, -1:], state)[:, -1])
         allowed = rules.apply(extra, log_probs, tokens)
         early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
         if early:

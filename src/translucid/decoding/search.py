@@ -6,7 +6,6 @@ sources.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 import torch
 from pydantic import model_validator
@@ -15,25 +14,9 @@ from torch import Tensor
 from translucid.decoding import rules
 from translucid.decoding.beam import Beams, beam_step, group_step, settled
 from translucid.decoding.rules import Rule
+from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
 from translucid.recipe import Config, key
-
-
-class State(Protocol):
-    """What a decoder remembers."""
-
-    def follow(self, parents: Tensor) -> None: ...
-    def select(self, sources: Tensor) -> None: ...
-
-
-S_in = TypeVar("S_in", bound=State, contravariant=True)
-S = TypeVar("S", bound=State)
-
-
-class Stepper(Protocol[S_in]):
-    """What a search needs of a model."""
-
-    def step(self, tokens: Tensor, state: S_in) -> Tensor: ...
 
 
 class Search(Config):
@@ -107,7 +90,7 @@ class Round:
 
 @torch.no_grad()
 def search(
-    model: Stepper[S],
+    step: Callable[[Tensor, S], Tensor],
     state: S,
     prefix: Tensor,
     least: Tensor,
@@ -121,7 +104,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The best texts for each source, best first.
 
-    prefix: (sources, length), of which the state has read all but the last token, -1 where it is
+    step: the newest tokens (rows, 1) and the state to logits, such as a model's own. prefix:
+    (sources, length), of which the state has read all but the last token, -1 where it is
     not text; the state has `beams` beams. least, most: (sources,).
     """
     checks = list(extra)
@@ -137,7 +121,7 @@ def search(
     earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
     while len(numbers):
         rounds += 1
-        log_probs = as_log_probs(model.step(newest, state)[:, -1])
+        log_probs = as_log_probs(step(newest, state)[:, -1])
         log_probs = log_probs.view(len(numbers), how.beams, -1)
         adjusted = rules.apply(checks, log_probs, beams.tokens)
         if rounds <= earliest:  # for some of them an end would come too soon

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.models.autoregressive import GenerationInputs
+from translucid.trace import NO_TRACE, NoTrace
 
 END = "<eos>"
 PAD = "<pad>"
@@ -23,6 +25,10 @@ class TableState:
 
     rows: list[list[int]]
     beams: int = 1
+
+    @property
+    def length(self) -> int:
+        return len(self.rows[0])
 
     def expand(self, beams: int) -> None:
         self.rows = [list(row) for row in self.rows for _ in range(beams)]
@@ -43,6 +49,9 @@ class TableModel:
     After a prefix that the table does not list, the sentence ends.
     """
 
+    max_length = None
+    device = torch.device("cpu")
+
     def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:
         self.table = table
         words = [PAD, END]
@@ -51,6 +60,7 @@ class TableModel:
             words += [*prefix.split(), *following]
         self.words = list(dict.fromkeys(words))
         self.ids = {word: i for i, word in enumerate(self.words)}
+        self.vocab = len(self.words)
 
     def encode(self, text: str) -> Tensor:
         """The ids of a prefix: (1, length)."""
@@ -64,11 +74,22 @@ class TableModel:
     def decode(self, ids: Tensor) -> str:
         return " ".join(self.words[i] for i in ids.tolist() if i != self.ids[PAD])
 
-    def start(self, rows: int = 1) -> TableState:
-        return TableState([[] for _ in range(rows)])
+    def start(
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
+    ) -> TableState:
+        """A table needs no room: any capacity is enough."""
+        return TableState([[] for _ in range(inputs.rows)])
 
-    def step(self, tokens: Tensor, state: TableState) -> Tensor:
+    def step(
+        self,
+        tokens: Tensor,
+        state: TableState,
+        mask: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
         """Log-probabilities (rows, queries, vocab), in float64, for the newest tokens."""
+        if mask is not None:
+            raise InputError("a table reads no padding; leave the mask out")
         logits = torch.full((*tokens.shape, len(self.words)), -torch.inf, dtype=torch.float64)
         for row, (read, new) in enumerate(zip(state.rows, tokens.tolist(), strict=True)):
             for query, token in enumerate(new):

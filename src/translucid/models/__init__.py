@@ -1,5 +1,6 @@
 """The models: perceptron, MLP, recurrent, Transformer. `build(config)` makes one."""
 
+from translucid.models.autoregressive import GenerationInputs as GenerationInputs
 from translucid.models.base import Network as Network
 from translucid.models.build import ModelConfig as ModelConfig
 from translucid.models.build import build as build

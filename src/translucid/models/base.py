@@ -1,17 +1,17 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, real)       with letters: model(ids, real, letters=)
-    decoder          model(ids, real)       start(rows, capacity=), step(tokens, state)
-    encoder-decoder  model(source, target)  start(source, capacity=), step(tokens, state)
+    encoder          model(ids, real)       what else its input needs: model(ids, real, letters=)
+    decoder          model(ids, real)       start(inputs, capacity), step(tokens, state)
+    encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
 Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
-padding. A family supplies an Encoder and a Decoder; the rest is here.
+padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregressive` says what
+decoding is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal
 
 import torch
 from pydantic import model_validator
@@ -19,11 +19,13 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.models import inputs
-from translucid.models.heads import HeadName, Pooling, make_head
+from translucid.models.autoregressive import GenerationInputs, S
+from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_head
+from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
-from translucid.parts.letters import WordDropout
-from translucid.parts.votes import make_votes
+from translucid.parts.tokens import InputPart, Tokens
+from translucid.parts.votes import Votes
 from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -117,15 +119,37 @@ class Encoder(nn.Module):
     d_output: int
     embedding: Embedding
 
-    def forward(
-        self,
-        ids: Tensor,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
-    ) -> Encoded:
+    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
         raise NotImplementedError
+
+    def input_parts(self) -> dict[str, InputPart]:
+        """What was handed to the encoder, beside its embedding, to make vectors of tokens."""
+        parts = self.named_children()
+        return {name: part for name, part in parts if isinstance(part, InputPart)}
+
+    def check(self, tokens: Tokens) -> None:
+        """Raise if a part of the input lacks what it needs, or something is for none of them."""
+        parts = self.input_parts()
+        needing = [name for name, part in parts.items() if part.needs]
+        for name in tokens.more:
+            if name not in needing:
+                reads = " and ".join(("ids", *needing))
+                raise InputError(
+                    f"{name} were given, but this model reads none; it reads {reads}: build it "
+                    f"with {name}, or leave them out"
+                )
+        for name, part in parts.items():
+            part.check(tokens, tokens.more.get(name))
+
+    def look_up(self, tokens: Tokens, trace: NoTrace) -> Tensor:
+        """The vector of each token (batch, length, d_model), by all parts of the input."""
+        parts = self.input_parts()
+        for part in parts.values():
+            tokens = part.read(tokens)
+        x: Tensor = self.embedding(tokens.ids, trace.at("embedding"))
+        for name, part in parts.items():
+            x = part.add(x, tokens.more.get(name), trace.at(name))
+        return x
 
 
 class Decoder(nn.Module):
@@ -148,10 +172,8 @@ class Decoder(nn.Module):
     ) -> Encoded:
         raise NotImplementedError
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
-        """A fresh state for this many rows; `fixed` shapes can be captured as a graph."""
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+        """A fresh state for this many rows."""
         raise NotImplementedError
 
     def step(
@@ -197,28 +219,32 @@ class EncoderModel(Network):
 
     config: SequenceConfig
 
-    def __init__(self, config: SequenceConfig, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        config: SequenceConfig,
+        encoder: Encoder,
+        head: Classifier | Tagger,
+        votes: Votes | None = None,
+    ) -> None:
+        """votes: n-gram features that add to what the head says."""
         super().__init__()
-        self.config, self.encoder = config, encoder
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
-        self.votes = make_votes(config.vocab, config.votes, config.outputs, config.dropout)
+        self.config, self.encoder, self.head, self.votes = config, encoder, head, votes
 
     def forward(
         self,
         ids: Tensor,
         real: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
+        **more: Tensor | None,
     ) -> Tensor:
-        """letters: (batch, length, letters), for a config with letters: the bytes of each word + 1,
-        and 0 where it has ended."""
+        """more: what parts of the input need beside the ids. For a config with letters: letters
+        (batch, length, letters), the bytes of each word + 1, and 0 where it has ended."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, real, self.config.vocab)
-        inputs.check_letters(letters, ids, wanted=self.config.letters > 0)
-        read = self.word_dropout(ids)
-        encoded = self.encoder(read, real, trace.at("encoder"), letters=letters)
+        known = {name: value for name, value in more.items() if value is not None}
+        tokens = Tokens(ids, real, known)
+        self.encoder.check(tokens)
+        encoded = self.encoder(tokens, trace.at("encoder"))
         logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
         return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
 
@@ -227,38 +253,50 @@ class EncoderModel(Network):
         return f"head.{self.head.output_point}" if self.votes is None else "votes.sum"
 
 
-class Writer(Network):
-    """A network that can go on with a text, token by token."""
+class AutoregressiveNetwork(Network, Generic[S]):
+    """An `AutoregressiveModel` with weights: one network, or several."""
 
     config: SequenceConfig
-    decoder: Decoder
-    head: nn.Module
     vocab: int  # of what it reads from left to right
-    start: Callable[..., DecoderState]
 
     @property
-    def longest(self) -> int | None:
+    def max_length(self) -> int | None:
         return self.config.longest
 
     @property
     def device(self) -> torch.device:
-        return self.decoder.embedding.table.weight.device
+        return next(self.parameters()).device
+
+    def start(self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE) -> S:
+        raise NotImplementedError
+
+    def step(
+        self, tokens: Tensor, state: S, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> Tensor:
+        raise NotImplementedError
+
+
+class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
+    """One decoder and its head."""
+
+    decoder: Decoder
+    head: nn.Module
 
     def step(
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
         inputs.check_trace(trace)
-        inputs.check_ids(tokens, real, self.vocab, "tokens")
+        inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
                 f"a model with head {self.config.head} writes nothing; call model(ids)"
             )
-        outputs = self.decoder.step(tokens, state, real, trace.at("decoder"))
+        outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
 
     @property
@@ -266,7 +304,7 @@ class Writer(Network):
         return f"head.{self.head.output_point}"
 
 
-class DecoderModel(Writer):
+class DecoderModel(DecoderNetwork):
     """Reads a text from left to right: a language model, or a causal classifier or tagger."""
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
@@ -288,12 +326,15 @@ class DecoderModel(Writer):
             return self.head(seen.outputs, trace.at("head"))
         return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
 
-    def start(self, rows: int, *, capacity: int, fixed: bool = False) -> DecoderState:
-        """A fresh state for `rows` texts of up to `capacity` tokens; hand it to `step`."""
-        return self.decoder.start(rows, capacity, fixed=fixed)
+    def start(
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
+    ) -> DecoderState:
+        """A fresh state for texts of up to `capacity` tokens; hand it to `step`."""
+        check_generation(inputs, with_source=False)
+        return self.decoder.start(inputs.rows, capacity)
 
 
-class EncoderDecoderModel(Writer):
+class EncoderDecoderModel(DecoderNetwork):
     """Reads one text and writes another."""
 
     def __init__(self, config: SequenceConfig, encoder: Encoder, decoder: Decoder) -> None:
@@ -322,20 +363,16 @@ class EncoderDecoderModel(Writer):
         return self.head(seen.outputs, trace.at("head"))
 
     def start(
-        self,
-        source: Tensor,
-        source_real: Tensor | None = None,
-        *,
-        capacity: int,
-        fixed: bool = False,
-        trace: NoTrace = NO_TRACE,
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> DecoderState:
         """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
-        memory = self._read(source, source_real, trace)
-        return self.decoder.start(source.shape[0], capacity, memory, fixed=fixed)
+        check_generation(inputs, with_source=True)
+        assert inputs.source is not None
+        memory = self._read(inputs.source, inputs.mask, trace)
+        return self.decoder.start(inputs.rows, capacity, memory)
 
     def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)
         inputs.check_ids(source, real, self.config.vocab, "source")
-        encoded = self.encoder(source, real, trace.at("encoder"))
+        encoded = self.encoder(Tokens(source, real), trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))

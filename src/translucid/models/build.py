@@ -12,11 +12,15 @@ from translucid.models.base import (
     EncoderModel,
     Network,
 )
-from translucid.models.committee import Committee, WritingCommittee
+from translucid.models.ensemble import Ensemble, GeneratingEnsemble
+from translucid.models.heads import make_head
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
+from translucid.parts.letters import Letters, WordDropout
+from translucid.parts.tokens import InputPart
+from translucid.parts.votes import make_votes
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
@@ -42,28 +46,43 @@ def build(config: ModelConfig) -> Network:
         case MLPConfig():
             return MLP(config)
     if config.members > 1:
-        return _committee(config)
+        return _ensemble(config)
     match config.shape:
         case "encoder":
-            return EncoderModel(config, _encoder(config))
+            encoder = _encoder(config, _input_parts(config))
+            head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
+            votes = make_votes(config.vocab, config.votes, config.outputs, config.dropout)
+            return EncoderModel(config, encoder, head, votes)
         case "decoder":
             return DecoderModel(config, _decoder(config))
         case "encoder-decoder":
             return EncoderDecoderModel(config, _encoder(config), _decoder(config))
 
 
-def _committee(config: RecurrentConfig | TransformerConfig) -> Committee:
+def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
     alone = config.model_copy(update={"members": 1})
     members = [build(alone) for _ in range(config.members)]
     if config.shape == "decoder" and config.head == "language":
-        return WritingCommittee(config, [m for m in members if isinstance(m, DecoderModel)])
-    return Committee(config, [m for m in members if isinstance(m, EncoderModel | DecoderModel)])
+        return GeneratingEnsemble([m for m in members if isinstance(m, DecoderModel)], config)
+    return Ensemble(config, members)
 
 
-def _encoder(config: RecurrentConfig | TransformerConfig) -> Encoder:
+def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, InputPart]:
+    """What an encoder makes of its tokens beside looking them up, by name."""
+    parts: dict[str, InputPart] = {}
+    if config.letters:
+        parts["letters"] = Letters(config.letters, config.d_model)
+    if config.word_dropout:
+        parts["word_dropout"] = WordDropout(config.word_dropout)
+    return parts
+
+
+def _encoder(
+    config: RecurrentConfig | TransformerConfig, parts: Mapping[str, InputPart] | None = None
+) -> Encoder:
     if isinstance(config, RecurrentConfig):
-        return RecurrentEncoder(config)
-    return TransformerEncoder(config)
+        return RecurrentEncoder(config, parts or {})
+    return TransformerEncoder(config, parts or {})
 
 
 def _decoder(config: RecurrentConfig | TransformerConfig) -> Decoder:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant
 from translucid.parts.activations import softmax
 from translucid.parts.cache import RecurrentState
 from translucid.trace import NO_TRACE, NoTrace
@@ -50,6 +51,10 @@ class Classifier(nn.Module):
         self.pooling = pooling
         self.linear = nn.Linear(d_input, outputs)
         self.query = nn.Linear(d_input, 1, bias=False) if pooling == "attention" else None
+
+    @property
+    def variant(self) -> Variant:
+        return Variant([self.pooling])
 
     def forward(
         self,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.parts.letters import NUMBERS
+from translucid.models.autoregressive import GenerationInputs
 from translucid.trace import NoTrace
 
 
@@ -35,32 +35,6 @@ def check_ids(ids: Tensor, real: Tensor | None, vocab: int, what: str = "ids") -
             raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
 
 
-def check_letters(letters: Tensor | None, ids: Tensor, *, wanted: bool) -> None:
-    """Letters come as (batch, length, letters), the words those of `ids`."""
-    if letters is None or not wanted:
-        if wanted:
-            raise InputError(
-                "letters: this model reads the letters of each word; give letters=, a tensor "
-                "(batch, length, letters): byte b of a word as b + 1, 0 where it has ended"
-            )
-        if letters is not None:
-            raise InputError("letters were given, but this model reads none; build it with letters")
-        return
-    if not isinstance(letters, Tensor) or letters.dtype not in (torch.long, torch.int):
-        kind = letters.dtype if isinstance(letters, Tensor) else type(letters).__name__
-        raise InputError(f"letters: {kind} was given; give a tensor of whole numbers (torch.long)")
-    if letters.dim() != 3 or letters.shape[:2] != ids.shape or letters.shape[2] == 0:
-        raise InputError(
-            f"letters has shape {tuple(letters.shape)}, but ids {tuple(ids.shape)}; give "
-            "(batch, length, letters), at least one letter wide"
-        )
-    if letters.device.type == "cpu" and not torch.compiler.is_compiling() and letters.numel():
-        low, high = int(letters.min()), int(letters.max())
-        if low < 0 or high >= NUMBERS:
-            wrong = low if low < 0 else high
-            raise InputError(f"letters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}")
-
-
 def check_numbers(x: Tensor, inputs: int) -> None:
     """Numbers come as (batch, inputs)."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -71,6 +45,19 @@ def check_numbers(x: Tensor, inputs: int) -> None:
             f"x has shape {tuple(x.shape)}, but the model takes {inputs} "
             f"input{'s' if inputs > 1 else ''}: (batch, {inputs})"
         )
+
+
+def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
+    """A decoder starts from a number of rows, an encoder-decoder from as many sources."""
+    if not isinstance(inputs, GenerationInputs):
+        raise InputError(
+            f"start({type(inputs).__name__}): give GenerationInputs(rows), or for an "
+            "encoder-decoder GenerationInputs.of(source, mask)"
+        )
+    if with_source and inputs.source is None:
+        raise InputError("an encoder-decoder needs sources; give GenerationInputs.of(source, mask)")
+    if not with_source and inputs.source is not None:
+        raise InputError("a decoder reads no source; give GenerationInputs(rows)")
 
 
 def check_trace(trace: NoTrace) -> None:

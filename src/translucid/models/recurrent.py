@@ -4,6 +4,7 @@ Shapes: x (batch, length, d_model) before the recurrence, (batch, length, direct
 after it.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -16,8 +17,8 @@ from translucid.parts.alignment import AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
-from translucid.parts.letters import make_letters
 from translucid.parts.recurrent import CellName, Recurrent
+from translucid.parts.tokens import InputPart, Tokens
 from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -54,29 +55,20 @@ class RecurrentConfig(SequenceConfig):
 class RecurrentEncoder(Encoder):
     """Reads a text with a recurrent stack, in one or both directions."""
 
-    def __init__(self, config: RecurrentConfig) -> None:
+    def __init__(self, config: RecurrentConfig, parts: Mapping[str, InputPart]) -> None:
         super().__init__()
         self.embedding = Embedding(config.vocab, config.d_model)
-        self.letters = make_letters(config.letters, config.d_model)
+        for name, part in parts.items():
+            self.add_module(name, part)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
         self.recurrent = _stack(config, bidirectional=config.bidirectional)
         self.d_output = config.hidden * len(self.recurrent.directions)
         initialise.recurrent(self, config.forget_bias)
 
-    def forward(
-        self,
-        ids: Tensor,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
-    ) -> Encoded:
-        x = self.embedding(ids, trace.at("embedding"))
-        if self.letters is not None:
-            x = self.letters.add(x, letters, trace.at("letters"))
-        x = self.dropout(x)
-        outputs, state = self.recurrent(x, real, trace=trace.at("recurrent"))
-        return Encoded(self.dropout(outputs), real, state)
+    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
+        x = self.dropout(self.look_up(tokens, trace))
+        outputs, state = self.recurrent(x, tokens.mask, trace=trace.at("recurrent"))
+        return Encoded(self.dropout(outputs), tokens.mask, state)
 
 
 class RecurrentDecoder(Decoder):
@@ -115,10 +107,8 @@ class RecurrentDecoder(Decoder):
         outputs, state = self._read(ids, real, state, memory, trace)
         return Encoded(outputs, real, state)
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
-        """The state has the same size at any length, so capacity and fixed make no difference."""
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+        """The state has the same size at any length, so capacity makes no difference."""
         initial = None if memory is None else memory.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)

@@ -3,7 +3,7 @@
 Shapes: x (batch, length, d_model). Every combination of positions, norm, placement and activation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -19,10 +19,10 @@ from translucid.parts.attention import CrossAttention, Layout, SelfAttention, ch
 from translucid.parts.cache import DecoderState, KVCache, Memory, Slots, Timeline
 from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import GatedName, make_feedforward
-from translucid.parts.letters import make_letters
 from translucid.parts.norms import NormName, make_norm
 from translucid.parts.positions import POSITIONS, PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
+from translucid.parts.tokens import InputPart, Tokens
 from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -127,12 +127,20 @@ class Stack(nn.Module):
     """Embedding, positions and layers: what encoder and decoder share."""
 
     def __init__(
-        self, config: TransformerConfig, vocab: int, layers: int, *, cross: bool, causal: bool
+        self,
+        config: TransformerConfig,
+        vocab: int,
+        layers: int,
+        *,
+        cross: bool,
+        causal: bool,
+        parts: Mapping[str, InputPart] | None = None,
     ) -> None:
         super().__init__()
         self.causal, self.window = causal, config.window
         self.embedding = Embedding(vocab, config.d_model, scale=True)
-        self.letters = make_letters(config.letters, config.d_model)
+        for name, part in (parts or {}).items():
+            self.add_module(name, part)
         self.positions = make_positions(
             config.positions,
             d_model=config.d_model,
@@ -153,12 +161,11 @@ class Stack(nn.Module):
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def embed(
-        self, ids: Tensor, positions: Tensor, trace: NoTrace, letters: Tensor | None = None
-    ) -> Tensor:
-        x = self.embedding(ids, trace.at("embedding"))
-        if self.letters is not None:
-            x = self.letters.add(x, letters, trace.at("letters"))
+    def embed(self, ids: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
+        return self.place(self.embedding(ids, trace.at("embedding")), positions, trace)
+
+    def place(self, x: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
+        """The vectors of tokens, told where they stand."""
         return self.dropout(self.positions.add(x, positions, trace.at("positions")))
 
     def through(
@@ -235,20 +242,16 @@ class Stack(nn.Module):
 class TransformerEncoder(Encoder, Stack):
     """Every token sees every token."""
 
-    def __init__(self, config: TransformerConfig) -> None:
-        Stack.__init__(self, config, config.vocab, config.layers, cross=False, causal=False)
+    def __init__(self, config: TransformerConfig, parts: Mapping[str, InputPart]) -> None:
+        Stack.__init__(
+            self, config, config.vocab, config.layers, cross=False, causal=False, parts=parts
+        )
 
-    def forward(
-        self,
-        ids: Tensor,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
-        *,
-        letters: Tensor | None = None,
-    ) -> Encoded:
-        positions = masks.token_positions(ids, real)
-        x = self.embed(ids, positions, trace, letters)
-        return Encoded(self.through(x, self.layout(positions, real, trace), real, trace), real)
+    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
+        mask = tokens.mask
+        positions = masks.token_positions(tokens.ids, mask)
+        x = self.place(self.look_up(tokens, trace), positions, trace)
+        return Encoded(self.through(x, self.layout(positions, mask, trace), mask, trace), mask)
 
 
 class TransformerDecoder(Decoder, Stack):
@@ -277,9 +280,7 @@ class TransformerDecoder(Decoder, Stack):
         layout = self.layout(positions, real, trace)
         return Encoded(self.through(x, layout, real, trace, memory=memory), real)
 
-    def start(
-        self, rows: int, capacity: int, memory: Memory | None = None, *, fixed: bool = False
-    ) -> DecoderState:
+    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
         self.positions.check(capacity - 1)
         if memory is not None:  # every step reads it: head by head, in a run
             heads = [(keys.contiguous(), values.contiguous()) for keys, values in memory.projected]
@@ -287,9 +288,7 @@ class TransformerDecoder(Decoder, Stack):
         like = self.embedding.table.weight
         attentions = [layer.self_attention for layer in self.each()]
         caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]
-        return DecoderState(
-            caches, timeline=Timeline(rows, capacity, like.device, fixed), memory=memory
-        )
+        return DecoderState(caches, timeline=Timeline(rows, capacity, like.device), memory=memory)
 
     def step(
         self,

@@ -35,6 +35,21 @@ ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
 }
 assert set(ACTIVATIONS) == set(get_args(ActivationName))
 
+SYMBOLS: dict[ActivationName, str] = {
+    "identity": r"\mathrm{id}",
+    "sigmoid": r"\sigma",
+    "tanh": r"\tanh",
+    "relu": r"\mathrm{ReLU}",
+    "gelu": r"\mathrm{GELU}",
+    "silu": r"\mathrm{SiLU}",
+}
+
+
+def symbol(activation: Callable[[Tensor], Tensor]) -> str:
+    """How formulas write an activation; one that is not in the table is just `act`."""
+    names = (name for name, function in ACTIVATIONS.items() if function is activation)
+    return next((SYMBOLS[name] for name in names), r"\mathrm{act}")
+
 
 def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
     """e^x / Σ e^x along the last axis; a row of nothing but -inf gives zeros, not NaN.

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant
 from translucid.parts.activations import softmax
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -57,6 +58,8 @@ class Alignment(nn.Module):
 class AdditiveAlignment(Alignment):
     """score = vᵀ tanh(W h + U m). Bahdanau, Cho & Bengio 2015, https://arxiv.org/abs/1409.0473"""
 
+    variant = Variant(["additive"])
+
     def __init__(self, d_query: int, d_memory: int) -> None:
         super().__init__(d_query, d_memory)
         self.query = nn.Linear(d_query, d_query)
@@ -70,6 +73,8 @@ class AdditiveAlignment(Alignment):
 
 class DotAlignment(Alignment):
     """score = hᵀ W m: Luong's dot product, with the memory first brought to the decoder's size."""
+
+    variant = Variant(["dot"])
 
     def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
         query = trace("query", hidden)

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.errors import ConfigError
 from translucid.parts import masks
 from translucid.parts.activations import softmax
@@ -23,6 +24,7 @@ INSIDE = (
     "scale",
     "scores",
     "scaled",
+    "biased",
     "mask",
     "masked",
     "shift",
@@ -75,10 +77,9 @@ def attend(
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=q.device)
 
     scores = trace("scores", q @ k.transpose(-2, -1))  # (batch, heads, queries, keys)
-    rescaled = scores * trace("scale", scores.new_tensor(scale))
+    rescaled = trace("scaled", scores * trace("scale", scores.new_tensor(scale)))
     if layout.bias is not None:
-        rescaled = rescaled + layout.bias.to(scores.dtype)
-    rescaled = trace("scaled", rescaled)
+        rescaled = trace("biased", rescaled + layout.bias.to(scores.dtype))
     mask = trace("mask", mask.expand_as(scores))
     masked = trace("masked", rescaled.masked_fill(~mask, -torch.inf))
     pattern = trace("pattern", softmax(masked, trace))
@@ -144,6 +145,15 @@ class MultiHead(nn.Module):
         self.scaled, self.dropout = scaled, dropout
         self._make_projections(d_model, bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    @property
+    def variant(self) -> Variant:
+        return variant(
+            absent=() if self.output.bias is not None else ("b_Q", "b_K", "b_V", "b_O"),
+            unscaled=not self.scaled,
+            grouped=self.kv_heads != self.heads,
+            cross=isinstance(self, CrossAttention),
+        )
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         """The matrices that make queries, keys and values."""

@@ -77,40 +77,41 @@ class RecurrentState:
 
 
 class Timeline:
-    """Which slots are taken, and who sees them.
+    """Which slots are taken, and who sees them."""
 
-    The slot number is kept twice: as a tensor, so that a captured graph can move it on, and as a
-    number, so that an eager step reads only the slots in use. `fixed=True` makes every step read
-    the first `read` slots, all at first: a captured graph needs that, since its shapes cannot grow.
-    """
-
-    def __init__(
-        self, sources: int, capacity: int, device: torch.device, fixed: bool = False
-    ) -> None:
-        self.slots, self.fixed = capacity, fixed
-        self.read = capacity  # slots that a step reads when they are fixed
-        self.taken = 0
-        self.cursor = torch.zeros((), dtype=torch.long, device=device)
+    def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
+        self.capacity = capacity  # positions; each takes as many slots as there are beams
+        self.slots, self.taken, self.beams = capacity, 0, 1
         self.seen = torch.zeros(sources, 1, capacity, dtype=torch.bool, device=device)
         self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
         self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
         self.full = True  # nobody was ever given padding
-        self._make_beams(1)
 
     @property
     def everything_seen(self) -> bool:
         """Every row sees every slot in use: no mask is needed."""
-        return self.beams == 1 and self.full and not self.fixed
+        return self.beams == 1 and self.full
+
+    @property
+    def extent(self) -> int:
+        """How many slots attention reads."""
+        return self.taken
+
+    def take(self, count: int) -> Tensor:
+        """The next slots, which are in use from now on: (count,)."""
+        if self.taken + count > self.slots:
+            room, taken = self.slots // self.beams, self.taken // self.beams
+            raise InputError(
+                f"the state holds {room} positions and {taken} are taken, "
+                f"but {count // self.beams} more were given; start with a larger capacity"
+            )
+        self.taken += count
+        return torch.arange(self.taken - count, self.taken, device=self.seen.device)
 
     def advance(self, tokens: Tensor, real: Tensor | None) -> Slots:
         """Take the next slots for these tokens and their mask (rows, queries)."""
-        queries, beams, device = tokens.shape[1], self.beams, self.cursor.device
-        if not self.fixed and self.taken + queries * beams > self.slots:
-            room, taken = self.slots // beams, self.taken // beams
-            raise InputError(
-                f"the state holds {room} positions and {taken} are taken, "
-                f"but {queries} more were given; start with a larger capacity"
-            )
+        queries, beams, device = tokens.shape[1], self.beams, self.seen.device
+        block = self.take(queries * beams)
         # A beam sees what it writes, unless that is padding; beams write side by side.
         own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]  # (beams, 1, beams)
         if real is None:
@@ -123,35 +124,16 @@ class Timeline:
             new = real[..., None] & own
             places = self.counts[..., None] + (real.cumsum(dim=2) - 1).clamp(min=0)
             counted = real.sum(dim=2)
-        block = self.cursor + torch.arange(queries * beams, device=device)
         self.seen.index_copy_(2, block, new.flatten(2))
         self.positions.index_copy_(1, block, places.transpose(1, 2).flatten(1))
         self.counts += counted
-        self.cursor += queries * beams
-        self.taken += queries * beams
         index = block.unflatten(0, (queries, beams)).T.flatten()  # the queries of a beam in a run
-        return Slots(index, self.read if self.fixed else self.taken)
-
-    def advance_one(self) -> Tensor:
-        """The same for one token in each row, none of them padding: the slots (beams,)."""
-        index = self.cursor + self.beside
-        self.seen.index_copy_(2, index, self.own.expand(self.seen.shape[0], -1, -1))
-        self.positions.index_copy_(1, index, self.counts)
-        self.counts += 1
-        self.cursor += self.beams
-        self.taken += self.beams
-        return index
-
-    def _make_beams(self, beams: int) -> None:
-        self.beams = beams
-        self.beside = torch.arange(beams, device=self.cursor.device)
-        self.own = torch.eye(beams, dtype=torch.bool, device=self.cursor.device)
+        return Slots(index, self.extent)
 
     def expand(self, beams: int) -> None:
         """Several beams from now on; all of them see what was read so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
-        self.slots, self.read = self.slots + more, self.slots + more
-        self._make_beams(beams)
+        self.slots, self.beams = self.slots + more, beams
         self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
         self.positions = F.pad(self.positions, (0, more))
         self.counts = self.counts.repeat(1, beams)
@@ -160,16 +142,6 @@ class Timeline:
         self.seen.copy_(self.seen.gather(1, parents[..., None].expand_as(self.seen)))
         self.counts.copy_(self.counts.gather(1, parents))
 
-    def restart(self, other: "Timeline") -> None:
-        """Go on from another timeline that has one beam, in the same tensors."""
-        taken = other.taken
-        self.seen.zero_()
-        self.seen[:, :, :taken] = other.seen[:, :, :taken]
-        self.positions[:, :taken] = other.positions[:, :taken]
-        self.counts.copy_(other.counts.expand_as(self.counts))
-        self.cursor.fill_(taken)
-        self.taken, self.full = taken, other.full
-
     def trim(self, length: int) -> None:
         """Forget all slots from `length` on."""
         if self.beams > 1:
@@ -177,7 +149,6 @@ class Timeline:
         if not 0 <= length <= self.taken:
             raise InputError(f"cannot trim to {length}: the state holds {self.taken} positions")
         self.taken = length
-        self.cursor.fill_(length)
         self.seen[:, :, length:] = False
         self.counts = self.seen.sum(dim=2)
 
@@ -187,8 +158,8 @@ class Timeline:
 
     def copy(self) -> "Timeline":
         twin = copy(self)
-        twin.cursor, twin.counts = self.cursor.clone(), self.counts.clone()
         twin.seen, twin.positions = self.seen.clone(), self.positions.clone()
+        twin.counts = self.counts.clone()
         return twin
 
 
@@ -200,14 +171,6 @@ class Memory:
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
     initial: RecurrentState | None = None  # where a recurrent decoder starts
-
-    def restart(self, other: "Memory") -> None:
-        """Hold what another memory of the same shape holds, in the same tensors."""
-        for mine, its in zip(self.projected, other.projected, strict=True):
-            mine[0].copy_(its[0])
-            mine[1].copy_(its[1])
-        if self.mask is not None and other.mask is not None:
-            self.mask.copy_(other.mask)
 
     def select(self, sources: Tensor) -> "Memory":
         return replace(
@@ -269,21 +232,6 @@ class DecoderState:
                 layer.reorder((sources[:, None] * self.beams + beams).flatten())
         if self.memory is not None:
             self.memory = self.memory.select(sources)
-
-    def restart(self, other: "DecoderState") -> None:
-        """Go on from another state that has one beam, in the tensors that are here: a captured
-        graph writes to these. What was read before is forgotten."""
-        assert self.timeline is not None, "a recurrent state is small: start a fresh one"
-        assert other.timeline is not None, "the other state is of another kind of model"
-        taken = other.timeline.taken
-        for mine, its in zip(self.layers, other.layers, strict=True):
-            if isinstance(mine, KVCache) and isinstance(its, KVCache):
-                mine.keys[:, :, :taken] = its.keys[:, :, :taken]
-                mine.values[:, :, :taken] = its.values[:, :, :taken]
-        self.timeline.restart(other.timeline)
-        if self.memory is not None and other.memory is not None:
-            self.memory.restart(other.memory)
-        self.length = other.length
 
     def reorder(self, rows: Tensor) -> None:
         """Row i now continues what row rows[i] held; rows may repeat or be left out. With several

@@ -2,9 +2,9 @@
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -38,23 +38,9 @@ class LanguageHead(nn.Module):
         if tied is not None:
             self.linear.weight = tied.table.weight
 
+    @property
+    def variant(self) -> Variant:
+        return Variant(absent=() if self.linear.bias is not None else ("b",))
+
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        if self.training and x.is_cuda:
-            logits = linear_in_eights(x, self.linear.weight, self.linear.bias)
-        else:
-            logits = self.linear(x)
-        return trace("logits", logits)  # (batch, length, vocab)
-
-
-def linear_in_eights(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, computed with rows of 0 below W up to a multiple of 8, which are cut off again.
-
-    A GPU's matrix units want rows that begin at multiples of 16 bytes: forward and backward take
-    several times as long for a vocabulary of an odd size.
-    """
-    rows = weight.shape[0]
-    spare = -rows % 8
-    if not spare:
-        return F.linear(x, weight, bias)
-    bias = None if bias is None else F.pad(bias, (0, spare))
-    return F.linear(x, F.pad(weight, (0, 0, 0, spare)), bias)[..., :rows]
+        return trace("logits", self.linear(x))  # (batch, length, vocab)

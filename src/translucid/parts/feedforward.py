@@ -3,11 +3,13 @@
 Shapes: x (..., d_model); hidden (..., d_ff).
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor, nn
 
-from translucid.parts.activations import ACTIVATIONS, ActivationName
+from translucid.catalogue import Variant, variant
+from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
 from translucid.trace import NO_TRACE, NoTrace
 
 GatedName = Literal["swiglu", "geglu"]
@@ -29,13 +31,34 @@ class Dense(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.residual = residual and inputs == outputs
 
+    @property
+    def variant(self) -> Variant:
+        return variant(
+            symbols={"act": symbol(self.activation)}, identity=self.activation is identity
+        )
+
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         z = trace("preactivation", self.linear(x))  # (..., outputs)
         h = trace("activation", self.activation(z))
         return trace("sum", trace("skip", x) + h) if self.residual else h
 
 
-class FeedForward(nn.Module):
+class _TwoLayers(nn.Module):
+    """What plain and gated feed-forward say of themselves."""
+
+    output: nn.Linear
+    activation: Callable[[Tensor], Tensor]
+
+    @property
+    def variant(self) -> Variant:
+        return variant(
+            absent=() if self.output.bias is not None else ("b_1", "b_g", "b_2"),
+            symbols={"act": symbol(self.activation)},
+            identity=self.activation is identity,
+        )
+
+
+class FeedForward(_TwoLayers):
     """W₂ act(W₁ x + b₁) + b₂: the same two layers at every position."""
 
     def __init__(
@@ -59,7 +82,7 @@ class FeedForward(nn.Module):
         return trace("output", self.output(self.dropout(activated)))
 
 
-class GatedFeedForward(nn.Module):
+class GatedFeedForward(_TwoLayers):
     """W₂ (act(W_g x) ⊙ W₁ x): one half says what, the other how much.
 
     SwiGLU with act = silu, GEGLU with act = gelu. Shazeer 2020, https://arxiv.org/abs/2002.05202

@@ -4,16 +4,20 @@ Letters are the bytes of the word in UTF-8: byte b is number b + 1, and 0 stands
 ended. So no alphabet is needed, and no letter is unknown.
 """
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.errors import InputError
+from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
 
 NUMBERS = 257  # of letters: padding, and the bytes
 
 
-class Letters(nn.Module):
+class Letters(InputPart):
     """Filters slide over the letters of a word, and of each the loudest answer counts.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
@@ -21,6 +25,8 @@ class Letters(nn.Module):
     model trained with it would hear too little afterwards. The model drops parts of the sum.
     dos Santos & Zadrozny 2014; Ma & Hovy 2016, https://arxiv.org/abs/1603.01354
     """
+
+    needs = True
 
     def __init__(self, filters: int, d_model: int, *, d_letter: int = 48, width: int = 3) -> None:
         super().__init__()
@@ -43,10 +49,35 @@ class Letters(nn.Module):
         loudest = trace("loudest", answers.amax(dim=2))  # (batch, length, filters)
         return trace("output", self.linear(loudest))  # (batch, length, d_model)
 
-    def add(self, x: Tensor, letters: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def add(self, x: Tensor, given: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         """The embedding x of each word, with what its letters say."""
-        assert letters is not None, "the model looked whether they were given"
-        return trace("sum", x + self(letters, trace))
+        assert given is not None, "the reader looked whether they were given"
+        return trace("sum", x + self(given, trace))
+
+    def check(self, tokens: Tokens, given: Tensor | None) -> None:
+        """Letters come as (batch, length, letters), the words those of the ids."""
+        if given is None:
+            raise InputError(
+                "letters: this model reads the letters of each word; give letters=, a tensor "
+                "(batch, length, letters): byte b of a word as b + 1, 0 where it has ended"
+            )
+        if not isinstance(given, Tensor) or given.dtype not in (torch.long, torch.int):
+            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+            raise InputError(
+                f"letters: {kind} was given; give a tensor of whole numbers (torch.long)"
+            )
+        if given.dim() != 3 or given.shape[:2] != tokens.ids.shape or given.shape[2] == 0:
+            raise InputError(
+                f"letters has shape {tuple(given.shape)}, but ids {tuple(tokens.ids.shape)}; give "
+                "(batch, length, letters), at least one letter wide"
+            )
+        if given.device.type == "cpu" and not torch.compiler.is_compiling() and given.numel():
+            low, high = int(given.min()), int(given.max())
+            if low < 0 or high >= NUMBERS:
+                wrong = low if low < 0 else high
+                raise InputError(
+                    f"letters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}"
+                )
 
     def _look_up(self, letters: Tensor) -> Tensor:
         # The row of padding is 0, whatever was loaded or drawn into it.
@@ -58,7 +89,7 @@ class Letters(nn.Module):
         return around.unfold(-1, self.width, 1).any(dim=-1)[..., None]
 
 
-class WordDropout(nn.Module):
+class WordDropout(InputPart):
     """While training, this share of the words is read as unknown: a model that has met no unknown
     word does not know what to do with one."""
 
@@ -68,13 +99,11 @@ class WordDropout(nn.Module):
         super().__init__()
         self.share = share
 
+    def read(self, tokens: Tokens) -> Tokens:
+        return replace(tokens, ids=self(tokens.ids))
+
     def forward(self, ids: Tensor) -> Tensor:
         if not self.training or self.share == 0:
             return ids
         hidden = torch.rand(ids.shape, device=ids.device) < self.share
         return ids.masked_fill(hidden & (ids > self.UNKNOWN), self.UNKNOWN)
-
-
-def make_letters(filters: int, d_model: int) -> Letters | None:
-    """What reads letters, if there are filters for it."""
-    return Letters(filters, d_model) if filters else None

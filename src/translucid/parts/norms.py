@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.errors import InputError
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -39,6 +40,8 @@ class RMSNorm(nn.Module):
 
     Zhang & Sennrich 2019, https://arxiv.org/abs/1910.07467
     """
+
+    variant = Variant(["rms"], absent=["beta"])
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -82,6 +85,10 @@ class BatchNorm(nn.Module):
         normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())
         return trace("output", normalised * self.gain + self.shift)
 
+    @property
+    def variant(self) -> Variant:
+        return variant(running=not self.training)
+
     def _statistics(self, x: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
         if not self.training:
             return self.running_mean, self.running_variance
@@ -101,6 +108,8 @@ class BatchNorm(nn.Module):
 
 class NoNorm(nn.Module):
     """x, unchanged: the contrast."""
+
+    variant = Variant(["none"])
 
     def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", x)

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.errors import ConfigError, InputError
 from translucid.registry import Registry, place_of
 from translucid.trace import NO_TRACE, NoTrace
@@ -89,11 +90,13 @@ class Sinusoidal(NoPositions):
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
+    variant = Variant(["sinusoidal"])
+
     @classmethod
     def make(
         cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
     ) -> Self:
-        return cls(d_model, base)
+        return cls(d_model)  # the base is that of rotary positions
 
     def __init__(self, d_model: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -103,46 +106,24 @@ class Sinusoidal(NoPositions):
                 f"try {d_model + 1}"
             )
         self.d_model, self.base = d_model, base
-        self._farthest = 63  # that a table holds
-        self._tables: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # computed once
-        self._former: list[Tensor] = []  # a captured graph may still read them
-
-    def check(self, farthest: int) -> None:
-        """Every position can be told."""
-        if farthest > self._farthest:
-            self._farthest = max(farthest, 2 * self._farthest)
-            self._former += self._tables.values()
-            self._tables.clear()
 
     def encode(self, positions: Tensor) -> Tensor:
-        """The rows of the table for these positions, in float64: (..., d_model)."""
+        """PE of these positions, in float64: (..., d_model)."""
         turn = positions.to(torch.float64)[..., None] * frequencies(
             self.d_model, self.base, positions.device
         )
         return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even, cosine odd
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        encoding = trace("encoding", self._rows(positions, x))
+        encoding = trace("encoding", self.encode(positions).to(x.dtype))
         return trace("output", x + encoding)
-
-    def _rows(self, positions: Tensor, like: Tensor) -> Tensor:
-        if torch.compiler.is_compiling():
-            return self.encode(positions).to(like.dtype)
-        # Reading a number off a GPU makes it wait; a position is never beyond its slot, and a
-        # decoder state checked its capacity at the start.
-        on_cpu = positions.device.type == "cpu" and positions.numel()
-        self.check(int(positions.max()) if on_cpu else like.shape[1] - 1)
-        place = (like.device, like.dtype)
-        if place not in self._tables:
-            every = torch.arange(self._farthest + 1, device=like.device)
-            self._tables[place] = self.encode(every).to(like.dtype)
-        return self._tables[place][positions]
 
 
 @position("learned")
 class Learned(NoPositions):
     """One trained vector per position, up to `max_length` of them."""
 
+    variant = Variant(["learned"])
     limited = True
 
     @classmethod
@@ -165,8 +146,7 @@ class Learned(NoPositions):
             )
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        # Reading a number off a GPU makes it wait, so it is read only where it may be too large: a
-        # position is never beyond its slot, and a decoder state checked its capacity at the start.
+        # No position is beyond its slot, and a decoder state checked its capacity at the start.
         if x.shape[1] > self.table.shape[0]:
             self.check(int(positions.max()))
         encoding = trace("encoding", self.table[positions])
@@ -196,6 +176,10 @@ class Rotary(NoPositions):
                 f"make d_model / heads even"
             )
         self.d_head, self.base, self.scaling = d_head, base, scaling
+
+    @property
+    def variant(self) -> Variant:
+        return variant(interpolated=self.scaling != 1)
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         turn = frequencies(self.d_head, self.base, positions.device)
@@ -253,11 +237,6 @@ def make_positions(
     return POSITIONS[name].make(
         d_model=d_model, heads=heads, max_length=max_length, base=base, scaling=scaling
     )
-
-
-def shipped(scheme: NoPositions) -> bool:
-    """Whether a scheme is one of this file; nobody knows what one of the user's own computes."""
-    return type(scheme).__module__ == __name__
 
 
 def period(pair: int, d_model: int, base: float = 10000.0) -> float:

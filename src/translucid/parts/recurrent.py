@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
+from translucid.parts.activations import SYMBOLS
 from translucid.parts.cache import RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.recurrent_kernel import CellName as CellName
@@ -163,6 +165,11 @@ class Recurrent(nn.Module):
             else self._fuse(x, real, state, weights)
         )
         return trace("output", output), after
+
+    @property
+    def variant(self) -> Variant:
+        act = SYMBOLS["relu" if self.cell == "rnn_relu" else "tanh"]
+        return variant(symbols={"act": act}, bidirectional=len(self.directions) > 1)
 
     def zero_state(self, rows: int, like: Tensor) -> RecurrentState:
         zeros = like.new_zeros(self.layers * len(self.directions), rows, self.hidden)

@@ -9,8 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.models.base import Decoder, EncoderDecoderModel, Network
-from translucid.parts.cache import DecoderState
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
 from translucid.see.switches import Switch
 from translucid.tasks.base import Task, summed_loss
@@ -21,7 +21,7 @@ WRITTEN = 12  # heads of a layer up to which the numbers are written into the pi
 
 
 class Edited(Network):
-    """A network that is run with an edit, wherever it is called."""
+    """A network that is run with an edit, wherever it is called. It shares the weights."""
 
     def __init__(self, network: Network, edit: Mapping[str, Edit]) -> None:
         super().__init__()
@@ -33,40 +33,33 @@ class Edited(Network):
         return self.network(*given, **named, trace=self.watched)
 
 
-class EditedTranslator(EncoderDecoderModel):
-    """The same for a network that writes; its search takes the plain steps, which can be edited."""
+class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
+    """The same for a network that generates: every step is taken with the edit."""
 
-    def __init__(self, network: EncoderDecoderModel, edit: Mapping[str, Edit]) -> None:
-        Network.__init__(self)
-        self.config, self.vocab, self.network = network.config, network.vocab, network
-        self.head = network.head
-        # Not a Transformer's: the shortcuts of decoding, which no trace can see, let it alone.
-        self.decoder = Decoder()
-        self.decoder.embedding = network.decoder.embedding
-        self.watched = Trace([], edit=edit)
-        self.training = network.training
+    network: AutoregressiveNetwork[Any]
 
-    def forward(self, *given: Any, **named: Any) -> Tensor:
-        return self.network(*given, **named, trace=self.watched)
+    def __init__(self, network: AutoregressiveNetwork[Any], edit: Mapping[str, Edit]) -> None:
+        Edited.__init__(self, network, edit)
+        self.config, self.vocab = network.config, network.vocab
 
-    def start(self, *given: Any, **named: Any) -> DecoderState:
-        return self.network.start(*given, **named, trace=self.watched)
+    @property
+    def max_length(self) -> int | None:
+        return self.network.max_length
+
+    def start(self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE) -> Any:
+        return self.network.start(inputs, capacity, self.watched)
 
     def step(
-        self,
-        tokens: Tensor,
-        state: DecoderState,
-        real: Tensor | None = None,
-        trace: NoTrace = NO_TRACE,
+        self, tokens: Tensor, state: Any, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
         assert trace is NO_TRACE, "an edited network has its own trace"
-        return self.network.step(tokens, state, real, self.watched)
+        return self.network.step(tokens, state, mask, self.watched)
 
 
-def edited(network: Network, edit: Mapping[str, Edit]) -> Edited | EditedTranslator:
-    """The network as it is with an edit. It shares the weights, and can be evaluated."""
-    if isinstance(network, EncoderDecoderModel):
-        return EditedTranslator(network, edit)
+def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
+    """The network as it is with an edit, and as such can be evaluated."""
+    if isinstance(network, AutoregressiveNetwork):
+        return EditedGenerator(network, edit)
     return Edited(network, edit)
 
 

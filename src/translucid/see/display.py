@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from translucid.catalogue import describe, entry, formula
+from translucid.catalogue import describe
 from translucid.models.base import Network, SequenceConfig
 from translucid.models.summary import rows as parts_of
+from translucid.models.variants import formulas
 from translucid.see.html import escape, frame, table
 from translucid.see.mathml import mathml
 from translucid.see.text_trace import TextTrace
@@ -24,7 +25,8 @@ _PART = re.compile(r"\w+(?:\.\*)*")
 
 def reading_html(reading: TextTrace) -> str:
     """The words, a first picture, and every point by its part. No data: the size is bounded."""
-    points = _points({name: reading[name] for name in reading})
+    right = formulas(reading.network, reading.met)
+    points = _points({name: reading[name] for name in reading}, right)
     size = sum(point.bytes for point in points)
     return frame(
         f"<p><b>Reading</b> of {len(reading):,} points, {_bytes(size)}</p>",
@@ -111,18 +113,19 @@ class _Point:
     scope: tuple[str, ...]  # such as decoder, layers.*, self_attention
     name: str  # its last word
     full: str  # of the first layer
+    formula: str  # as this model computes it
     shapes: list[str] = field(default_factory=list)
     bytes: int = 0
     numbers: list[list[int]] = field(default_factory=list)  # of the layers it is in
 
 
-def _points(values: Mapping[str, Tensor]) -> list[_Point]:
+def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Point]:
     """Layers that have the same parts share their points: 12 of them are as easy to read as 1."""
     found: dict[str, _Point] = {}
     for name, value in values.items():
         key = _NUMBER.sub(".*", name)
         *scope, own = _PART.findall(key)
-        point = found.setdefault(key, _Point(tuple(scope), own, name))
+        point = found.setdefault(key, _Point(tuple(scope), own, name, right[name]))
         shape = " × ".join(map(str, value.shape)) or "one number"
         if shape not in point.shapes:
             point.shapes.append(shape)
@@ -168,7 +171,7 @@ def _table(points: Sequence[_Point]) -> str:
     rows = [
         (
             _code(point),
-            _formula(point.full),
+            _formula(point),
             escape(describe(point.full).meaning),
             escape(", ".join(describe(point.full).axes)),
             " or ".join(point.shapes),
@@ -185,8 +188,8 @@ def _code(point: _Point) -> str:
     return f'<code title="{escape(pattern)}">{escape(point.name)}</code>'
 
 
-def _formula(name: str) -> str:
-    symbol, right = describe(name).symbol, formula(entry(name))
+def _formula(point: _Point) -> str:
+    symbol, right = describe(point.full).symbol, point.formula
     return mathml(f"{symbol} = {right}" if right else symbol)
 
 

@@ -52,23 +52,18 @@ class Gradients(Trace):
         super().__init__(keep, budget_bytes=budget)
         self._network, self._words, self._at = network, example.words, at
 
-    def _pass(self, name: str, position: int | None, value: Tensor) -> Tensor:
+    def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
         # A node of its own: what goes past a sub-layer and what goes into it are one tensor, but
         # two points.
         if value.is_floating_point():
             value = value.view_as(value) if value.requires_grad else value.detach()
             value.requires_grad_()
-        return super()._pass(name, position, value)
+        return value
 
     def differentiate(self, loss: Tensor) -> None:
         """Put the gradients where the values are; what is yes or no has none."""
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
-        nodes = [
-            (name, position, value)
-            for name, kept in self._values.items()
-            for position, value in ({None: kept} if isinstance(kept, Tensor) else kept).items()
-            if value.requires_grad
-        ]
+        nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]
         found = [
             torch.zeros_like(value) if gradient is None else gradient
@@ -78,9 +73,9 @@ class Gradients(Trace):
         ]
         self.loss = loss.item()
         self.parameters = dict(zip(weights, found, strict=False))
-        self._values, self.bytes = {}, 0
+        self.clear()
         for (name, position, _), gradient in zip(nodes, found[len(weights) :], strict=True):
-            self._store(name, position, gradient)
+            self.keeps(name, position, gradient)
 
     def by_layer(self) -> Bars:
         """The norm of the gradient of each layer's weights, in the order they are used."""
@@ -176,10 +171,10 @@ class Gradients(Trace):
         along = words.along(name, describe(name).axes[1])
         return along if along in (words.source, words.target) else words.last
 
-    def _unknown(self, name: str) -> str:
-        if name in self._met and any(pattern.covers(name) for pattern in self._keep):
+    def missing(self, name: str) -> str:
+        if name in self.met and self.wants(name):
             return f"{name} is yes or no at each place: it has no gradient"
-        return super()._unknown(name)
+        return super().missing(name)
 
 
 _ZERO = torch.zeros((), dtype=torch.float64)

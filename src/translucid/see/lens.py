@@ -11,7 +11,7 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.models.base import DecoderModel, EncoderDecoderModel, EncoderModel, Network
-from translucid.models.committee import Committee, mean_log_probs
+from translucid.models.ensemble import Ensemble, mean_log_probs
 from translucid.models.heads import Classifier, Tagger
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
@@ -91,7 +91,7 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
         )
     if network.training:
         raise InputError("the network is in training mode; call network.eval() and trace again")
-    if isinstance(network, Committee):
+    if isinstance(network, Ensemble):
         return [(f"members.{number}.", one) for number, one in enumerate(network.each())]
     assert isinstance(network, Speaker)
     return [("", network)]

@@ -9,7 +9,7 @@ from torch import Tensor
 from translucid.catalogue import entry
 from translucid.errors import InputError
 from translucid.models.base import EncoderModel, Network
-from translucid.models.committee import Committee
+from translucid.models.ensemble import Ensemble
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
 from translucid.see.of_points import numbers, window
@@ -95,7 +95,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
 
 def _side(network: Network) -> str:
     """What the output head stands on."""
-    one = network.each()[0] if isinstance(network, Committee) else network
+    one = network.each()[0] if isinstance(network, Ensemble) else network
     return "encoder" if isinstance(one, EncoderModel) else "decoder"
 
 

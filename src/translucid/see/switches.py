@@ -67,7 +67,7 @@ class Switch:
 
 def switches(network: Network) -> list[Switch]:
     """All that can be switched off, from the input to the output."""
-    return [switch for path, part in network.named_modules() for switch in _of(path, part)]
+    return [switch for path, part in network.named_modules() for switch in _of(network, path, part)]
 
 
 def choose(found: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
@@ -107,13 +107,15 @@ def _list(kinds: Sequence[str]) -> str:
     return ", ".join(kinds) or "nothing that can be switched off"
 
 
-def _of(path: str, part: nn.Module) -> Iterator[Switch]:
+def _of(network: Network, path: str, part: nn.Module) -> Iterator[Switch]:
     place = in_words(path)
     match part:
         case Stack():
             yield from _stack(path, part)
         case Layer():
-            yield from _layer(path, part)
+            stack = network.get_submodule(path.rpartition(".layers.")[0])
+            assert isinstance(stack, Stack)
+            yield from _layer(path, part, biased=_position_point(stack.positions) == "bias")
         case LayerNorm() | RMSNorm() | BatchNorm() if path.endswith("final_norm"):
             where = in_words(path.rpartition(".")[0])
             yield Switch(path, f"{where}, last norm", "norms", _no_norm(path, part))
@@ -180,7 +182,7 @@ def _open(mask: Tensor) -> Tensor:
     return mask.new_ones(mask.shape)
 
 
-def _layer(path: str, layer: Layer) -> Iterator[Switch]:
+def _layer(path: str, layer: Layer, *, biased: bool) -> Iterator[Switch]:
     place, number = in_words(path), int(path.rpartition(".")[2])
     frames: dict[str, Residual] = {
         name.removesuffix("_residual"): part
@@ -208,9 +210,10 @@ def _layer(path: str, layer: Layer) -> Iterator[Switch]:
                 )  # fmt: skip
             continue
         yield Switch(scope, f"{place}, {said}", "attention", edit, layer=number)
+        last = "biased" if biased and name == "self_attention" else "scaled"  # before the mask
         yield Switch(
             f"{scope}.pattern", f"{place}, {said} looks everywhere alike", "patterns",
-            {f"{scope}.scaled": 0.0}, layer=number,
+            {f"{scope}.{last}": 0.0}, layer=number,
         )  # fmt: skip
         which = f"{said} " if layer.cross_attention is not None else ""
         stack = in_words(path.rpartition(".layers.")[0])

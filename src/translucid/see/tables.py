@@ -16,7 +16,7 @@ from translucid.models.base import (
     EncoderModel,
     Network,
 )
-from translucid.models.committee import Committee
+from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.see.likely import check_count
@@ -131,7 +131,7 @@ def _reader(network: Network, side: Side) -> Encoder | Decoder:
         raise InputError(f"side = {side!r}: give source or target")
     if isinstance(network, EncoderDecoderModel):
         return network.encoder if side == "source" else network.decoder
-    if isinstance(network, Committee):
+    if isinstance(network, Ensemble):
         raise InputError("every member of a committee has tables of its own; give one of .each()")
     if not isinstance(network, EncoderModel | DecoderModel):
         raise InputError("this network reads numbers: it has no tables of words or positions")

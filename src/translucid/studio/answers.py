@@ -19,6 +19,7 @@ from translucid.trace import Trace
 
 LONGEST = 2048  # tokens of a beginning
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
+ATTENDED = ("scores", "scaled", "biased", "masked", "pattern")  # of each query and key, in order
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
@@ -80,7 +81,7 @@ def _worked(run: Run, at: str, index: tuple[int, ...]) -> Any:
     """The sum as a teacher writes it: name, what is done, the number."""
     scope, _, point = at.rpartition(".")
     part = scope.rpartition(".")[2]
-    if part.endswith("attention") and point in ("scores", "scaled", "masked", "pattern"):
+    if part.endswith("attention") and point in ATTENDED:
         yield from _attention(run, scope, index, point)
     elif part == "alignment" and point in ("scores", "pattern"):
         yield from _softmax(run[f"{scope}.scores"][0, index[0]], index[1], point, "a(q, k)")
@@ -92,13 +93,17 @@ def _attention(run: Run, scope: str, index: tuple[int, ...], point: str) -> Any:
     head, query, key = index
     row = {
         name: run[f"{scope}.{name}"][0, head, query]
-        for name in ("scores", "scaled", "masked")
+        for name in ATTENDED[:-1]
         if f"{scope}.{name}" in run.shapes
     }
     scale = float(run[f"{scope}.scale"]) if f"{scope}.scale" in run.shapes else 1.0
     yield _line("query · key", "q·k", float(row["scores"][key]))
     if point != "scores":
         yield _line("scaled", f"× {scale:.4g}", float(row["scaled"][key]))
+    if point not in ("scores", "scaled") and "biased" in row:
+        bias = float(row["biased"][key]) - float(row["scaled"][key])
+        yield _line("biased", f"{'+' if bias > 0 else '−'} {abs(bias):.4g}",
+                    float(row["biased"][key]))  # fmt: skip
     if point == "masked":
         seen = math.isfinite(float(row["masked"][key]))
         yield _line("masked", "may be seen" if seen else "not seen", float(row["masked"][key]))

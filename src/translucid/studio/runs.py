@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ import torch
 from torch import Tensor
 
 from translucid.bundle import CONFIG, place
-from translucid.catalogue import describe
+from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.models.variants import formulas
+from translucid.see.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
@@ -36,6 +38,9 @@ KEPT = 24  # runs
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+_set = cache(mathml)  # the same few formulas, in every layer
 
 
 def clipped(given: object) -> str:
@@ -85,19 +90,11 @@ class Outline(Trace):
         super().__init__("*", edit=edit)
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def _store(self, name: str, position: int | None, value: Tensor) -> None:
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
         shape = tuple(value.shape)
         if position is not None:
             shape = (shape[0], position + 1, *shape[1:])
         self.shapes[name] = shape
-
-
-class Part(Reading):
-    """Keeps some points and computes all, as the whole does: there are faster ways to the same
-    numbers, but they round differently."""
-
-    def wants(self, *names: str) -> bool:
-        return True
 
 
 class Run:
@@ -180,9 +177,11 @@ class Run:
     ) -> Reading:
         model = self.opened.model
         edit = self.edit if edit is None else edit
-        reading = Part(
-            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget
-        )
+        # By hand: what is kept of it must be the same numbers, whatever else is kept.
+        reading = Reading(
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget,
+            by_hand=True,
+        )  # fmt: skip
         with torch.no_grad():
             model.network(**self.example.inputs_for(model.network), trace=reading)
         return reading
@@ -213,11 +212,20 @@ class Run:
             "points": [
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name),
+                    "scale": scale_of(name), **self._own_formula(name),
                 }
                 for name, shape in self.shapes.items()
             ],
         }  # fmt: skip
+
+    def _own_formula(self, name: str) -> dict[str, str]:
+        """Where this model computes a point otherwise than the catalogue says of all: how."""
+        right = self._formulas[name]
+        return {"formula": _set(right)} if right != formula(entry(name)) else {}
+
+    @cached_property
+    def _formulas(self) -> dict[str, str]:
+        return formulas(self.opened.model.network, self.shapes)
 
     @property
     def outputs(self) -> Outputs:

@@ -21,9 +21,9 @@ from translucid.data.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
 from translucid.data.store import Store
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
 from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.modes import evaluating
 from translucid.tasks.batch import IGNORE as IGNORE
 from translucid.tasks.batch import Batch as Batch
@@ -342,12 +342,12 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
 
 
-def given(batch: Batch) -> tuple[list[list[int]], Sources | None]:
+def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
         ids, real = inputs["target"], inputs["target_real"]
-        sources = Sources(inputs["source"], inputs["source_real"])
+        sources = GenerationInputs.of(inputs["source"], inputs["source_real"])
     else:
         ids, sources = inputs["ids"], None
         real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))

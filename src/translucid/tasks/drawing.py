@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
-from translucid.decoding.generate import TextWriter, draw, limits
+from translucid.decoding.generate import Model, draw, limits
 from translucid.decoding.sampling import Sampling, uniforms
 from translucid.decoding.search import Search
+from translucid.models.autoregressive import GenerationInputs
 from translucid.tasks.telling import Teller
 from translucid.tasks.wishes import Wishes
 from translucid.tasks.written import Candidate, pieces_of
+from translucid.trace import NO_TRACE, NoTrace
 
 
 class Drawn:
@@ -19,19 +20,21 @@ class Drawn:
 
     def __init__(
         self,
-        writer: TextWriter,
+        writer: Model,
         tokenizer: Tokenizer,
         prefixes: list[list[int]],
         stop: Sequence[str],
+        trace: NoTrace = NO_TRACE,
     ) -> None:
         self.writer, self.tokenizer, self.prefixes = writer, tokenizer, prefixes
+        self.trace = trace
         self.tellers = [Teller(tokenizer, prefix[1:], stop) for prefix in prefixes]
         self.gains: list[list[float]] = [[] for _ in prefixes]
         self.ended = [False] * len(prefixes)
 
     def steps(
         self,
-        sources: Sources | None,
+        sources: GenerationInputs | None,
         by: Sampling,
         how: Search,
         wishes: Wishes,
@@ -53,7 +56,7 @@ class Drawn:
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
             least=least.tolist(), most=most.tolist(), extra=extra,
-            stop=lambda row, token: self.tellers[row].stopped,
+            stop=lambda row, token: self.tellers[row].stopped, trace=self.trace,
         ):  # fmt: skip
             told = [""] * len(self.prefixes)
             for row, token, gain in zip(step.rows, step.tokens, step.gains, strict=True):
@@ -79,8 +82,8 @@ class Drawn:
         )
 
 
-def _source_of(sources: Sources | None, row: int) -> list[int]:
-    if sources is None:
+def _source_of(sources: GenerationInputs | None, row: int) -> list[int]:
+    if sources is None or sources.source is None:
         return []
-    ids = sources.ids[row]
-    return (ids if sources.real is None else ids[sources.real[row]]).tolist()
+    ids = sources.source[row]
+    return (ids if sources.mask is None else ids[sources.mask[row]]).tolist()

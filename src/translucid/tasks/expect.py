@@ -1,10 +1,12 @@
 """What a model is asked must be what it was trained for."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from translucid.errors import InputError
 from translucid.tasks.base import Task
+
+Item = TypeVar("Item")
 
 
 def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
@@ -14,7 +16,7 @@ def expect(task: Task[Any, Any], *kinds: type[Any]) -> Any:
     return task
 
 
-def several(texts: Sequence[str]) -> Sequence[str]:
+def several(texts: Sequence[Item]) -> Sequence[Item]:
     """The texts, if they are a list of them."""
     if isinstance(texts, str):
         raise InputError(f"a list of texts is needed, not one text; write [{texts[:20]!r}]")

@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 from translucid.data.batching import pad
 from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.captured import Sources
-from translucid.decoding.precision import Difference, difference
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Search
 from translucid.errors import InputError
-from translucid.models.base import Network, Writer
+from translucid.fast.precision import Difference, difference
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.tasks.base import Task
 from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
@@ -18,7 +18,7 @@ from translucid.tasks.translate import Translate
 from translucid.tasks.wishes import Wishes
 from translucid.tasks.writing import Scribe, settings
 from translucid.tasks.written import Decoded, Scored
-from translucid.trace import Trace
+from translucid.trace import NO_TRACE, Trace
 
 MAX_LENGTH = 100  # tokens that a language model writes unless told otherwise
 
@@ -37,9 +37,9 @@ class Generator:
 
     def __init__(self, task: Task[Any, Any], network: Network) -> None:
         self.task: Translate | Language = expect(task, Translate, Language)
-        assert isinstance(network, Writer)
+        assert isinstance(network, AutoregressiveNetwork)
         self.network = network
-        self._alone = Scribe(self.task, network)
+        self._alone = Scribe(self.task, network)  # it keeps what a GPU has captured
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -86,21 +86,26 @@ class Generator:
         drawn instead of searched for. prefix: how every translation begins. forbid: words that are
         not written. force: words that are, or ids of tokens, at their places. beside: models that
         decide together with this one. tree: keep every prefix that the search has looked at.
-        trace: of one text, the best result is read again with it.
+        trace: of one text, the best result is read again with it. What it edits is edited in every
+        step of the search too, where an edit is given the newest tokens alone.
         """
         several(texts)
         scribe, wishes = self._together(beside), Wishes(forbid, force or {})
         how = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
+        edited = NO_TRACE if trace is None else trace.edits()
+        if beside and edited is not NO_TRACE:
+            raise InputError("the edits of a trace are those of one model; leave beside out")
         if sampling is None:
-            found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree)
+            found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
         else:
             if tree:
                 raise InputError("drawing by chance has no tree; leave tree or sampling out")
             found = scribe.sample(
-                texts, sampling, how, wishes, seed=seed, samples=how.best, prefix=prefix
-            )
+                texts, sampling, how, wishes,
+                seed=seed, samples=how.best, prefix=prefix, trace=edited,
+            )  # fmt: skip
         if trace is not None:
             _best(1, found[0])
             scribe.read(found[0], prefix, trace)
@@ -201,7 +206,8 @@ class Generator:
             return difference(self.network, theirs, ids)
         ids = [[task.target.bos_id, *task.target.encode(text)] for text in several(texts)]
         read = [[*task.source.encode(text), task.source.eos_id] for text in sources or ()]
-        return difference(self.network, theirs, ids, Sources(*pad(read, task.source.pad_id)))
+        inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
+        return difference(self.network, theirs, ids, inputs)
 
     def _together(self, beside: Sequence[Generates]) -> Scribe:
         """This one and others that decide with it: for the same task, with the same tokens."""

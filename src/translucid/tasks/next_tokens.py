@@ -24,7 +24,7 @@ CUT = "the model would have gone on"
 class NextTokens(Choices):
     """At each position the token that comes next in the text that is read."""
 
-    kind = "tokens"
+    kind = "next_tokens"
     at_positions = True
     caption = Caption(
         "next word", "words", "The likeliest next words at each position",
@@ -100,6 +100,8 @@ class NextTokens(Choices):
 
 class TargetTokens(NextTokens):
     """The same of a text that is written to another one, up to its end."""
+
+    kind = "target_tokens"
 
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
         rows = self._steps(example, outputs, top)

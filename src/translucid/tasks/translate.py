@@ -13,12 +13,13 @@ from translucid.data.loading import Loading
 from translucid.data.records import Pair
 from translucid.data.tokenizers import Tokenizer
 from translucid.data.toyland import Toyland
-from translucid.decoding.ensemble import Ensemble
 from translucid.decoding.generate import find
 from translucid.decoding.rules import Rule
 from translucid.decoding.search import Hypothesis, Round, Search
 from translucid.errors import ConfigError
-from translucid.models.base import EncoderDecoderModel
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.models.base import AutoregressiveNetwork
+from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
 from translucid.tasks.base import (
     IGNORE,
@@ -38,6 +39,7 @@ from translucid.tasks.registry import task
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 from translucid.tasks.written import END
+from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
 ODD_RATIO, MANY_ODD = 3.0, 0.01  # times longer or shorter than usual, and the share that may be
@@ -147,6 +149,7 @@ class Translate(Task[Pair, TranslateItem]):
     ) -> None:
         self.source, self.target = source, target
         self.smoothing, self.search = smoothing, search
+        self.graphs = DecodeGraphs()  # of the network that is evaluated
 
     def encode(self, record: Pair) -> TranslateItem:
         return TranslateItem(
@@ -210,18 +213,21 @@ class Translate(Task[Pair, TranslateItem]):
         sources: Sequence[list[int]],
         how: Search | None = None,
         *,
-        beside: Sequence[EncoderDecoderModel] = (),
+        beside: Sequence[AutoregressiveNetwork[Any]] = (),
         prefixes: Sequence[list[int]] | None = None,
         extra: Sequence[Rule] = (),
         watch: Callable[[Round], None] | None = None,
+        trace: NoTrace = NO_TRACE,
+        graphs: DecodeGraphs | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of encoded sources, best first; an empty source has an empty one.
 
         beside: models that decide together with `model`. prefixes: how each translation begins.
+        trace: every step is taken with it. graphs: of the GPU; not given: the task's own.
         """
-        assert isinstance(model, EncoderDecoderModel)
+        assert isinstance(model, AutoregressiveNetwork)
         chosen = how or self.search
-        writer = Ensemble([model, *beside]) if beside else model
+        writer = GeneratingEnsemble([model, *beside]) if beside else model
         begun = prefixes or [[] for _ in sources]
         items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
 
@@ -234,6 +240,8 @@ class Translate(Task[Pair, TranslateItem]):
                 pad=self.target.pad_id,
                 extra=extra,
                 watch=watch,
+                trace=trace,
+                graphs=self.graphs if graphs is None else graphs,
             )
 
         # A GPU takes as long for a few rows as for many; a CPU's caches like few. Measured there,

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from translucid.data.records import Text
-from translucid.decoding.ensemble import Ensemble
-from translucid.decoding.generate import TextWriter, find, limits
+from translucid.decoding.generate import Model, find, limits
 from translucid.decoding.sampling import Sampling
 from translucid.decoding.search import Hypothesis, Search
 from translucid.decoding.tree import Tree
 from translucid.errors import InputError
 from translucid.fast.attention_kernels import without_plans
-from translucid.models.base import EncoderDecoderModel, Writer
-from translucid.models.committee import mean_log_probs
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.models.base import AutoregressiveNetwork
+from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
 from translucid.tasks.base import IGNORE, Batch, given, in_batches
 from translucid.tasks.drawing import Drawn
 from translucid.tasks.language import Language, LanguageItem
@@ -29,6 +29,7 @@ from translucid.tasks.wishes import NamedRule, Wishes
 from translucid.tasks.written import Candidate, Decoded, Scored, pieces_of
 from translucid.trace import NO_TRACE, NoTrace
 
+Network = AutoregressiveNetwork[Any]
 ROWS = 64  # texts of a language model that are written at once
 NO_WISHES = Wishes()
 
@@ -47,10 +48,11 @@ class Scribe:
     """A translator or a language model, alone or with others of its vocabulary."""
 
     def __init__(
-        self, task: Translate | Language, network: Writer, beside: Sequence[Writer] = ()
+        self, task: Translate | Language, network: Network, beside: Sequence[Network] = ()
     ) -> None:
         self.task, self.network, self.beside = task, network, list(beside)
-        self.writer: TextWriter = Ensemble([network, *beside]) if beside else network
+        self.writer: Model = GeneratingEnsemble([network, *beside]) if beside else network
+        self.graphs = DecodeGraphs()
         self.tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
 
     def search(
@@ -61,18 +63,20 @@ class Scribe:
         *,
         prefix: str = "",
         tree: bool = False,
+        trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """The best texts for each source or prompt; with the tree of the search, if asked."""
+        """The best texts for each source or prompt; with the tree of the search, if asked. Every
+        step is taken with the trace."""
         items = self._items(texts, prefix)
         # The rules of `how` stand among ours, which know where a text starts.
         plain = Search(**(how.model_dump() | {"no_repeat": 0, "repetition": 1.0}))
         if not tree:
-            found = self._find(items, how, plain, wishes)
+            found = self._find(items, how, plain, wishes, trace=trace)
             return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
         results = []
         for text, item in zip(texts, items, strict=True):
             grown = self._tree(item, how, wishes)
-            (found_here,) = self._find([item], how, plain, wishes, grown)
+            (found_here,) = self._find([item], how, plain, wishes, grown, trace)
             results.append(self._decoded(text, item, found_here, grown))
         return results
 
@@ -83,8 +87,11 @@ class Scribe:
         plain: Search,
         wishes: Wishes,
         tree: Tree | None = None,
+        trace: NoTrace = NO_TRACE,
     ) -> list[list[Hypothesis]]:
-        watching: dict[str, Any] = {} if tree is None else {"watch": tree.watch}
+        watching: dict[str, Any] = {"trace": trace, "graphs": self.graphs}
+        if tree is not None:
+            watching["watch"] = tree.watch
 
         def rules(start: int) -> list[NamedRule]:
             named = wishes.rules(self.tokenizer, how, start)
@@ -93,12 +100,11 @@ class Scribe:
             return named
 
         if isinstance(self.task, Translate):
-            beside = [m for m in self.beside if isinstance(m, EncoderDecoderModel)]
             begun = [item.target for item in items]
             extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
             return self.task.find(
                 self.network, [item.source for item in items], plain,
-                beside=beside, prefixes=begun, extra=extra, **watching,
+                beside=self.beside, prefixes=begun, extra=extra, **watching,
             )  # fmt: skip
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
@@ -127,9 +133,10 @@ class Scribe:
         samples: int = 1,
         prefix: str = "",
         stop: Sequence[str] = (),
+        trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
         """Texts by chance, in the order in which they were drawn. Of `how`, only the lengths, the
-        rules and alpha count."""
+        rules and alpha count. Every step is taken with the trace."""
         check_stop(stop)
         if samples < 1:
             raise InputError(f"samples = {samples}: at least 1 must be asked for")
@@ -137,7 +144,7 @@ class Scribe:
 
         def act(batch: Batch) -> list[Candidate]:
             prefixes, sources = given(batch)
-            drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
+            drawn = Drawn(self.writer, self.tokenizer, prefixes, stop, trace)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
             for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
                 pass
@@ -210,7 +217,7 @@ class Scribe:
             self.network(**{k: v.to(self.network.device) for k, v in given.items()}, trace=trace)
 
     @property
-    def networks(self) -> list[Writer]:
+    def networks(self) -> list[Network]:
         return [self.network, *self.beside]
 
     def _source(self, text: str) -> list[int]:
@@ -236,7 +243,7 @@ class Scribe:
         needs: then all prompts of a batch are of one length.
         """
         sizes = [self.task.sizes(item)[-1] for item in items]
-        if self.writer.longest is None:
+        if self.writer.max_length is None:
             groups = [list(range(len(items)))]
         else:
             groups = [[i for i, s in enumerate(sizes) if s == size] for size in sorted(set(sizes))]

@@ -23,18 +23,24 @@ from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Batch, Task
+from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
 from translucid.training.gradients import Gradients
 from translucid.training.processes import ALONE
 
 
 def decide(
-    config: TrainingConfig, model: ModelConfig, device: torch.device, say: Callable[[str], None]
+    config: TrainingConfig,
+    model: ModelConfig,
+    device: torch.device,
+    say: Callable[[str], None],
+    *,
+    task: str | None = None,
 ) -> TrainingConfig:
     """With `capture` as true or false: what cannot be captured is refused, or said if left open."""
     if config.capture is False:
         return config
-    why_not = _why_not(config, model, device)
+    why_not = _why_not(config, model, device, task)
     if why_not is not None and config.capture is True:
         raise ConfigError(f"training.capture = true: {why_not}; set it to false")
     if why_not is not None and device.type == "cuda":
@@ -42,7 +48,9 @@ def decide(
     return config.model_copy(update={"capture": why_not is None})
 
 
-def _why_not(config: TrainingConfig, model: ModelConfig, device: torch.device) -> str | None:
+def _why_not(
+    config: TrainingConfig, model: ModelConfig, device: torch.device, task: str | None
+) -> str | None:
     if device.type != "cuda":
         return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
     if dist.is_initialized():
@@ -55,6 +63,8 @@ def _why_not(config: TrainingConfig, model: ModelConfig, device: torch.device) -
         return "batch norm would count the rows that fill up a batch"
     if model.members > 1:
         return "a committee takes another member at each step"
+    if task is not None and TASKS.source(task) is not None:
+        return f"of a task of your own ({task}), rows that fill up a batch would count"
     if POSITIONS.source(model.positions) is not None:
         return f"positions of your own ({model.positions}) are not captured"
     if model.letters:

@@ -6,8 +6,6 @@ from typing import Any
 
 from translucid.bundle import Bundle
 from translucid.data.loading import Loading
-from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.search import Search
 from translucid.errors import ConfigError, InputError
 from translucid.tasks.base import Task
 from translucid.tasks.contract import check_record
@@ -86,30 +84,12 @@ def read_records(
     return found
 
 
-def make_task(
-    name: str,
-    tokenizers: dict[str, Tokenizer],
-    labels: Sequence[str],
-    *,
-    search: Search = Search(),  # noqa: B008 (frozen)
-    letters: bool = False,
-) -> Task[Any, Any]:
-    """The task of a trained model, with its vocabulary."""
-    decoding = DecodingConfig(beams=search.beams, alpha=search.alpha)
-    resources = Resources(tokenizers, tuple(labels), characters=letters, decoding=decoding)
-    return TASKS[name].make(resources)
-
-
-def check_known_labels(
-    task: str, records: Sequence[Record], labels: Sequence[str], file: str
-) -> None:
-    """Refuse held-out labels that training never saw."""
-    TASKS[task].check_labels(records, labels, file)
-
-
 def task_of(held: Bundle) -> Task[Any, Any]:
     """The task of a model folder."""
-    letters = getattr(held.network.config, "letters", 0) > 0
-    return make_task(
-        held.task, held.tokenizers, held.labels, letters=letters, search=Search(**held.decoding)
+    resources = Resources(
+        held.tokenizers,
+        held.labels,
+        characters=getattr(held.network.config, "letters", 0) > 0,
+        decoding=DecodingConfig(**held.decoding),
     )
+    return TASKS[held.task].make(resources)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.models.base import EncoderDecoderModel, Network, Writer
+from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
 from translucid.models.modes import evaluating
 from translucid.tasks.base import IGNORE, Batch, Task
 from translucid.training.examples import Record
@@ -89,7 +89,7 @@ def _labels_in_place(
 
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
     """Change each token of a text in turn: nothing that was said before it may change."""
-    if not isinstance(network, Writer) or network.config.head != "language":
+    if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
         return None  # it may see the words to come
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
     longest = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])
@@ -139,7 +139,9 @@ def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     other = dict(inputs)
     for name, places in padding.items():
         vocab = (
-            network.vocab if name == "target" and isinstance(network, Writer) else _vocab(network)
+            network.vocab
+            if name == "target" and isinstance(network, AutoregressiveNetwork)
+            else _vocab(network)
         )
         other[name] = torch.where(places, _another(inputs[name], vocab), inputs[name])
     before, after = _outputs(network, inputs), _outputs(network, other)

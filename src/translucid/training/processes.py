@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from translucid.errors import ConfigError, TrainingError
-from translucid.models.committee import Committee
+from translucid.models.ensemble import Ensemble
 from translucid.parts.attention import CrossAttention
 
 Parallel = Literal["ddp", "fsdp"]
@@ -54,7 +54,7 @@ class Processes:
         """What to call for a loss whose gradients all processes share."""
         if self.alone:
             return network
-        if isinstance(network, Committee):
+        if isinstance(network, Ensemble):
             raise ConfigError(
                 f"model.members = {network.config.members}: a committee is trained in one process; "
                 "start it without torchrun"

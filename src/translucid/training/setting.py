@@ -87,7 +87,7 @@ def set_up(
     valid = valid if held_rows is None else held_rows
     seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
-    training = capture.decide(recipe.training, config, device, say)
+    training = capture.decide(recipe.training, config, device, say, task=known.task.name)
     recipe = recipe.model_copy(update={"training": training})
     network = build(config)
     _check_positions(network, known.task, recipe.data, valid, test)

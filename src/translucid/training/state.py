@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from translucid.fast.padded_linear import pad_heads
 from translucid.training.average import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.optim import make_optimizer
@@ -50,6 +51,8 @@ class State:
         higher_is_better: bool = True,
     ) -> None:
         self.network, self.processes = network, processes
+        if next(network.parameters()).is_cuda:
+            pad_heads(network)
         self._whole = copy.deepcopy(network) if processes.sharded else None
         self.called = processes.wrap(network)  # before the optimizers: it may change the tensors
         self.optimizers = make_optimizer(

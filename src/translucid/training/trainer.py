@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import TrainingError
+from translucid.fast.compiled import Compiled
 from translucid.tasks.base import Batch, Score, Task
 from translucid.training.capture import Captured
-from translucid.training.compiled import Compiled
 from translucid.training.config import TrainingConfig
 from translucid.training.gradients import Gradients
 from translucid.training.optim import rate

@@ -11,6 +11,7 @@ from translucid.glass.numbers import Numbers, matrix, shape
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.glass.worked.heads import (
+    NO_BIAS,
     head_values,
     read_weights,
     state_inputs,
@@ -75,7 +76,7 @@ def attention(
     values = sources | head_values(trace, 0)
     if x is not None:
         for name in ("query", "key", "value"):
-            board.point(f"attention.{name}", values, {"x": "X"})
+            board.point(f"attention.{name}", values, {"x": "X"}, NO_BIAS)
     write_head(board, values, causal=causal, unscaled=unscaled, textbook=textbook)
     pattern = trace["attention.pattern"][0, 0]
     return board.solution(

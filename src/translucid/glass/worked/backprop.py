@@ -8,8 +8,8 @@ from torch import Tensor
 
 from translucid.glass.worked.board import Board
 from translucid.glass.worked.descent import gradient, write_update
-from translucid.glass.worked.net import ACTS, Net
-from translucid.parts.activations import ACTIVATIONS, ActivationName
+from translucid.glass.worked.net import Net
+from translucid.parts.activations import ACTIVATIONS, SYMBOLS, ActivationName
 from translucid.trace import Trace
 
 _SLOPES: dict[ActivationName, str] = {
@@ -33,7 +33,7 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
         "x": net.x, "h": h[0].detach(), "z": z[0].detach(), "y": target, "out": out[0].detach(),
         "v": net.weights()[net.out], "delta": d_out, "dh": d_h, "dz": d_z, "slope": slope[0],
     }  # fmt: skip
-    act = ACTS[net.activation]
+    act = SYMBOLS[net.activation]
     symbols = {"delta": r"\delta", "out": r"\hat{y}", "slope": f"{act}'(z)", "v": net.out}
     symbols |= {"dh": gradient("h"), "dz": gradient("z")}
 

@@ -12,6 +12,7 @@ from translucid.glass.content import Given, Step, Table, Value, literal
 from translucid.glass.numbers import Numbers, scalar, whole
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import Board
+from translucid.models.autoregressive import GenerationInputs
 
 EXAMPLE: dict[str, dict[str, float]] = {
     "I am": {"fine": 0.5, "finally": 0.4, "here": 0.1},
@@ -135,14 +136,14 @@ def _search(
     board: Board, model: TableModel, start: str, beams: int, steps: int, alpha: float, title: str
 ) -> Hypothesis:
     board.section = title
-    state = model.start()
+    state = model.start(GenerationInputs(1), capacity=steps)
     prefix = model.encode(start)
     if prefix.shape[1] > 1:
         model.step(prefix[:, :-1], state)
     state.expand(beams)
     rounds: list[Round] = []
     found = search(
-        model,
+        model.step,
         state,
         prefix,
         torch.zeros(1, dtype=torch.long),

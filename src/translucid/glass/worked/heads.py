@@ -17,6 +17,8 @@ INSIDE = (
     "pattern", "mixed",
 )  # fmt: skip
 
+NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # exercises give none
+
 _NOTES = {
     "mask": "Causal: a query sees its own position and the earlier ones (1), not the later (0).",
     "pattern": "Each row is divided by its own sum.",

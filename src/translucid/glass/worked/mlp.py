@@ -9,7 +9,8 @@ from translucid.glass.solution import Solution
 from translucid.glass.worked.backprop import backward, descend
 from translucid.glass.worked.board import Board
 from translucid.glass.worked.descent import check_rate, compare, squared_loss
-from translucid.glass.worked.net import ACTS, Net, read_net
+from translucid.glass.worked.net import Net, read_net
+from translucid.parts.activations import SYMBOLS
 from translucid.trace import Trace
 
 EXAMPLE: dict[str, Numbers] = {
@@ -94,7 +95,7 @@ def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -
 def _forward(board: Board, net: Net, target: Tensor | None) -> tuple[Trace, Tensor | None]:
     trace = Trace()
     output = net.model(net.x[None], trace)[0]
-    weights, act = net.weights(), ACTS[net.activation]
+    weights, act = net.weights(), SYMBOLS[net.activation]
     z, h = (trace[f"layers.0.dense.{n}"][0].detach() for n in ("preactivation", "activation"))
     values: dict[str, Tensor | str] = {"W": weights["W"], "x": net.x, "b": weights["b"]}
     values |= {"preactivation": z, "activation": h, "act": act}

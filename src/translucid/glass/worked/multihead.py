@@ -9,6 +9,7 @@ from translucid.glass.numbers import Numbers, many, matrix, whole
 from translucid.glass.solution import Solution
 from translucid.glass.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.glass.worked.heads import (
+    NO_BIAS,
     head_values,
     read_weights,
     state_inputs,
@@ -68,7 +69,7 @@ def multihead(
     board.section = "All heads at once"
     joined = {n: _join(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
     for name in joined:
-        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"})
+        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"}, NO_BIAS)
     for head in range(count):
         first, last = head * part.d_head + 1, (head + 1) * part.d_head
         columns = f"column {first}" if first == last else f"columns {first} to {last}"
@@ -83,7 +84,7 @@ def multihead(
         "attention.output",
         shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0]},
         {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
-        absent=["b_O"],
+        absent=NO_BIAS,
     )
     return board.solution(
         title=title(f"Multi-head attention with {many(count, 'head')}", causal, unscaled),

@@ -14,11 +14,6 @@ from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
 
-ACTS: dict[ActivationName, str] = {
-    "identity": r"\mathrm{id}", "sigmoid": r"\sigma", "tanh": r"\tanh",
-    "relu": r"\mathrm{ReLU}", "gelu": r"\mathrm{GELU}", "silu": r"\mathrm{SiLU}",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Net:

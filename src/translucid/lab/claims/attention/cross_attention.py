@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.decoding.captured import Sources
 from translucid.decoding.generate import find
 from translucid.decoding.search import Hypothesis, Search
 from translucid.lab.engine.experiment import Experiment
@@ -24,6 +23,7 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.models import RecurrentConfig, build
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
 from translucid.see.pictures import Axis, Lines
 from translucid.tasks.base import cross_entropy
@@ -87,7 +87,8 @@ def _teach(net: EncoderDecoderModel, steps: int, generator: torch.Generator) -> 
 def _written(net: EncoderDecoderModel, source: Tensor) -> list[Hypothesis]:
     """What greedy search writes, from <start> on; at most twice the source and 10 more."""
     net.eval()
-    found = find(net, [[START]] * len(source), Sources(source), Search(beams=1), eos=END, pad=PAD)
+    inputs = GenerationInputs.of(source)
+    found = find(net, [[START]] * len(source), inputs, Search(beams=1), eos=END, pad=PAD)
     net.train()
     return [texts[0] for texts in found]
 

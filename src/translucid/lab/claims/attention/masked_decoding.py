@@ -17,6 +17,7 @@ from translucid.lab.claims.attention.causal_mask import (
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Bars
 from translucid.trace import NoTrace
@@ -61,7 +62,7 @@ def _next(
     elif way == WAYS[1]:
         logits = net(ids[:, :end], trace=trace())[:, -1]
     else:
-        state = net.start(len(ids), capacity=end)
+        state = net.start(GenerationInputs(len(ids)), capacity=end)
         for place in range(end):
             logits = net.step(ids[:, place : place + 1], state, trace=trace())[:, -1]
     return logits.softmax(dim=-1)

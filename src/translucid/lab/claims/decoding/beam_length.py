@@ -25,6 +25,7 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
+from translucid.models.autoregressive import GenerationInputs
 from translucid.see.pictures import Axis, Lines
 
 FINALLY = (0.2, 0.3, 0.4)  # P(finally); that of `fine` is 0.5
@@ -62,11 +63,13 @@ def _lengths(seed: int, quick: bool) -> Data:
 
 def _words(model: TableModel, how: Search) -> int:
     """Of the sentence that a search finds behind `I am`."""
-    state, prefix = model.start(), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=LONGEST), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(how.beams)
     least, most = torch.zeros(1, dtype=torch.long), torch.tensor([LONGEST])
-    found = search(model, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD])
+    found = search(
+        model.step, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD]
+    )
     return len(found[0][0].tokens)
 
 

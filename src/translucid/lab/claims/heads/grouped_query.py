@@ -24,6 +24,7 @@ from translucid.lab.engine.verdict import (
     difference_of,
 )
 from translucid.models import TransformerConfig, build
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import KVCache
 from translucid.see.pictures import Axis, Lines
@@ -62,7 +63,8 @@ def _held_out(net: DecoderModel, ids: Tensor) -> float:
 def remembered(net: DecoderModel) -> int:
     """How many numbers the cache holds for each word."""
     words = 16
-    caches = [each for each in net.start(1, capacity=words).layers if isinstance(each, KVCache)]
+    state = net.start(GenerationInputs(1), capacity=words)
+    caches = [each for each in state.layers if isinstance(each, KVCache)]
     return sum(each.keys.numel() + each.values.numel() for each in caches) // words
 
 

@@ -20,6 +20,7 @@ from translucid.lab.engine.verdict import (
     decide,
     ratio_of,
 )
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.see.pictures import Axis, Lines
 
@@ -59,7 +60,7 @@ def _pass(net: DecoderModel, ids: Tensor, speed: str) -> None:
         if speed == "reads":
             net(ids)
             return
-        state = net.start(1, capacity=ids.shape[1])
+        state = net.start(GenerationInputs(1), capacity=ids.shape[1])
         for at in range(ids.shape[1]):
             net.step(ids[:, at : at + 1], state)
 

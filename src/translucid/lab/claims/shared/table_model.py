@@ -14,7 +14,14 @@ class LastWords:
 
     words: Tensor  # (rows, order)
     source: Tensor  # (rows,)
-    beams: int
+    beams: int = 1
+    length: int = 0  # words read
+
+    def expand(self, beams: int) -> None:
+        self.beams = beams
+        self.words, self.source = (
+            part.repeat_interleave(beams, dim=0) for part in (self.words, self.source)
+        )
 
     def follow(self, parents: Tensor) -> None:
         first = torch.arange(len(parents))[:, None] * self.beams
@@ -37,14 +44,15 @@ class Tables:
     def step(self, tokens: Tensor, state: LastWords) -> Tensor:
         known = tokens.clamp(max=self.log_probs.shape[1] - 1)  # an empty place may hold an end
         state.words = torch.cat([state.words, known], dim=1)[:, -self.order :]
+        state.length += 1
         return self.log_probs[(state.source, *state.words.T)][:, None]
 
     def find(self, start: int, most: int, how: Search, *, eos: int) -> list[Hypothesis]:
         """The best text of at most so many words after the word `start`, for each source."""
         sources = len(self.log_probs)
         prefix = torch.full((sources, 1), start)
-        rows = torch.arange(sources).repeat_interleave(how.beams)
-        state = LastWords(torch.full((len(rows), self.order), start), rows, how.beams)
+        state = LastWords(torch.full((sources, self.order), start), torch.arange(sources))
+        state.expand(how.beams)
         least, longest = torch.zeros(sources, dtype=torch.long), torch.full((sources,), most)
-        found = search(self, state, prefix, least, longest, how, eos=eos, pad=start)
+        found = search(self.step, state, prefix, least, longest, how, eos=eos, pad=start)
         return [texts[0] for texts in found]

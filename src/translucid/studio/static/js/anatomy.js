@@ -69,6 +69,12 @@ export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
+// What the catalogue says of a point, with the formula by which this model computes it.
+export const entryAt = (catalogue, points, at) => {
+  const entry = catalogue[entryOf(at)];
+  const formula = points.get(at)?.formula;
+  return formula ? { ...entry, formula } : entry;
+};
 export const layerOf = scope => {
   const found = scope.match(/layers\.(\d+)/);
   return found ? Number(found[1]) : null;
@@ -117,8 +123,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     at: endPoint.at,
     point: endPoint,
     kind:
-      { translate: 'next word', language: 'next word', tag: 'tag', classify: 'class', regress: 'number' }[model.task] ??
-      'number',
+      { target_tokens: 'next word', next_tokens: 'next word', tags: 'tag', label: 'class' }[model.outputs] ?? 'number',
   };
   if (!sides.length) return { bands: [columns(own, features, run)], end, members };
   const bands = sides.map(side => {

@@ -1,4 +1,5 @@
 // Attention: all heads small, one head large as a matrix and as ribbons, and the sum behind one cell.
+import { entryAt } from '../anatomy.js';
 import { h, m, unit, widest } from '../dom.js';
 import { brief, num } from '../ink.js';
 import * as api from '../api.js';
@@ -24,6 +25,7 @@ const KINDS = {
 const MOMENTS = [
   ['scores', 'scores'],
   ['scaled', 'scaled'],
+  ['biased', 'biased'],
   ['masked', 'masked'],
   ['weights', 'pattern'],
 ];
@@ -33,11 +35,12 @@ const NUMBERS = 24; // words with numbers in cells
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', null, text);
 const PIECES = {
-  scores: recurrent =>
+  scores: (recurrent, turned) =>
     recurrent
       ? m('mrow', null, mi('a'), mo('('), mi('q'), mo(','), mi('k'), mo(')'))
-      : m('mrow', null, mi('Q'), m('msup', null, mi('K'), mo('⊤'))),
+      : m('mrow', null, mi(turned ? 'Q′' : 'Q'), m('msup', null, mi(turned ? 'K′' : 'K'), mo('⊤'))),
   scaled: () => m('mrow', null, mo('÷'), m('msqrt', null, m('msub', null, mi('d'), mi('k')))),
+  biased: () => m('mrow', null, mo('+'), mi('B')),
   masked: () => m('mrow', null, mo('+'), mi('M')),
   weights: () => mi('softmax', { class: 'fn' }),
 };
@@ -263,7 +266,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
               title: none ? why : null,
               onclick: () => change({ moment: id }, 'moment'),
             },
-            m('math', null, PIECES[id](now.scope.endsWith('alignment'))),
+            m('math', null, PIECES[id](now.scope.endsWith('alignment'), points.has(`${now.scope}.rotated_query`))),
             name,
           ),
           `moment:${id}`,
@@ -304,7 +307,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
   async function drawRight() {
     const kind = KINDS[at.kind];
     const box = h('div');
-    const entry = `${now.scope.endsWith('alignment') ? 'alignment' : 'attention'}.`;
+    const entry = point => entryAt(catalogue, points, `${now.scope}.${point}`);
     const told = now.point === 'pattern' ? ['exponentials', 'pattern'] : [now.point];
     now.sum = h('div', { class: 'sum' });
     right.append(
@@ -324,8 +327,8 @@ export async function attention(stage, { model, run, catalogue, params }) {
       h('hr', { class: 'rule' }),
       h(
         'div',
-        { class: 'equations', title: catalogue[entry + now.point]?.meaning },
-        now.head === null ? meanOf() : told.map(point => equation(catalogue[entry + point])),
+        { class: 'equations', title: entry(now.point)?.meaning },
+        now.head === null ? meanOf() : told.map(point => equation(entry(point))),
       ),
       now.sum,
     );

@@ -83,11 +83,11 @@ const told = text => h('p', { class: 'cannot', role: 'note' }, text);
 // ---- what they say
 function answers(model, run, other, second) {
   const says = (which, each) =>
-    which.task === 'classify'
+    which.outputs === 'label'
       ? null
-      : which.task === 'regress'
+      : which.outputs === 'values'
         ? each.answer.map(v => ({ word: num(v, 4), share: null }))
-        : which.task === 'translate'
+        : which.outputs === 'target_tokens'
           ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, share: null }))
           : each.answer.map(w => ({ word: w.trim() || w, share: null }));
   const a = says(model, run);
@@ -97,22 +97,23 @@ function answers(model, run, other, second) {
       'div',
       null,
       h('h3', null, `${letter}: ${which.name}`),
-      which.task === 'classify' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
+      which.outputs === 'label' ? labels(each.answer) : twins(says(which, each), null, { labels: [letter] }),
     );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
-  if (model.task !== 'classify') {
-    const reads = model.task === 'tag' ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+  if (model.outputs !== 'label') {
+    const reads =
+      model.outputs === 'tags' ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const fits = !reads || a.length === b.length;
     return [
       h(
         'h3',
         null,
         {
-          translate: 'What each writes by itself',
-          tag: 'The tag of each word',
-          language: 'What each would write next',
-          regress: 'The numbers',
-        }[model.task],
+          target_tokens: 'What each writes by itself',
+          tags: 'The tag of each word',
+          next_tokens: 'What each would write next',
+          values: 'The numbers',
+        }[model.outputs],
         h(
           'span',
           { class: 'of' },
@@ -121,7 +122,7 @@ function answers(model, run, other, second) {
       ),
       twins(a, b, {
         reads: fits ? reads : null,
-        labels: ['A', 'B', model.task === 'tag' ? 'word' : 'after'],
+        labels: ['A', 'B', model.outputs === 'tags' ? 'word' : 'after'],
         dashed: true,
         keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
@@ -154,13 +155,13 @@ async function losses(model, run, other, second) {
         { class: 'quiet' },
         model.task !== other.task
           ? 'not comparable'
-          : model.task === 'translate'
+          : model.outputs === 'target_tokens'
             ? ''
             : 'There is no target to measure against.',
       ),
     );
 
-  if (model.task === 'translate') {
+  if (model.outputs === 'target_tokens') {
     const [crossA, crossB] = await Promise.all([
       api.run({ m: other.m, text: run.text, target: run.target }),
       api.run({ m: model.m, text: run.text, target: second.target }),
@@ -210,7 +211,7 @@ function lossTable(rows, same) {
 async function pictures(box, { model, run, other, second, params }) {
   // both read A's translation, so that the rows are the same
   const b =
-    model.task === 'translate' && other.task === 'translate' && run.target !== null
+    model.outputs === 'target_tokens' && other.outputs === 'target_tokens' && run.target !== null
       ? await api.run({ m: other.m, text: run.text, target: run.target })
       : second;
   const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
@@ -248,7 +249,10 @@ async function pictures(box, { model, run, other, second, params }) {
     note.replaceChildren(
       [
         one.note,
-        model.task === 'translate' && other.task === 'translate' && run.target !== second.target && kind !== 'encoder'
+        model.outputs === 'target_tokens' &&
+        other.outputs === 'target_tokens' &&
+        run.target !== second.target &&
+        kind !== 'encoder'
           ? 'both read A’s text'
           : '',
         alike

@@ -126,11 +126,11 @@ export async function decode(stage, { model, run, params }) {
 
   const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
   // A word of the winner is also a row of the decoder, as long as the run has read the same words.
-  const reads = model.task === 'translate' ? run.ids.target : [];
+  const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
   const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
   const rows = same < 0 ? winner.length : same + 1;
   const keyOf = node =>
-    model.task === 'translate' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
+    model.outputs === 'target_tokens' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
 
   function drawTree() {
     link.forget(box);
@@ -145,7 +145,7 @@ export async function decode(stage, { model, run, params }) {
         node.chosen &&
         node.length <= forced.length &&
         nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain),
-      start: run.tokens.target.at(model.task === 'translate' ? 0 : -1),
+      start: run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1),
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
     });
@@ -182,8 +182,8 @@ export async function decode(stage, { model, run, params }) {
     const k = list.ids.indexOf(node.token);
     const off = state.node !== null;
     // the row of the run that reads this beginning, where there is one
-    const row = model.task === 'translate' ? so.length : run.tokens.target.length - 1 + so.length;
-    const inRun = model.task === 'translate' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
+    const row = model.outputs === 'target_tokens' ? so.length : run.tokens.target.length - 1 + so.length;
+    const inRun = model.outputs === 'target_tokens' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
     rest({
       at: [`step ${step}: `, word(node.label)],
       path: `softmax ${list.at}[${row}, ${node.token}]`,
@@ -206,7 +206,7 @@ export async function decode(stage, { model, run, params }) {
                 so.slice(-7).map(each => each.label),
                 so.length > 7,
               )
-            : h('span', { class: 'special' }, run.tokens.target.at(model.task === 'translate' ? 0 : -1)),
+            : h('span', { class: 'special' }, run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1)),
         ),
       ),
       choices(list, {
@@ -372,7 +372,7 @@ function texts(model, found, greedy, free, beams) {
             onclick: () =>
               go(
                 'decode',
-                model.task === 'translate'
+                model.outputs === 'target_tokens'
                   ? { target: text.text, pin: null }
                   : { text: text.text, force: null, step: null, node: null, pin: null },
               ),
@@ -399,7 +399,7 @@ function texts(model, found, greedy, free, beams) {
           'tr',
           null,
           h('td', { class: 'rank' }),
-          h('th', null, model.task === 'translate' ? 'texts found' : 'how it goes on'),
+          h('th', null, model.outputs === 'target_tokens' ? 'texts found' : 'how it goes on'),
           h('th', { class: 'r' }, 'log p'),
           h('th', { class: 'r', title: `log p / length^${alpha}` }, alpha === 1 ? 'per length' : 'score'),
           h('td'),

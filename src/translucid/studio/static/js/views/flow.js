@@ -5,7 +5,7 @@ import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
 import { settle, link as hrefTo } from '../route.js';
-import { anatomy, byRows, entryOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { anatomy, byRows, entryAt, entryOf, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
 import { block, cellsIn, loudest, under } from '../parts/tile.js';
 import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
@@ -569,7 +569,7 @@ async function drawPanel(view) {
       place,
       name,
       points: [...scoped, ...mate],
-      entry: catalogue[entryOf(at)],
+      entry: entryAt(catalogue, points, at),
       shape,
       axes,
       lead,

@@ -30,7 +30,7 @@ export const VIEWS = {
   decode: {
     name: 'Decode',
     draw: decode,
-    lacks: model => (['translate', 'language'].includes(model.task) ? '' : 'This model writes nothing'),
+    lacks: model => (model.generates ? '' : 'This model writes nothing'),
   },
   whatif: { name: 'What-if', draw: whatif },
   compare: {

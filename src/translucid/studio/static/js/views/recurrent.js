@@ -1,4 +1,5 @@
 // Recurrent: what each gate lets through at each word, which units change, and one step as a sum.
+import { entryAt } from '../anatomy.js';
 import { h, unit } from '../dom.js';
 import { canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
@@ -230,12 +231,9 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     const each = now.group[g];
     const one = g === now.chosen && at.unit !== null;
     const [mean, python] = row.gate ? ['mean', '.mean()'] : ['root mean square', '.square().mean().sqrt()'];
+    const of = one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`;
     return {
-      at: [
-        word(now.words[i]),
-        `: ${row.name}${row.gate ? ' gate' : ''}, `,
-        one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`,
-      ],
+      at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${of}`],
       path: `${each.scope}.${row.point}[${i}, ${one ? `${at.unit}]` : `:]${python}`}`,
       value: row.values[i],
       scale: row.scale,
@@ -311,7 +309,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     if (state !== now || i !== placeOf()) return;
     right.replaceChildren(head, ...sums);
   }
-  const about = point => equation(catalogue[`${now.here.cell}.${point}`]);
+  const about = point => equation(entryAt(catalogue, points, `${now.here.scope}.${point}`));
   function means(rows, i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [

@@ -1,5 +1,6 @@
 // What-if: parts switched off, or a word swapped; what is said then, how far it lies apart, and where the difference
 // starts.
+import { entryAt, entryOf } from '../anatomy.js';
 import { formula, h, unit } from '../dom.js';
 import { num } from '../ink.js';
 import * as api from '../api.js';
@@ -17,10 +18,6 @@ const measured = new Map(); // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
-const entryOf = at => {
-  const [scope, point] = at.split('.').slice(-2);
-  return `${scope.split('_').at(-1)}.${point}`;
-};
 const optional = el => {
   el.classList.add('optional');
   return el;
@@ -28,6 +25,7 @@ const optional = el => {
 
 export async function whatif(stage, { model, run, catalogue, params }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
+  const points = new Map(run.points.map(point => [point.at, point]));
   const state = {
     off: new Set((params.get('off') ?? '').split(',').filter(key => known.has(key))),
     swap: swapOf(params.get('swap')),
@@ -53,10 +51,10 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet why' },
-          model.task === 'regress'
+          model.outputs === 'values'
             ? 'Δ is how far the numbers lie apart on average.'
             : `Δ is the mean total variation between the two distributions of ${
-                { classify: 'labels', tag: 'tags' }[model.task] ?? 'next words'
+                { label: 'labels', tags: 'tags' }[model.outputs] ?? 'next words'
               }: 0 same, 1 nothing shared.`,
         ),
       ),
@@ -64,9 +62,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       panel,
     ),
   );
-  const words = model.task === 'regress' ? numbers(run.text) : pieces(run.text);
+  const words = run.tokens.features.length ? numbers(run.text) : pieces(run.text);
   const delta = each => measured.get(`${run.run}|${each.key}`);
-  const most = () => (model.task === 'regress' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
+  const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
   const options = each => ({
     off: state.off.has(each.key),
     delta: delta(each),
@@ -256,7 +254,9 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         'h3',
         null,
         'Click a word to swap it',
-        model.task === 'translate' ? h('span', { class: 'of' }, '; the translation that is read stays the same') : '',
+        model.outputs === 'target_tokens'
+          ? h('span', { class: 'of' }, '; the translation that is read stays the same')
+          : '',
       ),
       line,
     ];
@@ -295,8 +295,8 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   }
   function fillMid(found, changed) {
     const u = unit();
-    const tagged = model.task === 'tag';
-    const reads = tagged ? run.tokens.source : model.task === 'language' ? run.tokens.target : null;
+    const tagged = model.outputs === 'tags';
+    const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
     const name = 'changed';
     mid.replaceChildren(
@@ -327,7 +327,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h(
           'p',
           { class: 'quiet hint' },
-          model.task === 'regress'
+          model.outputs === 'values'
             ? 'One row of numbers has no words that a difference could run along.'
             : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.',
         ),
@@ -458,7 +458,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         .slice(0, 5);
       const after = run.tokens.target.length
         ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1)
-        : model.task === 'tag'
+        : model.outputs === 'tags'
           ? [run.tokens.source[worst]]
           : [];
       head.push(
@@ -471,7 +471,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             { class: 'kicker' },
             v.length < 2
               ? 'The answer'
-              : `Changed most: ${model.task === 'tag' ? `word ${worst + 1}` : `step ${worst + 1}, after`}`,
+              : `Changed most: ${model.outputs === 'tags' ? `word ${worst + 1}` : `step ${worst + 1}, after`}`,
           ),
           after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : '',
         ),
@@ -479,7 +479,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'),
       );
       if (v.length > 1)
-        rows.push([model.task === 'tag' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
+        rows.push([model.outputs === 'tags' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
       rows.push([v.length > 1 ? 'mean Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
@@ -513,7 +513,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       .filter(([at, i]) => alike(at, i))
       .slice(0, 2)
       .map(([at, i]) => {
-        const told = catalogue[entryOf(at)];
+        const told = entryAt(catalogue, points, at);
         const math = told?.formula ? formula(told.formula) : null;
         const symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
         math?.classList.add('struck');

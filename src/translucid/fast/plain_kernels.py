@@ -1,4 +1,4 @@
-"""What `parts.kernels` does, in plain torch: for processors, and as the twin in the tests."""
+"""What `fast.kernels` does, in plain torch: for processors, and as the twin in the tests."""
 
 from typing import cast
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.decoding.captured import Sources
 from translucid.errors import InputError
+from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
-from translucid.parts.packed import Int8Linear, PackedLinear, int8_engine
 
 Precision = Literal["auto", "float32", "bf16", "int8"]
 N = TypeVar("N", bound=Network)
@@ -66,7 +66,7 @@ def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Lin
     for part in list(network.modules()):
         for name, child in part.named_children():
             if isinstance(child, nn.Linear):
-                setattr(part, name, kind(child))
+                setattr(part, name, kind(child).train(child.training))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def difference(
     network: Network,
     prepared: Network,
     texts: Sequence[Sequence[int]],
-    sources: Sources | None = None,
+    sources: GenerationInputs | None = None,
 ) -> Difference:
     """Of two networks on the same texts, each from its first token on."""
     ids, real = pad([list(text) for text in texts], 0)
@@ -113,14 +113,14 @@ def difference(
 
 
 def _said(
-    network: Network, ids: Tensor, real: Tensor, sources: Sources | None, row: slice
+    network: Network, ids: Tensor, real: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
     """Log-probabilities at the real places of one text: (places, vocab)."""
     device = next(network.parameters()).device
     ids, seen = ids.to(device), real.to(device)
-    if sources is None:
+    if sources is None or sources.source is None:
         logits = network(ids, seen)
     else:
-        source_real = None if sources.real is None else sources.real[row].to(device)
-        logits = network(sources.ids[row].to(device), ids, source_real, seen)
+        mask = None if sources.mask is None else sources.mask[row].to(device)
+        logits = network(sources.source[row].to(device), ids, mask, seen)
     return logits.float().log_softmax(dim=-1)[seen].cpu()

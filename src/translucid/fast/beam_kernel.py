@@ -1,7 +1,7 @@
 """A round of the search after the model has spoken, as one GPU kernel: one program for each source.
 
-Its plain twin is `choose` and `settled` of `beam.py` and `follow` of the state, some fifty small
-kernels that take longer to launch than to run. Import this module only where Triton is.
+Its plain twin is `choose` and `settled` of `decoding.beam` and `follow` of the state, some fifty
+small kernels that take longer to launch than to run. Import this module only where Triton is.
 """
 
 import torch
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from translucid.parts.cache import Timeline
+from translucid.fast.fixed_state import FixedTimeline
 
 
 @triton.jit
@@ -96,7 +96,7 @@ def select_and_follow(
     running: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor],
     written: tuple[Tensor, Tensor, Tensor],
     newest: Tensor,
-    timeline: Timeline,
+    timeline: FixedTimeline,
     *,
     eos: int,
     pad: int,

@@ -1,6 +1,6 @@
 """GPU kernels for one decoding step, where torch would launch several or move what need not move.
 
-Each has a plain twin of the same name in `parts.plain_kernels`, and a test that they agree. Import
+Each has a plain twin of the same name in `fast.plain_kernels`, and a test that they agree. Import
 this module only where Triton is: torch brings it along on Linux with CUDA.
 """
 
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from translucid.parts import plain_kernels
+from translucid.fast import plain_kernels
 from translucid.parts.activations import gelu
 from translucid.parts.cache import Timeline
 from translucid.parts.feedforward import FeedForward

@@ -1,8 +1,9 @@
 """One decoding step of a Transformer with nothing in the way: one token a row, and nobody looks.
 
 The same weights, the same state, the same numbers as `TransformerDecoder.step`, which is its plain
-twin. What it saves is launches, copies and Python: on a GPU it runs on the kernels of
-`parts.kernels` and is made to be captured as a graph; elsewhere on those of `parts.plain_kernels`.
+twin. It reads the weights of a model and calls none of its parts, so it fits only those of `known`.
+What it saves is launches, copies and Python: on a GPU it runs on the kernels of `fast.kernels` and
+is made to be captured as a graph; elsewhere on those of `fast.plain_kernels`.
 """
 
 import math
@@ -17,16 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.models.base import DecoderModel, EncoderDecoderModel
+from translucid.fast import plain_kernels
+from translucid.fast.known import known
+from translucid.fast.packed_linear import of_rows
 from translucid.models.transformer import TransformerDecoder
-from translucid.parts import plain_kernels
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
-from translucid.parts.cache import DecoderState, KVCache, Memory
+from translucid.parts.cache import DecoderState, KVCache, Memory, Timeline
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
-from translucid.parts.norms import LayerNorm, RMSNorm
-from translucid.parts.packed import of_rows
-from translucid.parts.positions import Alibi, Rotary, shipped
+from translucid.parts.positions import Rotary, Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
 D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
@@ -46,10 +46,10 @@ class Now:
 Branch = Callable[[Now, Tensor], Tensor]
 
 
-class LeanStep:
+class DecodeStep:
     """`step` of a model, for one token in each row, none of them padding."""
 
-    def __init__(self, model: DecoderModel | EncoderDecoderModel) -> None:
+    def __init__(self, model: Any) -> None:  # one that fits
         decoder, head = model.decoder, model.head
         assert isinstance(decoder, TransformerDecoder)
         assert isinstance(head, LanguageHead)
@@ -64,6 +64,8 @@ class LeanStep:
         # so that a captured graph reads what stands there now.
         self.memory: Memory | None = None
         self.memory_seen: Tensor | None = None
+        self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
+        self.sinusoids = torch.zeros(0)  # (positions, d_model)
         self.filled: Tensor | None = None
         if model.device.type == "cuda" and head.linear.weight.shape[0] % 8:
             weight = head.linear.weight
@@ -75,22 +77,12 @@ class LeanStep:
     @staticmethod
     def fits(model: object) -> bool:
         """Whether this model can be stepped like that on its device."""
-        if not isinstance(model, DecoderModel | EncoderDecoderModel) or model.training:
-            return False
-        decoder = model.decoder
-        if not isinstance(decoder, TransformerDecoder):
-            return False
-        first = decoder.each()[0]
-        on_gpu = model.device.type == "cuda"
-        return (
-            isinstance(model.head, LanguageHead)
-            and isinstance(first.self_attention_residual.norm, LayerNorm | RMSNorm)
-            and shipped(decoder.positions)
-            and not isinstance(decoder.positions, Alibi)
-            and decoder.window is None
-            and (not on_gpu or first.self_attention.d_head in D_HEADS)
-            and (not on_gpu or find_spec("triton") is not None)
-        )
+        found = known(model)
+        if found is None or found.device.type != "cuda":
+            return found is not None
+        assert isinstance(found.decoder, TransformerDecoder)
+        sizes = {layer.self_attention.d_head for layer in found.decoder.each()}
+        return sizes <= {*D_HEADS} and find_spec("triton") is not None
 
     def refresh(self) -> None:
         """Take over the weights of which a copy is kept; they may have been trained since."""
@@ -103,12 +95,12 @@ class LeanStep:
         timeline = state.timeline
         assert timeline is not None
         positions = timeline.counts.clone()  # (sources, beams)
-        index = timeline.advance_one()
-        state.length += 1
         x = F.embedding(tokens.view(-1, state.beams), self.table)
         if self.factor != 1.0:
             x = x * self.factor
-        x = self.decoder.positions.add(x, positions).view(tokens.shape[0], -1)
+        x = self._add_positions(x, positions, timeline).view(tokens.shape[0], -1)
+        index = self._advance(timeline)
+        state.length += 1
         now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
         if self.pre:
@@ -125,6 +117,26 @@ class LeanStep:
         if self.head.linear.bias is not None:
             logits += self.head.linear.bias
         return logits[:, None]
+
+    def _advance(self, timeline: Timeline) -> Tensor:
+        """`advance` for one token in each row, none of them padding: the slots (beams,)."""
+        if self.own.shape[0] != timeline.beams:
+            self.own = torch.eye(timeline.beams, dtype=torch.bool, device=timeline.seen.device)
+        index = timeline.take(timeline.beams)
+        timeline.seen.index_copy_(2, index, self.own.expand(timeline.seen.shape[0], -1, -1))
+        timeline.positions.index_copy_(1, index, timeline.counts)
+        timeline.counts += 1
+        return index
+
+    def _add_positions(self, x: Tensor, positions: Tensor, timeline: Timeline) -> Tensor:
+        """Sinusoids are computed once, for every position that there is room for."""
+        scheme = self.decoder.positions
+        if not isinstance(scheme, Sinusoidal):
+            return scheme.add(x, positions)
+        if self.sinusoids.shape[0] < timeline.capacity:
+            every = torch.arange(timeline.capacity, device=x.device)
+            self.sinusoids = scheme.encode(every).to(x.dtype)
+        return x + self.sinusoids[positions]
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         """Cosines and sines for rotary positions, in float64: (rows, d_head / 2)."""
@@ -162,15 +174,10 @@ class LeanStep:
         return found
 
 
-def lean_step(model: Any) -> LeanStep | None:
-    """The lean step of a model, if it has one."""
-    return LeanStep(model) if LeanStep.fits(model) else None
-
-
 def _kernels(device: torch.device) -> ModuleType:
     if device.type != "cuda":
         return plain_kernels
-    from translucid.parts import kernels  # here, since it needs Triton
+    from translucid.fast import kernels  # here, since it needs Triton
 
     return kernels
 

@@ -1,0 +1,148 @@
+"""Search on a GPU: reading the sources, and a round, are captured once as graphs and replayed, so
+that Python and the launch of kernels cost nothing.
+
+What is replayed is `fixed_search`. The host looks only every few rounds whether all are settled.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.fast.fixed_search import (
+    Given,
+    Model,
+    PlainRound,
+    Rounds,
+    Sequences,
+    Settings,
+    Shape,
+    filled,
+)
+from translucid.fast.unchanged import fingerprint
+from translucid.models.autoregressive import GenerationInputs
+
+LOOK = 8  # rounds between two looks whether all are settled
+PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KEPT = 16  # shapes whose graphs and caches are kept
+CAPTURING = threading.Lock()
+
+
+@dataclass
+class Graphs:
+    """A search of one shape, with its graphs; without a GPU, what they would replay is run."""
+
+    rounds: Rounds
+    held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
+
+    def begin(self, given: Given) -> None:
+        self.rounds.given.take(given)
+        if self.rounds.lean is not None:
+            self.rounds.lean.refresh()
+        self._replay("begin", self.rounds.begin)
+
+    def round(self, number: int) -> None:
+        """The round of this number, from 0 on."""
+        timeline, shape = self.rounds.timeline, self.rounds.shape
+        timeline.read = timeline.slots
+        if self.rounds.lean is None:  # its kernels read what is in use, and no more
+            needed = shape.prefix - 1 + (number + 1) * shape.settings.beams
+            part = -(-timeline.slots // (PARTS * 8)) * 8
+            timeline.read = min(timeline.slots, -(-needed // part) * part)
+        self._replay(f"read {timeline.read}", self.rounds.round)
+
+    def _replay(self, name: str, act: Callable[[], None]) -> None:
+        if self.rounds.model.device.type != "cuda":
+            return act()
+        if name not in self.held:
+            self.held[name] = self._capture(act)
+        self.held[name].replay()
+
+    def _capture(self, act: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        """Capturing runs nothing, but a first run on the side, which loads kernels, does: what it
+        has changed is put back."""
+        kept = [part.clone() for part in self._moving()]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            act()
+        torch.cuda.current_stream().wait_stream(side)
+        for part, before in zip(self._moving(), kept, strict=True):
+            part.copy_(before)
+        graph = torch.cuda.CUDAGraph()
+        # Another thread may ask CUDA for memory meanwhile, but not begin a capture, which waits for
+        # all that the device does.
+        with CAPTURING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            act()
+        return graph
+
+    def _moving(self) -> list[Tensor]:
+        """Everything that a round changes, but for the caches, where it writes the same again."""
+        r, timeline = self.rounds, self.rounds.timeline
+        mine = [r.tokens, r.parents, r.gains, r.scores, r.lengths, r.finished]
+        its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
+        return [*mine, r.newest, r.number, r.done, *its]
+
+
+class DecodeGraphs(threading.local):
+    """Searches of a model on a GPU; graphs are kept for the shapes that come again.
+
+    They belong to whoever decodes and holds this object, and go with it. Each thread has graphs of
+    its own, for a graph runs in tensors of its own; so has a copy.
+    """
+
+    def __init__(self) -> None:
+        self.model: Model | None = None
+        self.print: tuple[Any, ...] = ()
+        self.graphs: OrderedDict[Shape, Graphs] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodeGraphs, ()
+
+    @torch.no_grad()
+    def search(
+        self,
+        model: Model,
+        prefix: Tensor,
+        inputs: GenerationInputs,
+        least: Tensor,
+        most: Tensor,
+        settings: Settings,
+        plain: PlainRound,
+    ) -> Sequences:
+        """What is found for each source; prefix: (sources, length), -1 in front of short ones."""
+        self._take(model)
+        count, limit = prefix.shape[0], int(most.max())
+        rows = next((size for size in ROWS if size >= count), count)
+        given = filled(prefix, inputs, least, most, rows)
+        steps = -(-limit // 16) * 16
+        if model.max_length is not None:
+            steps = min(steps, model.max_length - prefix.shape[1])
+        length = 0 if given.ids is None else given.ids.shape[1]
+        shape = Shape(rows, length, prefix.shape[1], steps, settings)
+        if shape not in self.graphs:
+            self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
+            if len(self.graphs) > KEPT:
+                self.graphs.popitem(last=False)
+        self.graphs.move_to_end(shape)
+        graphs = self.graphs[shape]
+        graphs.begin(given)
+        number = 0
+        while number < limit:
+            graphs.round(number)
+            number += 1
+            if number % LOOK == 0 and bool(graphs.rounds.done.all()):
+                break
+        return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
+
+    def _take(self, model: Model) -> None:
+        """Graphs of another model, or of this one before it was changed, are of no use."""
+        found = fingerprint(model)
+        if model is not self.model or found != self.print:
+            self.graphs.clear()
+            self.model, self.print = model, found

@@ -1,0 +1,237 @@
+"""The search in tensors that stay where they are, so that a graph can replay it.
+
+All shapes are fixed: batches are filled up to a bucket of sizes, and sentences that are settled
+stay in their places and are frozen. Its plain twin is the search of `decoding.search`; for rules
+that look at the tokens written so far, use that one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.fast import plain_kernels
+from translucid.fast.decode_step import DecodeStep
+from translucid.fast.fixed_state import FixedTimeline, fixed_state, restart
+from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import DecoderModel, EncoderDecoderModel
+from translucid.parts.cache import DecoderState
+
+Model = EncoderDecoderModel | DecoderModel
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a round is told."""
+
+    beams: int
+    n_best: int
+    alpha: float
+    eos: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class PlainRound:
+    """What the plain search does in a round, handed in by it: `decoding.beam`."""
+
+    # (scores, live, gains, tokens, pad=) -> scores, parents, tokens, gains
+    choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
+    settled: Callable[..., Tensor]  # (scores, lengths, finished, most, n_best=, alpha=)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What graphs are made for."""
+
+    sources: int
+    source_length: int  # 0: none is read
+    prefix: int
+    steps: int
+    settings: Settings
+
+
+class Sequences(NamedTuple):
+    """What a search holds at its end, as `decoding.beam.Beams` does; on the CPU."""
+
+    tokens: Tensor  # (sources, beams, rounds)
+    gains: Tensor
+    scores: Tensor  # (sources, beams)
+    lengths: Tensor
+    finished: Tensor
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a search begins with, in the tensors that a graph reads."""
+
+    prefix: Tensor  # (sources, length), -1 in front of short ones
+    least: Tensor  # (sources,)
+    most: Tensor  # (sources,), 0: settled from the start
+    ids: Tensor | None = None  # (sources, source length)
+    real: Tensor | None = None
+
+    def copy(self) -> "Given":
+        ids, real = (None if part is None else part.clone() for part in (self.ids, self.real))
+        return Given(self.prefix.clone(), self.least.clone(), self.most.clone(), ids, real)
+
+    def take(self, other: "Given") -> None:
+        for mine, its in zip(vars(self).values(), vars(other).values(), strict=True):
+            if mine is not None:
+                mine.copy_(its)
+
+
+class Rounds:
+    """The tensors of a running search; how it begins, and one round on them."""
+
+    def __init__(self, model: Model, shape: Shape, given: Given, plain: PlainRound) -> None:
+        self.model, self.shape, self.given, self.plain = model, shape, given, plain
+        self.settings = shape.settings
+        on_gpu = model.device.type == "cuda"
+        self.lean = DecodeStep(model) if on_gpu and DecodeStep.fits(model) else None
+        self.kernels: Any = plain_kernels if self.lean is None else self.lean.kernels
+        device, rows = model.device, (shape.sources, shape.settings.beams)
+        written = (shape.steps, *rows)
+        self.tokens = torch.zeros(written, dtype=torch.long, device=device)
+        self.parents = torch.zeros(written, dtype=torch.long, device=device)
+        self.gains = torch.zeros(written, device=device)
+        self.scores = torch.zeros(rows, device=device)
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.newest = torch.zeros(rows[0] * rows[1], 1, dtype=torch.long, device=device)
+        self.number = torch.zeros((), dtype=torch.long, device=device)  # of the round
+        self.done = torch.zeros(shape.sources, dtype=torch.bool, device=device)
+        self.state = self._state()
+
+    def _read(self) -> DecoderState:
+        """A state that has read what is given, but for the last token of each prefix."""
+        past = self.given.prefix[:, :-1]
+        inputs = GenerationInputs(self.shape.sources, self.given.ids, self.given.real)
+        fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
+        if past.shape[1]:
+            self.model.step(past.clamp(min=0), fresh, past >= 0)
+        return fresh
+
+    def _state(self) -> DecoderState:
+        """The state that rounds work on, with room for all of them; one beam has read the prefix,
+        and the beams share that."""
+        memory = self._read().memory
+        past = self.shape.prefix - 1
+        if memory is not None:  # in tensors of its own
+            memory = memory.select(torch.arange(self.shape.sources, device=self.model.device))
+        state = fixed_state(self.model.decoder, self.shape.sources, past + self.shape.steps, memory)
+        self._timeline(state).taken = past
+        state.expand(self.settings.beams)
+        return state
+
+    def _timeline(self, state: DecoderState) -> FixedTimeline:
+        assert isinstance(state.timeline, FixedTimeline)
+        return state.timeline
+
+    @property
+    def timeline(self) -> FixedTimeline:
+        return self._timeline(self.state)
+
+    def begin(self) -> None:
+        """Read what is given, and forget the search before."""
+        restart(self.state, self._read())
+        self.scores.fill_(-torch.inf)
+        self.scores[:, 0] = 0.0
+        for part in (self.lengths, self.finished, self.number):
+            part.zero_()
+        last = self.given.prefix[:, -1]
+        self.newest.copy_(last.repeat_interleave(self.settings.beams)[:, None])
+        self.done.copy_(self.given.most <= 0)
+
+    def round(self) -> None:
+        """One token more; nothing here waits for the GPU."""
+        beams, eos = self.settings.beams, self.settings.eos
+        stepper = self.model if self.lean is None else self.lean
+        logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
+        early = (self.number < self.given.least).repeat_interleave(beams)  # too soon for an end
+        best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), eos, early)
+        if self.lean is not None:
+            self._select_by_kernel(best)
+        else:
+            self._select(*best)
+        self.number += 1
+
+    def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
+        """The same as `_select`."""
+        from translucid.fast.beam_kernel import select_and_follow
+
+        how = self.settings
+        select_and_follow(
+            best,
+            (self.scores, self.lengths, self.finished, self.done, self.given.most, self.number),
+            (self.tokens, self.parents, self.gains),
+            self.newest,
+            self.timeline,
+            eos=how.eos,
+            pad=how.pad,
+            wanted=how.n_best,
+            alpha=how.alpha,
+        )
+
+    def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
+        """Choose among the best of each beam, write down, see who is settled, follow."""
+        how, beams = self.settings, self.settings.beams
+        gains = (best - normaliser).unflatten(0, (-1, beams))
+        live = ~(self.finished | self.done[:, None])
+        scores, parents, tokens, gains = self.plain.choose(
+            self.scores, live, gains, tokens.unflatten(0, (-1, beams)), pad=how.pad
+        )
+        at = self.number.clamp(max=self.shape.steps - 1)[None]
+        self.tokens.index_copy_(0, at, tokens[None])
+        self.parents.index_copy_(0, at, parents[None])
+        self.gains.index_copy_(0, at, gains[None])
+        self.scores.copy_(scores)
+        self.lengths.copy_(self.lengths.gather(1, parents) + live)
+        self.finished |= live & (tokens == how.eos) & (scores > -torch.inf)
+        self.done |= self.plain.settled(
+            self.scores, self.lengths, self.finished, self.given.most,
+            n_best=how.n_best, alpha=how.alpha,
+        )  # fmt: skip
+        self.done |= self.number + 1 >= self.given.most
+        if beams > 1:
+            self.state.follow(parents)
+        self.newest.copy_(tokens.reshape(-1, 1))
+
+    def found(self, rounds: int) -> Sequences:
+        """The beams after so many rounds, each traced back through its parents."""
+        tokens, parents, gains, scores, lengths, finished = (
+            part.cpu()
+            for part in (
+                self.tokens, self.parents, self.gains, self.scores, self.lengths, self.finished
+            )
+        )  # fmt: skip
+        place = torch.arange(scores.shape[1]).expand(scores.shape)
+        for number in reversed(range(rounds)):
+            tokens[number] = tokens[number].gather(1, place)
+            gains[number] = gains[number].gather(1, place)
+            place = parents[number].gather(1, place)
+        tokens, gains = (part[:rounds].permute(1, 2, 0) for part in (tokens, gains))
+        return Sequences(tokens, gains, scores, lengths, finished)
+
+
+def filled(
+    prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
+) -> Given:
+    """What is given, with copies up to so many rows; they are settled from the start."""
+    settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
+    most = torch.cat([most, settled_at_once])
+    ids, real = inputs.source, inputs.mask
+    if ids is not None:
+        if real is None:
+            real = torch.ones_like(ids, dtype=torch.bool)
+        more = (0, -ids.shape[1] % 16)
+        ids, real = _fill(F.pad(ids, more), rows), _fill(F.pad(real, more), rows)
+    return Given(_fill(prefix, rows), _fill(least, rows), most, ids, real)
+
+
+def _fill(part: Tensor, rows: int) -> Tensor:
+    """Copies of the last row up to this many."""
+    return torch.cat([part, part[-1:].expand(rows - part.shape[0], *part.shape[1:])])

@@ -1,0 +1,100 @@
+"""A decoder state for CUDA graphs: its tensors stay where they are, and no shape grows.
+
+The plain twin is the state of `parts.cache`. A graph replays what was captured, so the number of
+the next slot is a tensor that the graph itself moves on, and a step reads as many slots at the end
+as at the beginning.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from translucid.models.base import Decoder
+from translucid.parts.cache import DecoderState, KVCache, Memory, Timeline
+
+
+class FixedTimeline(Timeline):
+    """`taken` counts what Python has seen, `cursor` what the graph has done."""
+
+    def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
+        super().__init__(sources, capacity, device)
+        self.cursor = torch.zeros((), dtype=torch.long, device=device)
+        self.read = capacity  # slots that a step reads
+
+    @property
+    def everything_seen(self) -> bool:
+        """Never: behind the slots in use are others."""
+        return False
+
+    @property
+    def extent(self) -> int:
+        return self.read
+
+    def take(self, count: int) -> Tensor:
+        block = self.cursor + torch.arange(count, device=self.cursor.device)
+        self.cursor += count
+        self.taken += count
+        return block
+
+    def expand(self, beams: int) -> None:
+        super().expand(beams)
+        self.read = self.slots
+
+    def restart(self, other: Timeline) -> None:
+        """Go on from another timeline that has one beam, in the tensors that are here."""
+        taken = other.taken
+        self.seen.zero_()
+        self.seen[:, :, :taken] = other.seen[:, :, :taken]
+        self.positions[:, :taken] = other.positions[:, :taken]
+        self.counts.copy_(other.counts.expand_as(self.counts))
+        self.cursor.fill_(taken)
+        self.taken, self.full = taken, other.full
+
+    def trim(self, length: int) -> None:
+        super().trim(length)
+        self.cursor.fill_(length)
+
+    def copy(self) -> "FixedTimeline":
+        twin = super().copy()
+        assert isinstance(twin, FixedTimeline)
+        twin.cursor = self.cursor.clone()
+        return twin
+
+
+def fixed_state(
+    decoder: Decoder, rows: int, capacity: int, memory: Memory | None = None
+) -> DecoderState:
+    """The state that a Transformer's decoder starts with, in fixed shapes."""
+    state = decoder.start(rows, capacity, memory)
+    return with_fixed_timeline(state)
+
+
+def with_fixed_timeline(state: DecoderState) -> DecoderState:
+    """A fresh state in fixed shapes; that of a recurrent decoder has no others."""
+    if state.timeline is None:
+        return state
+    seen = state.timeline.seen
+    return replace(state, timeline=FixedTimeline(seen.shape[0], state.timeline.slots, seen.device))
+
+
+def restart(state: DecoderState, other: DecoderState) -> None:
+    """Go on from another state that has one beam, in the tensors of this one: a graph writes to
+    these. What was read before is forgotten."""
+    assert isinstance(state.timeline, FixedTimeline), "not a state in fixed shapes"
+    assert other.timeline is not None, "the other state is of another kind of model"
+    taken = other.timeline.taken
+    for mine, its in zip(state.layers, other.layers, strict=True):
+        if isinstance(mine, KVCache) and isinstance(its, KVCache):
+            mine.keys[:, :, :taken] = its.keys[:, :, :taken]
+            mine.values[:, :, :taken] = its.values[:, :, :taken]
+    state.timeline.restart(other.timeline)
+    if state.memory is not None and other.memory is not None:
+        for (keys, values), (new_keys, new_values) in zip(
+            state.memory.projected, other.memory.projected, strict=True
+        ):
+            keys.copy_(new_keys)
+            values.copy_(new_values)
+        if state.memory.mask is not None and other.memory.mask is not None:
+            state.memory.mask.copy_(other.memory.mask)
+    state.length = other.length

@@ -1,0 +1,85 @@
+"""The Transformers that `DecodeStep` can stand in for: what may stand where, type by type.
+
+The step reads the weights of these parts and does by itself what they do, so a part that is
+anything else, if only a subclass, is not for it.
+"""
+
+from collections.abc import Collection
+
+from torch import nn
+
+from translucid.fast.packed_linear import Int8Linear, PackedLinear
+from translucid.fast.padded_linear import PaddedLinear
+from translucid.fast.unchanged import unchanged
+from translucid.models.base import DecoderModel, EncoderDecoderModel
+from translucid.models.transformer import Layer, TransformerDecoder
+from translucid.parts.attention import CrossAttention, SelfAttention
+from translucid.parts.embedding import Embedding, LanguageHead
+from translucid.parts.feedforward import FeedForward, GatedFeedForward
+from translucid.parts.norms import LayerNorm, NoNorm, RMSNorm
+from translucid.parts.positions import Learned, NoPositions, Rotary, Sinusoidal
+from translucid.parts.residual import Residual
+
+Kinds = Collection[type[nn.Module]]
+LINEAR: Kinds = (nn.Linear, PaddedLinear, PackedLinear, Int8Linear)
+NORM: Kinds = (LayerNorm, RMSNorm)
+DROPOUT: Kinds = (nn.Dropout,)
+FRAME: Kinds = (Residual,)
+FEEDFORWARD = {"expand": LINEAR, "output": LINEAR, "dropout": DROPOUT}
+
+CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
+    TransformerDecoder: {
+        "embedding": (Embedding,),
+        "positions": (Sinusoidal, Learned, Rotary, NoPositions),
+        "dropout": DROPOUT,
+        "layers": (nn.ModuleList,),
+        "final_norm": (*NORM, NoNorm),
+    },
+    Layer: {
+        "self_attention": (SelfAttention,),
+        "self_attention_residual": FRAME,
+        "cross_attention": (CrossAttention,),
+        "cross_attention_residual": FRAME,
+        "feedforward": (FeedForward, GatedFeedForward),
+        "feedforward_residual": FRAME,
+    },
+    SelfAttention: {"qkv": LINEAR, "output": LINEAR},
+    CrossAttention: {"query": LINEAR, "kv": LINEAR, "output": LINEAR},
+    Residual: {"norm": NORM, "dropout": DROPOUT},
+    FeedForward: FEEDFORWARD,
+    GatedFeedForward: FEEDFORWARD,
+    Embedding: {"table": (nn.Embedding,)},
+    LanguageHead: {"linear": LINEAR},
+}
+
+
+def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
+    """The model, if its decoder and head are made of these parts, and all of them unchanged."""
+    if type(model) is not DecoderModel and type(model) is not EncoderDecoderModel:
+        return None
+    assert isinstance(model, DecoderModel | EncoderDecoderModel)
+    decoder, head = model.decoder, model.head
+    if type(decoder) is not TransformerDecoder or type(head) is not LanguageHead:
+        return None
+    modules = [model, *decoder.modules(), *head.modules()]
+    fits = (
+        all(map(_children_known, modules[1:]))
+        and unchanged(modules)
+        and decoder.window is None
+        and decoder.embedding.table.max_norm is None
+        and _one_placement(decoder)
+    )
+    return model if fits else None
+
+
+def _children_known(module: nn.Module) -> bool:
+    if type(module) is nn.ModuleList:
+        return all(type(child) is Layer for child in module)
+    allowed = CHILDREN.get(type(module), {})
+    return all(type(child) in allowed.get(name, ()) for name, child in module.named_children())
+
+
+def _one_placement(decoder: TransformerDecoder) -> bool:
+    """All norms stand on one side; before the sub-layers, one more stands behind the last."""
+    placements = {part.placement for part in decoder.modules() if isinstance(part, Residual)}
+    return placements == {"post" if type(decoder.final_norm) is NoNorm else "pre"}

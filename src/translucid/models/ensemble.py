@@ -1,0 +1,147 @@
+"""Several networks that decide together: the mean of their probabilities.
+
+In an ensemble that is trained, the members start from different weights, and each learns from
+batches of its own: a pass goes through one member, drawn by chance. What one has learnt by accident
+the others have not, so that the mean is right more often than each (Hansen & Salamon 1990,
+https://doi.org/10.1109/34.58871). Networks that were trained apart can generate together too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from translucid.errors import InputError
+from translucid.models.autoregressive import GenerationInputs, GenerationState
+from translucid.models.base import (
+    AutoregressiveNetwork,
+    DecoderModel,
+    EncoderModel,
+    Network,
+    SequenceConfig,
+)
+from translucid.parts.activations import as_log_probs
+from translucid.trace import NO_TRACE, NoTrace
+
+Member = EncoderModel | DecoderModel
+
+
+def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean probability, of logits (..., classes)."""
+    each = torch.stack([as_log_probs(one) for one in logits])
+    return each.logsumexp(dim=0) - math.log(len(each))
+
+
+class Ensemble(Network):
+    """Members that label texts or tokens."""
+
+    config: SequenceConfig
+
+    def __init__(self, config: SequenceConfig, members: Sequence[Network]) -> None:
+        super().__init__()
+        self.config, self.members = config, nn.ModuleList(members)
+        self.training = members[0].training
+
+    def each(self) -> list[Member]:
+        """The members, with their type, which a ModuleList forgets."""
+        return [member for member in self.members if isinstance(member, Member)]
+
+    def forward(self, *inputs: Any, trace: NoTrace = NO_TRACE, **named: Any) -> Tensor:
+        """Called as one of its members is."""
+        if inputs and isinstance(inputs[-1], NoTrace):
+            *inputs, trace = inputs  # type: ignore[assignment]
+        if self.training:
+            chosen = int(torch.randint(len(self.members), ()))
+            return self.members[chosen](*inputs, trace=trace.at(f"members.{chosen}"), **named)
+        each = [
+            member(*inputs, trace=trace.at(f"members.{number}"), **named)
+            for number, member in enumerate(self.members)
+        ]
+        return _mean(each, trace)
+
+    @property
+    def output_point(self) -> str:
+        return f"committee.{self.each()[0].head.output_point}"
+
+
+@dataclass
+class EnsembleState:
+    """What each of the members remembers."""
+
+    states: Sequence[GenerationState]
+
+    @property
+    def length(self) -> int:
+        return self.states[0].length
+
+    def expand(self, beams: int) -> None:
+        for state in self.states:
+            state.expand(beams)
+
+    def follow(self, parents: Tensor) -> None:
+        for state in self.states:
+            state.follow(parents)
+
+    def select(self, sources: Tensor) -> None:
+        for state in self.states:
+            state.select(sources)
+
+
+class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
+    """Members that generate; of any family, but of one vocabulary."""
+
+    def __init__(
+        self, members: Sequence[AutoregressiveNetwork[Any]], config: SequenceConfig | None = None
+    ) -> None:
+        """config: of an ensemble that is trained; not given: the first member's."""
+        if not members:
+            raise InputError("an ensemble needs at least one model")
+        sizes = sorted({member.vocab for member in members})
+        if len(sizes) > 1:
+            raise InputError(
+                f"the models have vocabularies of {', '.join(map(str, sizes))} words; only models "
+                "of one vocabulary can decide together"
+            )
+        super().__init__(config or members[0].config, members)
+        self.vocab = sizes[0]
+
+    @property
+    def generators(self) -> list[AutoregressiveNetwork[Any]]:
+        return [member for member in self.members if isinstance(member, AutoregressiveNetwork)]
+
+    @property
+    def max_length(self) -> int | None:
+        lengths = [member.max_length for member in self.generators]
+        return min((length for length in lengths if length is not None), default=None)
+
+    def start(
+        self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
+    ) -> EnsembleState:
+        return EnsembleState(
+            [
+                member.start(inputs, capacity, trace.at(f"members.{number}"))
+                for number, member in enumerate(self.generators)
+            ]
+        )
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: EnsembleState,
+        mask: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        """The logarithm of the mean probability (rows, queries, vocab)."""
+        each = [
+            member.step(tokens, own, mask, trace.at(f"members.{number}"))
+            for number, (member, own) in enumerate(zip(self.generators, state.states, strict=True))
+        ]
+        return _mean(each, trace)
+
+
+def _mean(logits: Sequence[Tensor], trace: NoTrace) -> Tensor:
+    mean = mean_log_probs(logits)
+    return trace.at("committee")("class_logits" if mean.dim() == 2 else "logits", mean)

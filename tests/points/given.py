@@ -1,0 +1,414 @@
+"""What a part was given in a run: its weights and inputs, by the names of the catalogue.
+
+Read off the modules and their calls, or worked out from the other points; never by the part's own
+code.
+"""
+
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from tests.points.definitions import ACTS, DEFINITIONS, HELPERS
+from torch import Tensor, nn
+
+from translucid.catalogue import CATALOGUE, entry
+from translucid.models import MLPConfig, Network, PerceptronConfig
+from translucid.models.variants import variant_of
+from translucid.trace import Trace
+
+IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
+REAL = torch.tensor(
+    [
+        [False, False, True, True, True, True],  # padding before,
+        [True, True, True, False, False, False],  # behind
+        [True, False, True, True, False, True],  # and in between
+    ]
+)
+SOURCE = torch.tensor([[1, 4, 2, 6], [5, 3, 7, 2], [9, 1, 3, 3]])
+SOURCE_REAL = torch.tensor([[True, True, True, False], [False] + 3 * [True], 4 * [True]])
+LETTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
+LETTERS[0, 2], LETTERS[1, 1, 3:], LETTERS[2, 5] = 3, 0, 0
+
+
+class Ran:
+    """A network that has run, watched by a trace, and what each of its modules was called with."""
+
+    def __init__(self, network: Network, padded: bool) -> None:
+        self.network, self.trace, self.padded = network, Trace(), padded
+        self.calls: dict[str, tuple[Any, ...]] = {}
+        for path, module in network.named_modules():
+            module.register_forward_pre_hook(partial(self._note, path))
+        config = network.config
+        self.real = REAL if padded else torch.ones_like(REAL)
+        self.source_real = SOURCE_REAL if padded else torch.ones_like(SOURCE_REAL)
+        masks = (self.real if padded else None, self.source_real if padded else None)
+        with torch.no_grad():
+            if isinstance(config, PerceptronConfig | MLPConfig):
+                network(torch.randn(5, 3, dtype=torch.float64), trace=self.trace)
+            elif config.shape == "encoder-decoder":
+                network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
+            elif config.letters:
+                network(IDS, masks[0], trace=self.trace, letters=LETTERS)
+            else:
+                network(IDS, masks[0], trace=self.trace)
+
+    def _note(self, path: str, module: nn.Module, given: tuple[Any, ...]) -> None:
+        self.calls.setdefault(path, given)
+
+    def places(self, scope: str) -> Tensor:
+        """The number of real tokens before each; one row for all where nothing is padded."""
+        real = self.mask(scope)
+        found = torch.zeros(real.shape, dtype=torch.float64)
+        for row, there in enumerate(real.tolist()):
+            for t in range(len(there)):
+                found[row, t] = max(sum(there[: t + 1]) - 1, 0)
+        return found if self.padded else found[:1]
+
+    @cached_property
+    def points(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name in self.trace:
+            scope, _, point = name.rpartition(".")
+            found.setdefault(scope, set()).add(point)
+        return found
+
+    def mask(self, scope: str) -> Tensor:
+        """Of the tokens that this part reads."""
+        two = hasattr(self.network, "encoder") and hasattr(self.network, "decoder")
+        return self.source_real if two and scope.startswith("encoder") else self.real
+
+    def ids(self, scope: str) -> Tensor:
+        two = hasattr(self.network, "encoder") and hasattr(self.network, "decoder")
+        return SOURCE if two and scope.startswith("encoder") else IDS
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.trace[name]
+
+    def first(self, stem: str, *names: str) -> Tensor:
+        """The first of these points that the run has."""
+        return next(self[f"{stem}.{name}"] for name in names if f"{stem}.{name}" in self.trace)
+
+    def module(self, path: str) -> Any:
+        return self.network.get_submodule(path)
+
+    def form(self, name: str) -> tuple[str, str]:
+        """Which formula the point has: its key among the definitions, and its template."""
+        scope, _, _ = name.rpartition(".")
+        words = self.points[scope] | set(variant_of(self.network, scope).words)
+        key = entry(name)
+        point = CATALOGUE[key]
+        for needed, template in point.forms.items():
+            if set(needed.split()) <= words:
+                assert point.template(words) == template
+                return f"{key} | {needed}", template
+        assert point.template(words) == point.formula
+        return key, point.formula
+
+    def compute(self, name: str) -> Tensor:
+        scope = name.rpartition(".")[0]
+        key, _ = self.form(name)
+        own = variant_of(self.network, scope)
+        values = {point: self[f"{scope}.{point}"] for point in self.points[scope]}
+        values.pop(name.rpartition(".")[2])  # nothing is made of itself
+        given = GIVEN[entry(name).partition(".")[0]](self, scope)
+        given |= dict.fromkeys(own.absent, 0.0)
+        if "act" in own.symbols:
+            given["act"] = ACTS[own.symbols["act"]]
+        return eval(DEFINITIONS[key], HELPERS, given | values)
+
+
+# ---- what the parts are given: weights and inputs, by the names of the catalogue ----
+
+
+def linear(layer: nn.Linear, weight: str, bias: str, **more: Any) -> dict[str, Any]:
+    found = {weight: layer.weight.detach()} | more
+    return found if layer.bias is None else found | {bias: layer.bias.detach()}
+
+
+def _embedding(ran: Ran, scope: str) -> dict[str, Any]:
+    table = ran.module(scope).table.weight.detach()
+    return {"table": table, "ids": ran.ids(scope), "d_model": table.shape[1]}
+
+
+def _letters(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    wide = part.width
+    inside = torch.zeros(*LETTERS.shape[:2], LETTERS.shape[2] + wide - 1, 1, dtype=torch.bool)
+    for t in range(LETTERS.shape[2]):
+        inside[:, :, t : t + wide] |= (LETTERS[:, :, t] > 0)[..., None, None]
+    stem = scope.rpartition(".")[0]
+    return (
+        {"letters": LETTERS, "table": part.table.weight.detach(), "wide": wide}
+        | {"is_inside": inside, "x": ran.first(stem, "embedding.scaled", "embedding.lookup")}
+        | linear(part.filters, "W", "b")
+        | linear(part.linear, "V", "c")
+    )
+
+
+def _positions(ran: Ran, scope: str) -> dict[str, Any]:
+    part, stem = ran.module(scope), scope.rpartition(".")[0]
+    p = ran.places(scope)
+    found = {"p": p, "p_q": p[:, None, :, None], "p_k": p[:, None, None, :]}
+    if hasattr(part, "slopes"):
+        heads = len(part.slopes)
+        found["m_h"] = torch.tensor([2 ** (-8 * (h + 1) / heads) for h in range(heads)])[
+            :, None, None
+        ].double()
+    if hasattr(part, "table"):
+        found |= {"table": part.table.detach(), "p": p.long()}
+    if f"{stem}.embedding.scaled" in ran.trace:
+        found["x"] = ran[
+            f"{stem}.letters.sum"
+            if f"{stem}.letters.sum" in ran.trace
+            else f"{stem}.embedding.scaled"
+        ]
+    config = ran.network.config
+    if config.positions == "rotary":  # sinusoids have a base of their own
+        found |= {"base": config.rotary_base, "scaling": config.rotary_scaling}
+        return found | {"d": config.d_model // config.heads}
+    return found | {"base": 10000.0, "d": config.d_model}
+
+
+def _masks(ran: Ran, scope: str) -> dict[str, Any]:
+    real = ran.mask(scope)
+    p, slots = ran.places(scope), torch.arange(real.shape[1])
+    return {
+        "slots": slots[None, None, :, None], "key_slots": slots[None, None, None, :],
+        "p_q": p[:, None, :, None], "p_k": p[:, None, None, :],
+        "w_reach": ran.network.config.window, "is_real": real[:, None, None, :],
+    }  # fmt: skip
+
+
+def _attention(ran: Ran, scope: str) -> dict[str, Any]:
+    part, call = ran.module(scope), ran.calls[scope]
+    stack = scope.partition(".layers.")[0]
+    size, kv = part.heads * part.d_head, part.kv_heads * part.d_head
+    if scope.endswith("self_attention"):
+        sizes, layers = (size, kv, kv), [part.qkv]
+    else:
+        sizes, layers = (size, kv, kv), [part.query, part.kv]
+    weight = torch.cat([layer.weight.detach() for layer in layers]).split(sizes)
+    found = dict(zip(("W_Q", "W_K", "W_V"), (w.T for w in weight), strict=True))
+    if layers[0].bias is not None:
+        bias = torch.cat([layer.bias.detach() for layer in layers]).split(sizes)
+        found |= dict(zip(("b_Q", "b_K", "b_V"), bias, strict=True))
+    output = linear(part.output, "W_O", "b_O")
+    found |= output | {"W_O": output["W_O"].T, "x": call[0]}
+    found |= {"d_head": torch.tensor(part.d_head), "groups": part.heads // part.kv_heads}
+    if scope.endswith("self_attention"):
+        made = [f"{stack}.masks.{n}" for n in ("causal", "window", "padding")]
+        for name in ("angles", "bias"):
+            if f"{stack}.positions.{name}" in ran.trace:
+                found[name] = ran[f"{stack}.positions.{name}"]
+        masks = [ran[name] for name in made if name in ran.trace]
+        allowed = torch.tensor(True)
+        for mask in masks:
+            allowed = allowed & mask
+    else:
+        found["memory"] = ran["encoder.final_norm.output"]
+        allowed = ran.source_real[:, None, None, :]
+    return found | {"mask_of": allowed}
+
+
+def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    found = {"hidden": ran["decoder.recurrent.output"], "memory": ran["encoder.recurrent.output"]}
+    found |= linear(part.key, "W_k", "") | linear(part.output, "W", "b")
+    if hasattr(part, "energy"):
+        found |= linear(part.query, "W_q", "b_q") | linear(part.energy, "v", "")
+    return found | {"is_real": ran.source_real[:, None]}
+
+
+def _norm(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    found = {"x": ran.calls[scope][0]}
+    names = {"gain": "gain", "beta": "shift", "epsilon": "eps"}
+    names |= {"running_mean": "running_mean", "running_variance": "running_variance"}
+    for name, attribute in names.items():
+        if hasattr(part, attribute):
+            value = getattr(part, attribute)
+            found[name] = value.detach() if isinstance(value, Tensor) else value
+    return found
+
+
+def _residual(ran: Ran, scope: str) -> dict[str, Any]:
+    """x is what the layer got, or what the frame before handed on; f the sub-layer."""
+    layer, _, own = scope.rpartition(".")
+    order = ["self_attention", "cross_attention", "feedforward"]
+    order = [name for name in order if f"{layer}.{name}_residual.sum" in ran.trace]
+    place = order.index(own.removesuffix("_residual"))
+    x = ran.calls[layer][0]
+    if place:
+        before = f"{layer}.{order[place - 1]}_residual"
+        post = ran.module(before).placement == "post"
+        x = ran[f"{before}.norm.output" if post else f"{before}.sum"]
+    inner = ran[f"{layer}.{order[place]}.output"]
+    return {"x": x, "f": lambda _: inner}
+
+
+def _feedforward(ran: Ran, scope: str) -> dict[str, Any]:
+    part, (x, *_) = ran.module(scope), ran.calls[scope]
+    found = linear(part.output, "W_2", "b_2", x=x)
+    if "gate" not in ran.points[scope]:
+        return found | linear(part.expand, "W_1", "b_1")
+    for side, name in enumerate(("g", "1")):
+        found[f"W_{name}"] = part.expand.weight.detach().chunk(2)[side]
+        if part.expand.bias is not None:
+            found[f"b_{name}"] = part.expand.bias.detach().chunk(2)[side]
+    return found
+
+
+def _dense(ran: Ran, scope: str) -> dict[str, Any]:
+    path = scope.removesuffix(".dense")
+    return linear(ran.module(path).linear, "W", "b", x=ran.calls[path][0])
+
+
+def _standardise(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    return {"x": ran.calls[scope][0], "mean": part.mean, "deviation": part.deviation}
+
+
+def _perceptron(ran: Ran, scope: str) -> dict[str, Any]:
+    net = ran.network
+    return {"x": ran.calls[""][0], "w": net.weight.detach(), "b": net.bias.detach()}
+
+
+BLOCKS = {"rnn": ("",), "lstm": ("_i", "_f", "_g", "_o"), "gru": ("_r", "_z", "_n")}
+
+
+def _cell(ran: Ran, scope: str) -> dict[str, Any]:
+    """Weights by their letters; what came in; the state before each step."""
+    path, _, rest = scope.partition(".layers.")
+    part, kind = ran.module(path), scope.rpartition(".")[2]
+    layer, backward = int(rest.partition(".")[0]), ".backward." in scope
+    suffix = f"l{layer}" + ("_reverse" if backward else "")
+    w, u, b, b_hidden = (
+        getattr(part.fused, f"{name}_{suffix}").detach()
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
+    found: dict[str, Any] = {}
+    blocks = zip(
+        BLOCKS[kind], *(t.chunk(len(BLOCKS[kind])) for t in (w, u, b, b_hidden)), strict=True
+    )
+    for letter, weight, state, first, second in blocks:
+        both = (first, second) if letter == "_n" else (first + second, None)
+        found |= {f"W{letter}": weight, f"U{letter}": state, f"b{letter}": both[0]}
+        if both[1] is not None:
+            found["b_hn"] = both[1]
+    found["x"] = _below(ran, path, layer)
+    bridge = f"{path.rpartition('.')[0]}.bridge"
+    for letter, point in (("h", "hidden"), ("c", "cell")):
+        if point not in ran.points[scope]:
+            continue
+        states = ran[f"{scope}.{point}"]
+        start = (
+            ran[f"{bridge}.{point}"]
+            if f"{bridge}.{point}" in ran.trace
+            else torch.zeros_like(states[:, 0])
+        )
+        found[f"{letter}_before"] = _before(states, start, ran.mask(path), backward)
+    return found
+
+
+def _before(states: Tensor, start: Tensor, real: Tensor, backward: bool) -> Tensor:
+    out, now = torch.empty_like(states), start
+    order = range(states.shape[1])
+    for t in reversed(order) if backward else order:
+        out[:, t] = now
+        now = torch.where(real[:, t, None], states[:, t], now)
+    return out
+
+
+def _after(states: Tensor, real: Tensor, backward: bool, start: Tensor) -> Tensor:
+    """The state behind the last token."""
+    order = range(states.shape[1])
+    now = start
+    for t in reversed(order) if backward else order:
+        now = torch.where(real[:, t, None], states[:, t], now)
+    return now
+
+
+def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
+    part = ran.module(path)
+    kind = "rnn" if part.cell == "rnn_relu" else part.cell
+    if len(part.directions) == 1:
+        return [(f"{path}.layers.{layer}.{kind}", False)]
+    return [(f"{path}.layers.{layer}.{way}.{kind}", way == "backward") for way in part.directions]
+
+
+def _below(ran: Ran, path: str, layer: int) -> Tensor:
+    """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
+    if layer == 0:
+        return ran.first(path.rpartition(".")[0], "letters.sum", "embedding.lookup")
+    real = ran.mask(path)[..., None]
+    return torch.cat([ran[f"{s}.hidden"] * real for s, _ in _ways(ran, path, layer - 1)], dim=-1)
+
+
+def _recurrent(ran: Ran, scope: str) -> dict[str, Any]:
+    part, real = ran.module(scope), ran.mask(scope)[..., None]
+    top = [ran[f"{s}.hidden"] * real for s, _ in _ways(ran, scope, part.layers - 1)]
+    if len(top) == 1:
+        return {"h": top[0]}
+    return {"h_forward": top[0], "h_backward": top[1]}
+
+
+def _last_state(ran: Ran, path: str, point: str) -> Tensor:
+    part = ran.module(path)
+    found = []
+    for scope, backward in _ways(ran, path, part.layers - 1):
+        states = ran[f"{scope}.{point}"]
+        found.append(_after(states, ran.mask(path), backward, torch.zeros_like(states[:, 0])))
+    return torch.cat(found, dim=-1)
+
+
+def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    found = linear(part.hidden, "W_h", "b_h", h=_last_state(ran, "encoder.recurrent", "hidden"))
+    if part.cell is not None:
+        last = _last_state(ran, "encoder.recurrent", "cell")
+        found |= linear(part.cell, "W_c", "b_c", c=last)
+    return found
+
+
+def _head(ran: Ran, scope: str) -> dict[str, Any]:
+    part, (x, *_) = ran.module(scope), ran.calls[scope]
+    found = linear(part.linear, "W", "b", x=x)
+    if getattr(part, "query", None) is not None:
+        found["w"] = part.query.weight.detach()[0]
+    stem = "encoder" if hasattr(ran.network, "encoder") else "decoder"
+    stem = scope.removesuffix("head") + stem
+    if f"{stem}.recurrent.output" in ran.trace:
+        found["h"] = _last_state(ran, f"{stem}.recurrent", "hidden")
+    return found | {"is_real": ran.real, "n_real": ran.real.sum(dim=1, keepdim=True).double()}
+
+
+def _votes(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    pairs = part.pairs.weight.detach()
+
+    def hash_table(ids: Tensor) -> Tensor:
+        found = torch.empty(*ids.shape, pairs.shape[1], dtype=torch.float64)
+        for row, (words, there) in enumerate(zip(ids.tolist(), ran.real.tolist(), strict=True)):
+            for t, word in enumerate(words):
+                before = next((words[s] for s in range(t - 1, -1, -1) if there[s]), 0)
+                found[row, t] = pairs[(before * 1000003 + word * 7919) % len(pairs)]
+        return found
+
+    return {
+        "table": part.words.weight.detach(), "ids": IDS, "hash_table": hash_table,
+        "class_logits": ran["head.class_logits"], "is_real": ran.real,
+    }  # fmt: skip
+
+
+def _committee(ran: Ran, scope: str) -> dict[str, Any]:
+    names = [n for n in ran.trace if n.endswith(("head.logits", "head.class_logits"))]
+    return {"softmaxes": [torch.softmax(ran[name], dim=-1) for name in names]}
+
+
+GIVEN = {
+    "embedding": _embedding, "letters": _letters, "positions": _positions, "masks": _masks,
+    "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
+    "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
+    "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
+    "bridge": _bridge, "head": _head, "votes": _votes, "committee": _committee,
+}  # fmt: skip

@@ -1,0 +1,161 @@
+"""Every point of every variant of every part, worked out again from the catalogue's formula.
+
+A definition uses the names that the formula has, and is worked out with the weights, the inputs and
+the other points of the part, in the form that the part's variant chooses. So a formula that leaves
+out a bias, a point that holds something else, and a part that says the wrong thing of itself are
+all found.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import cycle, product
+
+import pytest
+import torch
+from tests.invariants.cases import randomised, recurrent, transformer
+from tests.points.definitions import CONTEXT, DEFINITIONS, GENERAL, HELPERS
+from tests.points.given import Ran
+
+from translucid.catalogue import CATALOGUE
+from translucid.models import MLPConfig, ModelConfig, PerceptronConfig
+from translucid.parts.activations import ACTIVATIONS, softmax
+from translucid.parts.norms import BatchNorm
+from translucid.trace import Trace
+
+
+def forms() -> dict[str, str]:
+    """Every form of every entry, `entry | words`, with its template."""
+    own = {key: point.formula for key, point in CATALOGUE.items()}
+    return own | {
+        f"{key} | {words}": template
+        for key, point in CATALOGUE.items()
+        for words, template in point.forms.items()
+    }
+
+
+def configs() -> Iterator[tuple[str, ModelConfig]]:
+    kv_heads = cycle((None, 2, 1))
+    for shape, bias, positions in product(
+        ("decoder", "encoder-decoder"),
+        (True, False),
+        ("sinusoidal", "learned", "rotary", "alibi", "none"),
+    ):
+        options = {"positions": positions, "kv_heads": next(kv_heads), "bias": bias, "layers": 1}
+        name = f"{shape} {positions} {options['kv_heads']} {'bias' if bias else 'no bias'}"
+        yield name, transformer(shape, **options)
+    for norm, placement in product(("layer", "rms", "batch", "none"), ("pre", "post")):
+        yield f"{norm} {placement}", transformer("encoder", norm=norm, placement=placement)
+    for activation in (*ACTIVATIONS, "swiglu", "geglu"):
+        for bias in (True, False):
+            one = {"activation": activation, "bias": bias, "layers": 1}
+            yield f"{activation} {'bias' if bias else 'no bias'}", transformer("encoder", **one)
+    for positions in ("sinusoidal", "rotary", "alibi"):
+        bare = {"positions": positions, "scaled": False, "window": 2, "layers": 1}
+        yield f"unscaled window {positions}", transformer("decoder", **bare)
+    turned = {"positions": "rotary", "rotary_base": 50.0, "rotary_scaling": 2.0}
+    yield "interpolated", transformer("decoder", **turned)
+    yield "rotary base alone", transformer("decoder", rotary_base=50.0)
+    for make, pooling in product((transformer, recurrent), ("mean", "first", "last", "attention")):
+        labels = {"head": "classify", "outputs": 3, "pooling": pooling}
+        yield f"{make.__name__} {pooling}", make("encoder", **labels)
+        yield f"{make.__name__} {pooling} causal", make("decoder", **labels)
+        if make is recurrent:
+            yield f"both {pooling}", make("encoder", bidirectional=True, **labels)
+    for make in (transformer, recurrent):
+        labels = {"head": "classify", "outputs": 3}
+        yield f"{make.__name__} letters", make("encoder", letters=5)
+        yield f"{make.__name__} votes", make("encoder", votes=5, **labels)
+        yield f"{make.__name__} members", make("encoder", members=2, **labels)
+        yield f"{make.__name__} writing members", make("decoder", members=2)
+        yield f"{make.__name__} untied", make("decoder", tied=False)
+    for cell, attention, both in product(
+        ("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot"), (False, True)
+    ):
+        options = {"cell": cell, "attention": attention, "bidirectional": both}
+        yield f"{cell} {attention} {both}", recurrent("encoder-decoder", **options)
+    yield "perceptron", PerceptronConfig(inputs=3)
+    for activation in ACTIVATIONS:
+        residual = {"residual": True, "standardise": True, "activation": activation}
+        yield f"mlp {activation}", MLPConfig(inputs=3, hidden=(4, 4), outputs=2, **residual)
+
+
+CONFIGS = dict(configs())
+
+
+@cache
+def run(name: str, padded: bool) -> Ran:
+    torch.manual_seed(0)
+    network = randomised(CONFIGS[name])
+    if getattr(network, "standardise", None) is not None:
+        network.standardise.fit(torch.randn(9, 3, dtype=torch.float64))
+    return Ran(network, padded)
+
+
+def same(ran: Ran, name: str) -> None:
+    found, expected = ran.compute(name), ran[name]
+    found = torch.as_tensor(found).to(expected.dtype).expand_as(expected)
+    torch.testing.assert_close(
+        found, expected, atol=1e-10, rtol=1e-9, msg=lambda text: f"{name}: {text}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "padded"),
+    [
+        pytest.param(name, padded, id=f"{name}{' padded' if padded else ''}")
+        for name, config in CONFIGS.items()
+        for padded in (False, True)
+        if not (padded and isinstance(config, PerceptronConfig | MLPConfig))
+    ],
+)
+def test_every_point_is_what_its_formula_says(name: str, padded: bool) -> None:
+    ran = run(name, padded)
+    for point in ran.trace:
+        same(ran, point)
+
+
+def test_batch_norm_while_it_learns_has_the_statistics_of_the_batch() -> None:
+    torch.manual_seed(0)
+    norm, trace = BatchNorm(4).double(), Trace()
+    x = torch.randn(3, 5, 4, dtype=torch.float64)
+    norm(x, None, trace.at("norm"))
+    assert not norm.variant.words  # its own formulas, over all tokens
+    flat = x.flatten(0, 1)
+    torch.testing.assert_close(trace["norm.mean"][0, 0], flat.mean(0))
+    torch.testing.assert_close(trace["norm.variance"][0, 0], ((flat - flat.mean(0)) ** 2).mean(0))
+
+
+def test_a_softmax_by_itself() -> None:
+    x, trace = torch.randn(2, 5, dtype=torch.float64), Trace()
+    values = {"x": x, "probabilities": softmax(x, trace.at("softmax"))}
+    values |= {name.partition(".")[2]: trace[name] for name in trace}
+    for name in ("shift", "exponentials", "normaliser", "probabilities"):
+        others = {key: value for key, value in values.items() if key != name}
+        found = eval(DEFINITIONS[f"softmax.{name}"], HELPERS, others)
+        torch.testing.assert_close(found, values[name])
+
+
+def test_every_form_has_a_definition_and_is_met() -> None:
+    """A point without a recomputation, and a form that no model has, are promises not kept."""
+    assert set(DEFINITIONS) | GENERAL == set(forms())
+    met = set()
+    for name in CONFIGS:
+        ran = run(name, not isinstance(CONFIGS[name], PerceptronConfig | MLPConfig))
+        met |= {ran.form(point)[0] for point in ran.trace}
+    by_itself = {key for key in CATALOGUE if key.startswith("softmax.")}
+    double = {"head.pooled"}  # the form with a pattern of its own says the same
+    assert set(DEFINITIONS) - met == by_itself | double
+    assert not met & GENERAL
+
+
+@pytest.mark.parametrize("key", DEFINITIONS)
+def test_a_definition_has_the_names_and_signs_of_its_formula(key: str) -> None:
+    template, expression = forms()[key], DEFINITIONS[key]
+    used = {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)}
+    named = set(re.findall(r"<(\w+)>", template))
+    assert named <= used, f"{key}: the formula has what the definition has not"
+    assert used - named <= CONTEXT | set(HELPERS), f"{key}: the formula leaves something out"
+    scripts = re.sub(r"[_^]\{[^{}]*\}", "", template)
+    assert re.findall(r"[+-]", scripts) == re.findall(r"[+-]", expression)

@@ -1,0 +1,38 @@
+"""A model asked in two ways gives one answer."""
+
+import pytest
+from tests.studio.serving import model
+
+from translucid.errors import InputError
+
+TEXTS = ["the dog sees a cat .", "the old bird sings ."]
+
+
+def test_predict_answers_lines_of_any_task() -> None:
+    assert model("translate-lstm").predict(TEXTS) == model("translate-lstm").translate(TEXTS)
+    assert model("tag-lstm").predict(TEXTS) == model("tag-lstm").tag(TEXTS)
+    assert model("classify-gru").predict(TEXTS) == model("classify-gru").classify(TEXTS)
+    rows = [[0.5, 1.0, -2.0], [0.25, 0.0, 3.5]]
+    lines = [" ".join(map(repr, row)) for row in rows]
+    assert model("regress-mlp").predict(lines) == model("regress-mlp").predict(rows)
+
+
+def test_a_language_model_goes_on_as_it_generates() -> None:
+    asked = model("language-transformer")
+    wanted = asked.generate(TEXTS, tokens=100, temperature=0.0)
+    assert asked.predict(TEXTS) == wanted
+    assert model("regress-mlp").predict([]) == []
+
+
+def test_a_translator_reads_a_text_with_its_own_translation() -> None:
+    asked = model("translate-transformer")
+    own = asked.translate(TEXTS[:1])[0]
+    assert asked.target_for(TEXTS[0], None) == own
+    assert asked.trace(TEXTS[0]).words == asked.trace(TEXTS[0], own).words
+
+
+def test_one_text_is_no_list() -> None:
+    with pytest.raises(InputError, match=r"a list of texts is needed, not one text"):
+        model("classify-gru").predict(TEXTS[0])
+    with pytest.raises(InputError, match=r"this model is for task classify; use model.classify"):
+        model("classify-gru").predict([[0.5]])

@@ -1,0 +1,23 @@
+"""A product of options of which `make test` runs a share in which every two values still meet."""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
+import pytest
+
+
+def dealt(*options: Iterable[Any], share: int) -> list[Any]:
+    """The product as cases of a test: one in `share` as they are, the rest marked thorough.
+
+    Those are the ones whose places in their lists add up to a multiple of `share`. Two values meet
+    if a third option has `share` values or more; of two options alone, each value of one meets one
+    in `share` of the other.
+    """
+    return [
+        pytest.param(
+            *(value for _, value in row),
+            marks=pytest.mark.thorough if sum(place for place, _ in row) % share else (),
+        )
+        for row in product(*(tuple(enumerate(values)) for values in options))
+    ]

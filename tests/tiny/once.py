@@ -1,0 +1,42 @@
+"""What many tests need and nobody changes, made once for all processes of a test session.
+
+    folder = once("two translators", make)     # make(folder) fills it, if nobody has yet
+
+pytest-xdist's processes share the folder: the first that asks makes it, the others wait. Who wants
+to write takes a copy.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from filelock import FileLock
+
+PLACE = "TRANSLUCID_TESTS_SHARED"  # in the environment, so that the processes of xdist inherit it
+
+
+def once(name: str, make: Callable[[Path], object]) -> Path:
+    """The folder of this name; what failed half-way is made again."""
+    place = Path(os.environ[PLACE])
+    folder = place / re.sub(r"\W+", "-", name)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            half = Path(mkdtemp(dir=place))
+            make(half)
+            half.rename(folder)
+    return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In the first process only: those of xdist find the place in the environment."""
+    if not hasattr(config, "workerinput"):
+        os.environ[PLACE] = mkdtemp(prefix="translucid-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(PLACE), ignore_errors=True)
