@@ -411,7 +411,7 @@ def test_a_worker_that_dies(tmp_path: Path, text: Path, tokenizer) -> None:
 
 BUILD = """
 import sys, time
-from translucid.data import store_pool
+from translucid.data.corpus import workers as store_pool
 from translucid.data.corpus.build import build_store
 from translucid.data.tokenizers.tokenizer import Tokenizer
 encode = store_pool.encode_job

@@ -7,10 +7,10 @@ import typing
 from pathlib import Path
 
 import pytest
-import translucid.glass
 from tests.glass.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
+import translucid.worked
 from translucid import worked
 from translucid.cli import work_options
 from translucid.errors import TranslucidError
@@ -216,10 +216,10 @@ def test_every_option_has_help() -> None:
 
 
 def test_no_import_circle_even_within_functions() -> None:
-    root = Path(translucid.glass.__path__[0])
+    root = Path(translucid.worked.__path__[0])
     found: dict[str, set[str]] = {}
     for file in root.rglob("*.py"):
-        name = ".".join(("translucid.glass", *file.relative_to(root).with_suffix("").parts))
+        name = ".".join(("translucid.worked", *file.relative_to(root).with_suffix("").parts))
         found[name] = {
             candidate
             for node in ast.walk(ast.parse(file.read_text("utf-8")))

@@ -2,9 +2,6 @@
 
 import json
 import shlex
-import shutil
-import sys
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.lab_meter import meter
-from translucid.cli.shared.lines import in_words
+from translucid.cli.lab_text import (
+    RUNS,
+    counted,
+    facts,
+    fitting,
+    kept_as_dict,
+    row_as_dict,
+    say,
+    tell,
+    tell_end,
+    time_of,
+)
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -27,7 +35,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-RUNS = Path("runs") / "lab"
 Results = Annotated[
     Path, typer.Option("--results", help="Folder that `lab run` wrote; where it has no result, "
                        "those that come with the package are shown.")
@@ -43,7 +50,7 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
     """
     rows = _rows(results)
     if as_json:
-        typer.echo(json.dumps([_row_as_dict(row) for row in rows], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([row_as_dict(row) for row in rows], indent=2, ensure_ascii=False))
         return
     states = [row.state + (", quick" if row.kept and row.kept.quick else "") for row in rows]
     widths = [max(map(len, column)) for column in ([row.claim.key for row in rows], states)]
@@ -51,10 +58,10 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
     typer.echo(head)
     for row, state in zip(rows, states, strict=True):
         told = f"{row.claim.key:{widths[0]}}  {row.claim.literature or '-':10}  "
-        told += f"{state:{widths[1]}}  {_time(row):>8}  "
-        typer.echo(told + _fitting(row.claim.says, len(told)))
+        told += f"{state:{widths[1]}}  {time_of(row):>8}  "
+        typer.echo(told + fitting(row.claim.says, len(told)))
     counts = Counter(row.state for row in rows)
-    typer.echo(f"\n{len(rows)} claims: {_counted(counts)}")
+    typer.echo(f"\n{len(rows)} claims: {counted(counts)}")
     runnable = next((row for row in rows if row.state == "not run"), None)
     typer.echo(f"next: translucid lab {f'run {runnable.claim.key}' if runnable else 'show C46'}")
 
@@ -110,12 +117,12 @@ def run(
                     continue
                 found.append(keep(out, answer))
                 if not as_json:
-                    _tell(found[-1])
+                    tell(found[-1])
         except KeyboardInterrupt:
             stopped = True
     if as_json:
         told = {"complete": not stopped and not failed, "out": str(out)}
-        told["results"] = [_kept_as_dict(kept) for kept in found]
+        told["results"] = [kept_as_dict(kept) for kept in found]
         typer.echo(json.dumps(told, ensure_ascii=False))
     if stopped:
         done = sum(job.kept for job in todo)
@@ -125,7 +132,7 @@ def run(
         )  # fmt: skip
         raise typer.Exit(130)
     if not as_json:
-        _tell_end(found, out, watch.seconds)
+        tell_end(found, out, watch.seconds)
     _raise_first(failed)
 
 
@@ -141,11 +148,11 @@ def show(
     """
     row = _row(claim, results)
     if as_json:
-        typer.echo(json.dumps(_row_as_dict(row), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(row_as_dict(row), indent=2, ensure_ascii=False))
         return
     typer.echo(f"{row.claim.key}  {row.state}\n")
-    for name, text in _facts(row):
-        _say(f"{name:11} {text}", indent=12)
+    for name, text in facts(row):
+        say(f"{name:11} {text}", indent=12)
     typer.echo("")
     if row.finding is not None:
         typer.echo("next: translucid lab report --out report")
@@ -254,39 +261,6 @@ def _row(claim: str, results: Path) -> "Row":
     raise ConfigError(f"{claim}: no such claim or experiment{hint}")
 
 
-# ---- what is told ----
-
-
-def _tell(kept: "Kept") -> None:
-    """One paragraph for each claim of an experiment that is done."""
-    from translucid.lab.engine.results import claim_of, difference
-
-    for key, finding in kept.findings.items():
-        claim = claim_of(kept, key)
-        quick = " (quick)" if kept.quick else ""
-        _say(f"{key}  {finding.verdict}{quick}: {claim.says}", indent=5)
-        _say(f"     {finding.why}", indent=5)
-        if differs := difference(claim, finding.verdict):
-            _say(f"     {differs}", indent=5)
-
-
-def _tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
-    if not found:
-        return
-    counts = Counter(finding.verdict for kept in found for finding in kept.findings.values())
-    claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
-    typer.echo(f"\n{out}: {claims}, {_counted(counts)}, in {in_words(seconds)}")
-    if any(kept.quick for kept in found):
-        typer.echo("a quick run measures less: without --quick the verdict is firmer")
-    first = next(iter(found[0].findings))
-    where = [] if out == RUNS else ["--results", str(out)]
-    if counts.total() == 1:
-        typer.echo(f"next: {shlex.join(['translucid', 'lab', 'show', first, *where])}")
-    else:
-        words = ["translucid", "lab", "report", "--out", "report", *where]
-        typer.echo(f"next: {shlex.join(words)}")
-
-
 def _raise_first(failed: "Sequence[Failure]") -> None:
     """The one that main() reports; the others have been told. What was measured is kept."""
     if not failed:
@@ -294,95 +268,3 @@ def _raise_first(failed: "Sequence[Failure]") -> None:
     if len(failed) > 1:
         typer.echo(f"{len(failed)} seeds or rules failed; the first of them:", err=True)
     raise failed[0].error
-
-
-def _facts(row: "Row") -> list[tuple[str, str]]:
-    made, kept, key = row.experiment, row.kept, row.claim.key
-    facts = [("claim", row.claim.says)]
-    about = made or kept
-    if about is not None:
-        name = made.name if made else f"{kept.experiment} in {kept.file}" if kept else ""
-        facts += [
-            ("experiment", f"{name}: {about.title}"),
-            ("varied", about.varies),
-            ("measured", about.measures),
-        ]
-    if kept is not None and key in kept.rules:
-        facts.append(("rule", kept.rules[key]))
-    elif made is not None:
-        facts.append(("rule", made.claims[key].text))
-    if row.finding is not None and kept is not None:
-        facts += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
-        if row.repetition:
-            facts.append(("", row.repetition))
-        if made is not None and kept.stale(made):
-            facts.append(("", "the experiment's code has changed since; run it again"))
-    elif made is not None:
-        seconds = in_words(made.seconds * made.seeds)
-        facts.append(("verdict", f"not run; all seeds take about {seconds}"))
-    else:
-        facts.append(("verdict", row.state))
-    if row.claim.literature is not None:
-        facts.append(("literature", f"{row.claim.literature}. {row.claim.notes}"))
-    else:
-        facts.append(("literature", row.claim.notes))
-    if row.difference:
-        facts.append(("", row.difference))
-    return facts + [("see", address) for address in (about.references if about else ())]
-
-
-def _say(text: str, indent: int) -> None:
-    typer.echo(textwrap.fill(text, _columns(), subsequent_indent=" " * indent))
-
-
-def _fitting(text: str, before: int) -> str:
-    """On a terminal a row is one line; a pipe gets every word."""
-    room = _columns() - before
-    if not sys.stdout.isatty() or len(text) <= room:
-        return text
-    return textwrap.shorten(text, max(room, 20), placeholder=" …")
-
-
-def _columns() -> int:
-    return min(shutil.get_terminal_size((100, 24)).columns, 200)
-
-
-def _time(row: "Row") -> str:
-    if row.kept is not None:
-        return in_words(row.kept.seconds)
-    if row.experiment is not None:
-        return "~" + in_words(row.experiment.seconds * row.experiment.seeds)
-    return "-"
-
-
-def _counted(counts: "Counter[Any]") -> str:
-    order = ("supported", "refuted", "depends", "undecided", "not run", "no experiment yet")
-    return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
-
-
-def _row_as_dict(row: "Row") -> dict[str, Any]:
-    made, kept = row.experiment, row.kept
-    return {
-        "claim": row.claim.key,
-        "says": row.claim.says,
-        "literature": row.claim.literature,
-        "notes": row.claim.notes,
-        "state": row.state,
-        "difference": row.difference,
-        "experiment": made.name if made else kept.experiment if kept else None,
-        "seconds_expected": made.seconds * made.seeds if made else None,
-        "stale": kept.stale(made) if made and kept else None,
-        "result": _kept_as_dict(kept, row.claim.key) if kept else None,
-        "again": _kept_as_dict(row.again, row.claim.key) if row.again else None,
-    }
-
-
-def _kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
-    """For scripts: without the numbers of every seed, which are in the folder."""
-    from translucid.lab.engine.results import finite
-
-    told = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
-    chosen = {key: found for key, found in kept.findings.items() if only in (None, key)}
-    told["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
-    told["findings"] = {key: finite(vars(found)) for key, found in chosen.items()}
-    return told

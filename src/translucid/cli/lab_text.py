@@ -1,0 +1,141 @@
+"""What `translucid lab` says: about results as they come, about claims, and for scripts."""
+
+import shlex
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from translucid.cli.shared.lines import in_words
+
+if TYPE_CHECKING:
+    from translucid.lab.engine.results import Kept, Row
+
+RUNS = Path("runs") / "lab"
+
+
+def tell(kept: "Kept") -> None:
+    """One paragraph for each claim of an experiment that is done."""
+    from translucid.lab.engine.results import claim_of, difference
+
+    for key, finding in kept.findings.items():
+        claim = claim_of(kept, key)
+        quick = " (quick)" if kept.quick else ""
+        say(f"{key}  {finding.verdict}{quick}: {claim.says}", indent=5)
+        say(f"     {finding.why}", indent=5)
+        if differs := difference(claim, finding.verdict):
+            say(f"     {differs}", indent=5)
+
+
+def tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
+    if not found:
+        return
+    counts = Counter(finding.verdict for kept in found for finding in kept.findings.values())
+    claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
+    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {in_words(seconds)}")
+    if any(kept.quick for kept in found):
+        typer.echo("a quick run measures less: without --quick the verdict is firmer")
+    first = next(iter(found[0].findings))
+    where = [] if out == RUNS else ["--results", str(out)]
+    if counts.total() == 1:
+        typer.echo(f"next: {shlex.join(['translucid', 'lab', 'show', first, *where])}")
+    else:
+        words = ["translucid", "lab", "report", "--out", "report", *where]
+        typer.echo(f"next: {shlex.join(words)}")
+
+
+def facts(row: "Row") -> list[tuple[str, str]]:
+    made, kept, key = row.experiment, row.kept, row.claim.key
+    told = [("claim", row.claim.says)]
+    about = made or kept
+    if about is not None:
+        name = made.name if made else f"{kept.experiment} in {kept.file}" if kept else ""
+        told += [
+            ("experiment", f"{name}: {about.title}"),
+            ("varied", about.varies),
+            ("measured", about.measures),
+        ]
+    if kept is not None and key in kept.rules:
+        told.append(("rule", kept.rules[key]))
+    elif made is not None:
+        told.append(("rule", made.claims[key].text))
+    if row.finding is not None and kept is not None:
+        told += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
+        if row.repetition:
+            told.append(("", row.repetition))
+        if made is not None and kept.stale(made):
+            told.append(("", "the experiment's code has changed since; run it again"))
+    elif made is not None:
+        seconds = in_words(made.seconds * made.seeds)
+        told.append(("verdict", f"not run; all seeds take about {seconds}"))
+    else:
+        told.append(("verdict", row.state))
+    if row.claim.literature is not None:
+        told.append(("literature", f"{row.claim.literature}. {row.claim.notes}"))
+    else:
+        told.append(("literature", row.claim.notes))
+    if row.difference:
+        told.append(("", row.difference))
+    return told + [("see", address) for address in (about.references if about else ())]
+
+
+def say(text: str, indent: int) -> None:
+    typer.echo(textwrap.fill(text, _columns(), subsequent_indent=" " * indent))
+
+
+def fitting(text: str, before: int) -> str:
+    """On a terminal a row is one line; a pipe gets every word."""
+    room = _columns() - before
+    if not sys.stdout.isatty() or len(text) <= room:
+        return text
+    return textwrap.shorten(text, max(room, 20), placeholder=" …")
+
+
+def _columns() -> int:
+    return min(shutil.get_terminal_size((100, 24)).columns, 200)
+
+
+def time_of(row: "Row") -> str:
+    if row.kept is not None:
+        return in_words(row.kept.seconds)
+    if row.experiment is not None:
+        return "~" + in_words(row.experiment.seconds * row.experiment.seeds)
+    return "-"
+
+
+def counted(counts: "Counter[Any]") -> str:
+    order = ("supported", "refuted", "depends", "undecided", "not run", "no experiment yet")
+    return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
+
+
+def row_as_dict(row: "Row") -> dict[str, Any]:
+    made, kept = row.experiment, row.kept
+    return {
+        "claim": row.claim.key,
+        "says": row.claim.says,
+        "literature": row.claim.literature,
+        "notes": row.claim.notes,
+        "state": row.state,
+        "difference": row.difference,
+        "experiment": made.name if made else kept.experiment if kept else None,
+        "seconds_expected": made.seconds * made.seeds if made else None,
+        "stale": kept.stale(made) if made and kept else None,
+        "result": kept_as_dict(kept, row.claim.key) if kept else None,
+        "again": kept_as_dict(row.again, row.claim.key) if row.again else None,
+    }
+
+
+def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
+    """For scripts: without the numbers of every seed, which are in the folder."""
+    from translucid.lab.engine.results import finite
+
+    told = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
+    chosen = {key: found for key, found in kept.findings.items() if only in (None, key)}
+    told["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
+    told["findings"] = {key: finite(vars(found)) for key, found in chosen.items()}
+    return told
