@@ -26,7 +26,7 @@ def generate(path: Path, size: int) -> None:
     up and written again and again in random order: to a tokenizer that is as good as new text."""
     import numpy as np
 
-    from translucid.data.toyland import Toyland
+    from translucid.toyland import Toyland
 
     sentences = Toyland().sentences("train", 3000)
     words = sorted({word for made in sentences for word in made.source.split()})
@@ -126,9 +126,9 @@ def measure(
     result["generate_s"] = round(time.monotonic() - began, 1)
     print(f"generated {size:,} bytes in {result['generate_s']} s", flush=True)
 
-    from translucid.data.sample import sample_texts
-    from translucid.data.store_reuse import ensure_store
-    from translucid.data.tokenizers import Tokenizer
+    from translucid.data.corpus.reuse import ensure_store
+    from translucid.data.corpus.sample import sample_texts
+    from translucid.data.tokenizers.tokenizer import Tokenizer
 
     began = time.monotonic()
     with watched() as memory:
@@ -172,7 +172,7 @@ def read(store_folder: Path, batches: int, steps: int) -> dict[str, Any]:
     import torch
 
     from translucid.data.batching import plan_batches
-    from translucid.data.store import open_store
+    from translucid.data.corpus.token_store import open_store
     from translucid.models import build
     from translucid.models.transformer import TransformerConfig
     from translucid.tasks.base import sizes_of

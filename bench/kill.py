@@ -286,7 +286,7 @@ def again(words: Sequence[str], run: Path) -> list[str]:
 def check_after_kill(run: Path, life: Life) -> None:
     """Nothing is lost beyond the last completed save, and a model that was there still is."""
     from translucid import bundle
-    from translucid.training.checkpoint import Checkpoints
+    from translucid.runs.checkpoints import Checkpoints
 
     said: list[str] = []
     if life.saved is not None:
@@ -299,7 +299,7 @@ def check_after_kill(run: Path, life: Life) -> None:
 
 def where(run: Path, life: Life, evaluate_every: int) -> set[str]:
     """In the middle of what the run was killed, as far as its files show."""
-    from translucid.training.checkpoint import Checkpoints
+    from translucid.runs.checkpoints import Checkpoints
 
     found = set() if steps(run) else {"before the first save"}
     if not life.trained:  # what else is there was left by an earlier life
@@ -324,7 +324,7 @@ def same_bits(one: Path, other: Path) -> int:
     """How many bits of tensors were compared; all that the runs computed must be equal."""
     from safetensors.torch import load_file
 
-    from translucid.atomic import digests
+    from translucid.atomic_files import digests
 
     for name in ("metrics.jsonl", "test.json"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
@@ -385,7 +385,7 @@ def noticed(run: Path, damage: Damage) -> bool:
     """Whether the run goes back to the checkpoint before and says why; or the model is refused."""
     from translucid import bundle
     from translucid.errors import InputError
-    from translucid.training.checkpoint import Checkpoints
+    from translucid.runs.checkpoints import Checkpoints
 
     if damage.file.is_relative_to(run / "best"):
         try:

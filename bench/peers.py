@@ -15,10 +15,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Search
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.precision import prepare
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import find
 from translucid.models import GenerationInputs, TransformerConfig, build
 
 Precision = Literal["float32", "int8", "bf16"]

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from playwright.sync_api import sync_playwright
 
 from translucid.bundle import Bundle
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.models import TransformerConfig, build
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import translucid as tl
 from translucid.data.batching import pad
-from translucid.data.lines import read_lines
+from translucid.data.readers.lines import read_lines
 from translucid.data.records import Record
 from translucid.errors import InputError
 from translucid.tasks.base import in_batches

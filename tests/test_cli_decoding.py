@@ -25,11 +25,11 @@ from tests.test_cli_bad_input import (
 )
 from tests.tiny.once import once
 
-from translucid.atomic import write_manifest
+from translucid.atomic_files import write_manifest
 from translucid.cli import main
-from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Search
 from translucid.errors import InputError, TraceError
+from translucid.generate.beam_search import Search
+from translucid.generate.sampling import Sampling
 from translucid.model import Model, load
 from translucid.trace import Trace
 

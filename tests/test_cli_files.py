@@ -2,7 +2,7 @@
 
 import pytest
 
-from translucid.cli.files import spread
+from translucid.cli.shared.files import spread
 
 TAKING = {"--train", "--valid", "--out", "--toyland"}
 

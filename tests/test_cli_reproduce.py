@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 
-from translucid.training import reproduce, shelf
-from translucid.training.reproduce import Band, Result
+from translucid.recipe import shipped
+from translucid.runs import reproduce
+from translucid.runs.reproduce import Band, Result
 
 SMALL = ["data.toyland=60", "training.steps=2", "model.hidden=[4]"]
 
@@ -18,9 +19,9 @@ def expecting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The shelf with a band of our own."""
     own = tmp_path / "shelf"
     own.mkdir()
-    for path in shelf.FOLDER.glob("toyland-regress*"):
+    for path in shipped.FOLDER.glob("toyland-regress*"):
         (own / path.name).write_text(path.read_text("utf-8"), "utf-8")
-    monkeypatch.setattr(shelf, "FOLDER", own)
+    monkeypatch.setattr(shipped, "FOLDER", own)
     return own
 
 
@@ -66,5 +67,5 @@ def test_the_spread_is_that_of_the_seeds() -> None:
 
 
 def test_every_band_belongs_to_a_shipped_recipe() -> None:
-    names = {entry.name for entry in shelf.entries()}
+    names = {entry.name for entry in shipped.entries()}
     assert set(reproduce.bands()) <= names

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from translucid.cli.demo_recipes import RECIPES, DemoTask
-from translucid.training import recipe, shelf
-from translucid.training.run import train_recipe
+from translucid.demo.recipes import RECIPES, DemoTask
+from translucid.recipe import recipe, shipped
+from translucid.runs.run import train_recipe
 
 # Metric, floor [measured], and what makes the demo shorter.
 FLOORS: dict[DemoTask, tuple[str, float, list[str]]] = {
@@ -40,6 +40,6 @@ FLOORS: dict[DemoTask, tuple[str, float, list[str]]] = {
 def test_a_shortened_demo_reaches_its_score(task: DemoTask, tmp_path: Path) -> None:
     metric, floor, shorter = FLOORS[task]
     out = tmp_path / task
-    train_recipe(recipe.read(shelf.find(RECIPES[task]), shorter), out, quiet=True)
+    train_recipe(recipe.read(shipped.find(RECIPES[task]), shorter), out, quiet=True)
     score = json.loads((out / "test.json").read_text("utf-8"))["test"][metric]
     assert score <= floor if metric == "perplexity" else score >= floor, f"{metric} {score:.4f}"

@@ -20,8 +20,8 @@ from tests.in_process import run
 
 from translucid.catalogue import CATALOGUE, formula
 from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
+from translucid.recipe.recipe import SECTIONS
 from translucid.registry import choices
-from translucid.training.recipe import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

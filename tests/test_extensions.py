@@ -17,9 +17,10 @@ from translucid import cli, extensions
 from translucid.errors import ConfigError, InputError
 from translucid.models import TransformerConfig
 from translucid.parts.positions import POSITIONS, NoPositions, make_positions
+from translucid.recipe import recipe
+from translucid.recipe.toml import dump, schema
 from translucid.tasks.registry import TASKS
-from translucid.training import capture, recipe
-from translucid.training.annotate import dump, schema
+from translucid.training import cuda_graphs
 from translucid.training.config import TrainingConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -247,7 +248,7 @@ def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
     ):
         said: list[str] = []
         config = TransformerConfig(**sizes, positions=positions)
-        decided = capture.decide(
+        decided = cuda_graphs.decide(
             TrainingConfig(), config, torch.device("cuda"), said.append, task=task
         )
         assert decided.capture is (why is None)

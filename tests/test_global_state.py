@@ -24,9 +24,9 @@ import torch
 from tests.studio.serving import model as untrained
 
 import translucid as tl
-from translucid.training import recipe
-from translucid.training.checks import self_test
-from translucid.training.run import resume_run
+from translucid.checks.startup import self_test
+from translucid.recipe import recipe
+from translucid.runs.run import resume_run
 
 PAIRS = ("the dog sees a cat .\nthe old bird sings .\n", "der hund sieht .\nder vogel singt .\n")
 FAMILY = {
@@ -182,7 +182,7 @@ OWN: dict[str, dict[str, Callable[[tl.Model], Any]]] = {
 
 
 def _sampling() -> Any:
-    from translucid.decoding.sampling import Sampling
+    from translucid.generate.sampling import Sampling
 
     return Sampling(temperature=0.8)
 
@@ -237,8 +237,8 @@ def test_loading_and_writing_need_no_trainer(tmp_path: Path) -> None:
     code = (
         "import sys, translucid as tl\n"
         f"tl.load({str(tmp_path / 'm')!r}).generate('the dog', tokens=3)\n"
-        "print([m for m in sys.modules if m in ('translucid.training.trainer', "
-        "'translucid.training.run') or m.startswith('translucid.studio')])"
+        "print([m for m in sys.modules if m in ('translucid.training.loop', "
+        "'translucid.runs.run') or m.startswith('translucid.studio')])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n", run.stderr

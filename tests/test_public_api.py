@@ -43,8 +43,7 @@ def test_each_name_can_be_used_and_seen(name: str) -> None:
 
 
 def test_each_name_is_what_its_module_holds() -> None:
-    from translucid import errors, model, models, trace
-    from translucid.glass import worked
+    from translucid import errors, model, models, trace, worked
 
     assert translucid.NO_TRACE is trace.NO_TRACE
     assert translucid.Trace is trace.Trace
@@ -65,4 +64,4 @@ def test_a_name_is_found_without_importing_its_module_first() -> None:
     # In a fresh process: here, other tests have imported everything already.
     code = "import translucid as tl; print(tl.worked.__name__, tl.build.__name__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "translucid.glass.worked build\n"
+    assert run.stdout == "translucid.worked build\n"

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
-    from translucid import catalogue, models
+    from translucid import catalogue, models, worked
     from translucid.errors import TranslucidError
-    from translucid.glass import worked
     from translucid.model import Model, load, train
     from translucid.models import build
     from translucid.parts.positions import position
@@ -58,7 +57,7 @@ _HOMES = {
     "position": ("translucid.parts.positions", "position"),
     "task": ("translucid.tasks.registry", "task"),
     "train": ("translucid.model", "train"),
-    "worked": ("translucid.glass.worked", None),
+    "worked": ("translucid.worked", None),
 }
 
 

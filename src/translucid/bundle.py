@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from translucid import extensions
-from translucid.atomic import CARD, fault, standing, write_whole
-from translucid.data.tokenizers import Tokenizer
+from translucid.atomic_files import CARD, fault, standing, write_whole
+from translucid.config import Config
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models import Network, config_from
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
-from translucid.recipe import Config
 from translucid.registry import Registry
 from translucid.tasks.registry import TASKS
 from translucid.weights import load_weights, save_weights

@@ -9,11 +9,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.data.spans import Span
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
+from translucid.recipe.examples import read_records, task_of
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
@@ -31,7 +32,6 @@ from translucid.tasks.options import DataConfig
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
-from translucid.training.examples import read_records, task_of
 
 ROW = 256  # tokens that a language model is scored on at once
 
@@ -322,8 +322,8 @@ def train(
 ) -> Model:
     """Train as a recipe says: a TOML file or the name of a shipped one, with `section.key=value`
     overrides. Returns the best model."""
-    from translucid.training import recipe, shelf
-    from translucid.training.run import train_recipe
+    from translucid.recipe import recipe, shipped
+    from translucid.runs.run import train_recipe
 
-    chosen = recipe.read(shelf.find(path), overrides)
+    chosen = recipe.read(shipped.find(path), overrides)
     return Model(train_recipe(chosen, Path(out), quiet=quiet))

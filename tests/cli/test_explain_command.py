@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def translator(models: dict[str, str]) -> Model:
     return load(models["translate"])
 
 
+def quoted(folder: object) -> str:
+    """As a shell wants it: the name of a folder may hold a space."""
+    return shlex.quote(str(folder))
+
+
 def test_the_walk_leads_to_what_the_model_says(
     command: Command, models: dict[str, str], translator: Model
 ) -> None:
@@ -45,7 +51,7 @@ def test_the_walk_leads_to_what_the_model_says(
     assert "\x1b" not in answer.out
     assert "encoder layer 0: self-attention" in answer.out
     assert lines[-1] == (
-        f'next: translucid explain {models["translate"]} --html walk.html "{TRANSLATED}"'
+        f'next: translucid explain {quoted(models["translate"])} --html walk.html "{TRANSLATED}"'
     )
     tagged = command(["explain", models["tag"], "Anna sleeps"])
     spans = load(models["tag"]).tag(["Anna sleeps"])[0]
@@ -86,7 +92,7 @@ def test_the_page_is_written_whole_and_loads_nothing(
     text = "Anna <script>alert(1)</script>"
     answer = command(["explain", models["tag"], text, "--html", "page.html"])
     assert (answer.code, answer.err) == (0, "page.html: 7 stages, 5 pictures\n")
-    assert answer.out.startswith(f"next: translucid explain {models['tag']} --layer 0 ")
+    assert answer.out.startswith(f"next: translucid explain {quoted(models['tag'])} --layer 0 ")
     page = Path("page.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert page.endswith("</html>\n")
@@ -110,7 +116,8 @@ def test_one_layer_and_one_head(command: Command, models: dict[str, str]) -> Non
 def test_a_long_text_is_not_said_again(command: Command, models: dict[str, str]) -> None:
     *_, last = command(["explain", models["tag"], "Anna sleeps " * 12]).out.splitlines()
     assert last == (
-        f'next: translucid explain {models["tag"]} --html walk.html "..."  (... is the same text)'
+        f'next: translucid explain {quoted(models["tag"])} --html walk.html "..."  '
+        "(... is the same text)"
     )
 
 

@@ -11,16 +11,16 @@ from tests.training.test_resume import same_runs, stop_and_resume
 from tests.training.test_runs import small
 
 from translucid.errors import TrainingError
+from translucid.recipe.recipe import Recipe
+from translucid.runs.batches import Stream
+from translucid.runs.recorder import lines
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
+from translucid.runs.setup import Setting, set_up
 from translucid.tasks.base import Batch
-from translucid.training.capture import Captured
-from translucid.training.items import Stream
-from translucid.training.recipe import Recipe
-from translucid.training.recorder import lines
-from translucid.training.run import train_recipe
-from translucid.training.setting import Setting, set_up
-from translucid.training.sitting import Recording
+from translucid.training.cuda_graphs import Captured
+from translucid.training.loop import Progress, Watchers, seed_step, train
 from translucid.training.state import State
-from translucid.training.trainer import Progress, Watchers, seed_step, train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

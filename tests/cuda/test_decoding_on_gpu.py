@@ -9,10 +9,10 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, transformer
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Hypothesis, Search
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.stepper import can_be_captured
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.decode import find
 from translucid.models import GenerationInputs, ModelConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

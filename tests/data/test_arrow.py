@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from translucid.data.loading import Loading
-from translucid.data.readers import read_labelled, read_numbers, read_tagged, read_text
+from translucid.data.readers.loading import Loading
+from translucid.data.readers.read import read_labelled, read_numbers, read_tagged, read_text
 from translucid.data.records import Labelled, Numbers, Tagged, Text
 from translucid.errors import InputError
 

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.letters import LONGEST, pad_letters, spell
-from translucid.parts.letters import NUMBERS
+from translucid.data.characters import LONGEST, pad_letters, spell
+from translucid.parts.characters import NUMBERS
 
 words = st.lists(
     st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=4), max_size=4

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.lines import LineRule, read_lines, split_lines
-from translucid.data.loading import Loading
+from translucid.data.readers.lines import LineRule, read_lines, split_lines
+from translucid.data.readers.loading import Loading
 from translucid.errors import InputError
 
 # Where str.splitlines cuts, next to \n and \r\n.

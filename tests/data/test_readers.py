@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.lines import LineRule
-from translucid.data.loading import Loading, check_labels
-from translucid.data.readers import (
+from translucid.data.readers.lines import LineRule
+from translucid.data.readers.loading import Loading, check_labels
+from translucid.data.readers.read import (
     read_labelled,
     read_numbers,
     read_pairs,
@@ -19,8 +19,8 @@ from translucid.data.readers import (
     read_tagged,
     read_text,
 )
+from translucid.data.readers.tables import TableRule
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.data.tables import TableRule
 from translucid.errors import ConfigError, InputError, TranslucidError
 
 Make = Callable[[str, str | bytes], Path]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from translucid.data.lines import LineRule
-from translucid.data.sample import sample_texts
+from translucid.data.corpus.sample import sample_texts
+from translucid.data.readers.lines import LineRule
 from translucid.errors import ConfigError, InputError
 
 

@@ -21,18 +21,18 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from translucid.data import store, store_encode, store_pool, store_reuse, store_scan
 from translucid.data.batching import plan_batches
-from translucid.data.lines import LineRule, Span
-from translucid.data.loading import Loading
+from translucid.data.corpus import encode, reuse, scan, token_store, workers
+from translucid.data.corpus.build import build_store
+from translucid.data.corpus.reuse import ensure_store
+from translucid.data.corpus.token_store import Store, open_store, read_manifest
 from translucid.data.packing import pack
-from translucid.data.readers import read_text
-from translucid.data.store import Store, open_store, read_manifest
-from translucid.data.store_build import build_store
-from translucid.data.store_reuse import ensure_store
-from translucid.data.tables import TableRule
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.word_memory import WordMemory
+from translucid.data.readers.lines import LineRule, Span
+from translucid.data.readers.loading import Loading
+from translucid.data.readers.read import read_text
+from translucid.data.readers.tables import TableRule
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.data.tokenizers.word_cache import WordMemory
 from translucid.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.tasks.base import sizes_of
 from translucid.tasks.language import Language
@@ -112,8 +112,8 @@ def test_the_store_is_what_memory_holds(
     limited = Tokenizer(tokenizer.kind, tokenizer._backend, max_bytes)
     paths = [folder / f"{number}.txt" for number in range(len(files))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_encode, "_BATCH", batch)
-        patch.setattr(store_scan, "_BLOCK", batch)  # line ends across blocks, too
+        patch.setattr(encode, "_BATCH", batch)
+        patch.setattr(scan, "_BLOCK", batch)  # line ends across blocks, too
         patch.setattr(os, "fsync", lambda handle: None)
         for path, data in zip(paths, files, strict=True):
             path.write_bytes(data)
@@ -228,9 +228,9 @@ def test_cuts_do_not_depend_on_how_a_file_is_read(tmp_path: Path, unit, monkeypa
     path.write_bytes(b"one\n\ntwo\r\n\r\nthree\nfour\n \nfive\n\n\n\nsix\n\n" * 3 + b"end")
     found = []
     for block in (1 << 20, 1, 2, 3, 5, 8):
-        monkeypatch.setattr(store_scan, "_BLOCK", block)
-        scanned: list[store_scan.Scanned] = []
-        found.append(list(store_scan.cut([str(path)], unit, 4, scanned)))
+        monkeypatch.setattr(scan, "_BLOCK", block)
+        scanned: list[scan.Scanned] = []
+        found.append(list(scan.cut([str(path)], unit, 4, scanned)))
         assert scanned[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     # Reading a file may change when it was read last; all else about a piece is the same.
     plain = [[[replace(piece, stat=None) for piece in job] for job in jobs] for jobs in found]
@@ -283,7 +283,7 @@ def test_a_file_that_changes_while_it_is_read(
 
 
 def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
-    jobs = store_scan.cut([str(text)], "line", 9000, [])
+    jobs = scan.cut([str(text)], "line", 9000, [])
     next(jobs)
     os.truncate(text, 10_000)
     with pytest.raises(InputError, match=r"corpus\.txt: the file changed while it was read"):
@@ -294,11 +294,11 @@ def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
 def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"some old text\n")
-    settings = store_encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
-    piece = store_scan.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
+    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
+    piece = scan.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
     with pytest.raises(InputError, match="a: the file changed while it was read"):
-        store_encode.encode_job((piece,), 0, settings, WordMemory(tokenizer), lambda count: None)
+        encode.encode_job((piece,), 0, settings, WordMemory(tokenizer), lambda count: None)
 
 
 def test_what_cannot_be_built(tmp_path: Path, text: Path, tokenizer) -> None:
@@ -366,17 +366,17 @@ def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer)
 
 
 def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
-    settings = store_encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
-    (job,) = store_scan.cut([str(text)], "line", 10**9, [])
+    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
+    (job,) = scan.cut([str(text)], "line", 10**9, [])
     stop = multiprocessing.Event()
     stop.set()
     for name, value in {
         "settings": settings, "words": WordMemory(tokenizer), "stop": stop,
         "bytes_done": multiprocessing.Value("q", 0),
     }.items():  # fmt: skip
-        monkeypatch.setattr(store_pool._Worker, name, value, raising=False)
-    with pytest.raises(store_pool._Stopped):
-        store_pool._work(job, 0)
+        monkeypatch.setattr(workers._Worker, name, value, raising=False)
+    with pytest.raises(workers._Stopped):
+        workers._work(job, 0)
 
 
 def test_the_manifest_changes_in_one_step(
@@ -412,8 +412,8 @@ def test_a_worker_that_dies(tmp_path: Path, text: Path, tokenizer) -> None:
 BUILD = """
 import sys, time
 from translucid.data import store_pool
-from translucid.data.store_build import build_store
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.corpus.build import build_store
+from translucid.data.tokenizers.tokenizer import Tokenizer
 encode = store_pool.encode_job
 def encode_slowly(*arguments):
     time.sleep(0.1)
@@ -574,7 +574,7 @@ def test_hostile_manifests(made: Store, change: dict, message: str) -> None:
     path = made.folder / "manifest.json"
     changed = json.loads(path.read_bytes()) | change
     del changed["sha256"]
-    path.write_text(json.dumps(changed | {"sha256": store._digest(changed)}))
+    path.write_text(json.dumps(changed | {"sha256": token_store._digest(changed)}))
     with pytest.raises(InputError, match=message):
         open_store(made.folder)
 
@@ -593,8 +593,8 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens of ")
     assert said[0].endswith("MB/s, 1 process")
     with monkeypatch.context() as patch:  # nothing is read, nothing is locked
-        patch.setattr(store_reuse, "digest_of", None)
-        patch.setattr(store_reuse, "locked", None)
+        patch.setattr(reuse, "digest_of", None)
+        patch.setattr(reuse, "locked", None)
         assert ensure().manifest == first
         assert said[-1].startswith(f"reused {tmp_path / 's'}: {first.tokens:,} tokens")
         moved = text.rename(tmp_path / "moved.txt")
@@ -604,7 +604,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
     touched = ensure().manifest
     assert touched.build == first.build  # the same content at another time
     with monkeypatch.context() as patch:
-        patch.setattr(store_reuse, "digest_of", None)  # and this is known from now on
+        patch.setattr(reuse, "digest_of", None)  # and this is known from now on
         assert ensure().manifest == touched
 
     text.write_bytes(text.read_bytes().replace(b"cat", b"mat"))
@@ -666,7 +666,7 @@ def test_windows(tmp_path_factory, tokenizer, data) -> None:
     path.write_bytes(b"the cat\n\n\n\n\nsat on\n" * 9 + b"\n" * 30)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(store, "_GIVE_BACK_AFTER", data.draw(st.integers(1, 3)))
+        patch.setattr(token_store, "_GIVE_BACK_AFTER", data.draw(st.integers(1, 3)))
         size = data.draw(st.integers(1, 40))
         made = build_store([path], tokenizer, folder / "s", processes=1, shard_bytes=size)
         stream = in_memory(path, tokenizer)[0]
@@ -719,5 +719,5 @@ def test_a_store_of_another_tokenizer(made: Store, tokenizer, other_tokenizer) -
 
 
 def test_the_processes_do_without_torch() -> None:
-    code = "import sys, translucid.data.store_pool; sys.exit('torch' in sys.modules)"
+    code = "import sys, translucid.data.corpus.workers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

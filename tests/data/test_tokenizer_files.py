@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer as Backend
 
-from translucid.data import tokenizer_files
-from translucid.data.pipelines import KINDS, Kind
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers import files
+from translucid.data.tokenizers.pipelines import KINDS, Kind
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, TokenizerMismatchError
 
 TEXTS = ["The dog runs.", "Ein Hund rennt </s> <pad> 😀"] * 4
@@ -75,7 +75,7 @@ def test_a_changed_file_is_noticed(folder: Path) -> None:
 def forge(folder: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     """As someone would who also corrects the digest."""
     change(folder / "tokenizer.json", edit)
-    digest = tokenizer_files.hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
+    digest = files.hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
     change(folder / "tokenizer_meta.json", lambda meta: meta.update(sha256=digest))
 
 
@@ -165,6 +165,6 @@ def test_missing_and_broken_files(folder: Path, tmp_path_factory: pytest.TempPat
 
 
 def test_a_huge_file_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer_files, "MAX_FILE", 1000)
+    monkeypatch.setattr(files, "MAX_FILE", 1000)
     with pytest.raises(InputError, match=r"tokenizer\.json: larger than 1,000 bytes"):
         Tokenizer.load(folder)

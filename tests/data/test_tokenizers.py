@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.pipelines import BYTE_LETTERS, BYTE_LEVEL, KINDS, SPECIAL, WORDS, Kind
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.pipelines import (
+    BYTE_LETTERS,
+    BYTE_LEVEL,
+    KINDS,
+    SPECIAL,
+    WORDS,
+    Kind,
+)
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 
 CORPUS = [

@@ -11,7 +11,8 @@ import pytest
 import torch
 from tests.tiny.dealt import dealt
 
-from translucid.data.toyland import (
+from translucid.errors import ConfigError
+from translucid.toyland import (
     LABELS,
     SPLITS,
     STRUCTURES,
@@ -29,7 +30,6 @@ from translucid.data.toyland import (
     translation_pairs,
     verbs,
 )
-from translucid.errors import ConfigError
 
 # The first 300 training sentences of seed 0 with all they carry. It changes with every change of
 # the grammar or the lexicon, and must never change with the machine or the Python version.
@@ -81,7 +81,7 @@ def test_the_world_is_the_same_on_every_machine(sentences: list[Sentence]) -> No
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
 def test_hash_randomisation_changes_nothing(hash_seed: str, sentences: list[Sentence]) -> None:
     code = (
-        "import hashlib; from translucid.data.toyland import generate;"
+        "import hashlib; from translucid.toyland import generate;"
         "print(hashlib.sha256('\\n'.join(map(repr, generate(300))).encode()).hexdigest()[:16])"
     )
     path = os.pathsep.join(sys.path)

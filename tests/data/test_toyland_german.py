@@ -19,7 +19,7 @@ from tests.data.german_reader import (
     pieces,
 )
 
-from translucid.data.toyland import Sentence, generate
+from translucid.toyland import Sentence, generate
 
 DATIVE_VERBS = ("help", "thank", "follow", "listen")
 BE = ("am", "is", "are", "was", "were")

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from translucid.data.pipelines import KINDS
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.word_memory import WordMemory
+from translucid.data.tokenizers.pipelines import KINDS
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.data.tokenizers.word_cache import WordMemory
 from translucid.errors import InputError
 
 LEARNT = ["the cat's mat, a straße", "über▁all\n don't \t they'll 42 x_1", "a   b    c \n  d"] * 5

@@ -6,9 +6,9 @@ import torch
 from tests.invariants.cases import randomised, transformer
 from tests.tiny.dealt import dealt
 
-from translucid.decoding.generate import captured, find, limits
-from translucid.decoding.search import Hypothesis, Search
 from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.decode import captured, find, limits
 from translucid.models import GenerationInputs, ModelConfig
 
 EOS, PAD, BOS = 1, 0, 2

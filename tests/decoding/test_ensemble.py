@@ -5,9 +5,9 @@ import torch
 from tests.invariants.cases import Text, begin, randomised, recurrent, transformer, whole
 from torch import Tensor
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Search
 from translucid.errors import InputError
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import find
 from translucid.models import GenerationInputs, Network
 from translucid.models.ensemble import GeneratingEnsemble
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from tests.parts.test_packed import needs_int8
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Search
 from translucid.errors import InputError
 from translucid.fast import precision
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.fast.precision import difference, prepare
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import find
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 from translucid.trace import Trace
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.decoding import rules
+from translucid.generate import constraints
 
 VOCAB = 5
 
@@ -46,18 +46,18 @@ def test_no_repeat(size: int, seed: int) -> None:
         place: {token for token in range(VOCAB) if repeats(text, token, size)}
         for place, text in each(log_probs, tokens)
     }
-    same(rules.no_repeat(size)(log_probs, tokens), log_probs, banned)
+    same(constraints.no_repeat(size)(log_probs, tokens), log_probs, banned)
 
 
 def test_no_repeat_lets_a_short_text_alone() -> None:
     log_probs, tokens = texts(0, length=1)
-    assert torch.equal(rules.no_repeat(3)(log_probs, tokens), log_probs)
+    assert torch.equal(constraints.no_repeat(3)(log_probs, tokens), log_probs)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_repetition(seed: int) -> None:
     log_probs, tokens = texts(seed)
-    found = rules.repetition(1.5)(log_probs, tokens)
+    found = constraints.repetition(1.5)(log_probs, tokens)
     for place, text in each(log_probs, tokens):
         for token in range(VOCAB):
             expected = log_probs[(*place, token)] * (1.5 if token in text else 1.0)
@@ -67,7 +67,7 @@ def test_repetition(seed: int) -> None:
 def test_forbid() -> None:
     log_probs, tokens = texts(0)
     banned = {place: {1, 4} for place, _ in each(log_probs, tokens)}
-    same(rules.forbid([1, 4])(log_probs, tokens), log_probs, banned)
+    same(constraints.forbid([1, 4])(log_probs, tokens), log_probs, banned)
 
 
 @pytest.mark.parametrize("run", [[2], [2, 0], [0, 1, 2], [3, 3]])
@@ -81,17 +81,17 @@ def test_forbid_run(run: list[int], seed: int) -> None:
         place: {run[-1]} if text[len(text) - len(first) :] == first else set()
         for place, text in each(log_probs, tokens)
     }
-    same(rules.forbid_run(run)(log_probs, tokens), log_probs, banned)
+    same(constraints.forbid_run(run)(log_probs, tokens), log_probs, banned)
 
 
 def test_a_run_longer_than_the_text_forbids_nothing() -> None:
     log_probs, tokens = texts(0, length=4)
-    rule = rules.forbid_run([0, 1, 2, 3, 4, 0])
+    rule = constraints.forbid_run([0, 1, 2, 3, 4, 0])
     assert torch.equal(rule(log_probs, tokens), log_probs)
 
 
 def test_force() -> None:
-    rule = rules.force({0: 3, 2: 1}, start=5)
+    rule = constraints.force({0: 3, 2: 1}, start=5)
     for length, forced in ((5, 3), (6, None), (7, 1), (8, None)):
         log_probs, tokens = texts(0, length=length)
         if forced is None:
@@ -104,6 +104,6 @@ def test_force() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_token_that_starts_a_text_is_no_text(seed: int) -> None:
     log_probs, tokens = texts(seed, length=4)
-    found = rules.behind_start(rules.no_repeat(1))(log_probs, tokens)
+    found = constraints.behind_start(constraints.no_repeat(1))(log_probs, tokens)
     banned = {place: set(text[1:]) for place, text in each(log_probs, tokens)}
     same(found, log_probs, banned)

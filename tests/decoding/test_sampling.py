@@ -8,9 +8,9 @@ import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 from torch import Tensor
 
-from translucid.decoding.generate import draw
-from translucid.decoding.rules import forbid
-from translucid.decoding.sampling import Sampling, pick, shape, uniforms
+from translucid.generate.constraints import forbid
+from translucid.generate.decode import draw
+from translucid.generate.sampling import Sampling, pick, shape, uniforms
 from translucid.models import GenerationInputs, ModelConfig, Network
 
 EOS = 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.spans import chunks
-from translucid.decoding.spans import best_tags, span_rules
+from translucid.tasks.span_decoder import best_tags, span_rules
 
 BIO = ["O", "B-A", "I-A", "B-B", "I-B"]
 BIOES = ["O", "B-A", "I-A", "E-A", "S-A", "S-B"]

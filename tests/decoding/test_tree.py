@@ -7,10 +7,10 @@ import pytest
 import torch
 from tests.invariants.cases import begin, random_text, randomised, recurrent, transformer
 
-from translucid.decoding import rules
-from translucid.decoding.search import Hypothesis, Round, Search, search
-from translucid.decoding.table import END, PAD, TableModel
-from translucid.decoding.tree import Node, Tree
+from translucid.generate import constraints
+from translucid.generate.beam_search import Hypothesis, Round, Search, search
+from translucid.generate.table_model import END, PAD, TableModel
+from translucid.generate.tree import Node, Tree
 from translucid.models import GenerationInputs
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -47,7 +47,7 @@ def grown(
     state = begin(model, text, capacity=20)
     model.step(text.ids[:, :-1], state)
     state.expand(how.beams)
-    named = [("7 is forbidden", rules.forbid([7]))]
+    named = [("7 is forbidden", constraints.forbid([7]))]
     tree = Tree(how, EOS, least, MOST, named, source)
     rounds: list[Round] = []
 

@@ -10,18 +10,18 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 
-from translucid.data.tokenizers import Tokenizer
-from translucid.decoding import rules
-from translucid.decoding.generate import find
-from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Round, Search
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
+from translucid.generate import constraints
+from translucid.generate.beam_search import Round, Search
+from translucid.generate.decode import find
+from translucid.generate.sampling import Sampling
+from translucid.generate.text_stream import Teller
+from translucid.generate.word_constraints import Wishes, spellings
 from translucid.models import GenerationInputs
 from translucid.tasks.language import Language
-from translucid.tasks.telling import Teller
+from translucid.tasks.text_generation import Scribe, settings
 from translucid.tasks.translate import Translate
-from translucid.tasks.wishes import Wishes, spellings
-from translucid.tasks.writing import Scribe, settings
 from translucid.trace import Trace
 
 LETTERS = Tokenizer.train("char", ["abcdefg "])
@@ -252,7 +252,7 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
     """Beam by beam back from the best text, each step traced when it was taken."""
     model, keep = scribe(name).network, POINTS[name]
     how, moved = Search(beams=5, longest=9, shortest=5), False
-    lively = rules.behind_start(rules.no_repeat(1))
+    lively = constraints.behind_start(constraints.no_repeat(1))
     for text in TEXTS:
         stepwise, rounds = Stepwise(model, keep), list[Round]()
         source = torch.tensor([[*LETTERS.encode(text), LETTERS.eos_id]])

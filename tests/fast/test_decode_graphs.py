@@ -14,9 +14,9 @@ import torch
 from tests.invariants.cases import randomised, transformer
 from torch import nn
 
-from translucid.decoding.generate import captured, limits
-from translucid.decoding.search import Search
 from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import captured, limits
 from translucid.models import GenerationInputs
 
 INPUTS = GenerationInputs.of(torch.tensor([[3, 4, 5, 6], [7, 8, 9, 3]]))

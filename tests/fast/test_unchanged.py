@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parametrize
 
-from translucid.decoding.generate import begin, draw, find, limits
-from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Hypothesis, Search, search
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
+from translucid.generate.beam_search import Hypothesis, Search, search
+from translucid.generate.decode import begin, draw, find, limits
+from translucid.generate.sampling import Sampling
 from translucid.models import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
 from translucid.parts.attention import SelfAttention

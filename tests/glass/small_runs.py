@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from translucid.cli.demo_recipes import DemoTask, recipe_values
+from translucid.demo.recipes import DemoTask, recipe_values
 from translucid.model import Model
-from translucid.training import recipe
-from translucid.training.recipe import Recipe
-from translucid.training.run import train_recipe
+from translucid.recipe import recipe
+from translucid.recipe.recipe import Recipe
+from translucid.runs.run import train_recipe
 
 Run = tuple[Path, Model, Recipe]
 QUICK = ("training.steps=4", "training.evaluate_every=2", "training.log_every=1",

@@ -11,10 +11,9 @@ import pytest
 import torch
 from tests.glass.test_worked import SOLUTIONS, solutions_with_few_digits
 
-from translucid import catalogue
-from translucid.glass import worked
-from translucid.glass.document import grown
-from translucid.glass.notation import Writer
+from translucid import catalogue, worked
+from translucid.worked.solution.document import grown
+from translucid.worked.solution.notation import Writer
 
 PLACEHOLDER = re.compile(r"<\w+>")
 PRIVATE = re.compile("[\ue000-\uf8ff]")

@@ -4,8 +4,17 @@ import pytest
 import torch
 
 from translucid import catalogue
-from translucid.glass.layout import Box, beside, blocks, columns, flow, inline, one_line, words
-from translucid.glass.notation import Writer, count, number, write
+from translucid.worked.solution.layout import (
+    Box,
+    beside,
+    blocks,
+    columns,
+    flow,
+    inline,
+    one_line,
+    words,
+)
+from translucid.worked.solution.notation import Writer, count, number, write
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from translucid.errors import InputError
-from translucid.glass.numbers import Numbers, matrix, read_file, scalar, vector, whole, wholes
+from translucid.worked.solution.numbers import (
+    Numbers,
+    matrix,
+    read_file,
+    scalar,
+    vector,
+    whole,
+    wholes,
+)
 
 SQUARE = torch.tensor([[1.0, -0.5], [0.0, 2.0]], dtype=torch.float64)
 

@@ -6,9 +6,9 @@ import pytest
 from tests.glass.pages import check_stands_alone
 from tests.glass.small_runs import Run, small_run
 
-from translucid.data.toyland import Toyland
-from translucid.glass.report import page, pictures
-from translucid.glass.report import translate as report
+from translucid.demo.report import page, pictures
+from translucid.demo.report import translate as report
+from translucid.toyland import Toyland
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from tests.glass.pages import check_stands_alone
 from tests.glass.small_runs import Run, small_run
 
 from translucid.data.records import Labelled
-from translucid.glass.report import baselines
-from translucid.glass.report import classify as report
-from translucid.training.examples import load_examples
+from translucid.demo.report import baselines
+from translucid.demo.report import classify as report
+from translucid.recipe.examples import load_examples
 
 TEXT = "The food was not bad."
 

@@ -7,8 +7,8 @@ from tests.glass.pages import check_stands_alone
 from tests.glass.small_runs import Run, small_run
 
 from translucid.data.records import Text
-from translucid.glass.report import baselines
-from translucid.glass.report import language as report
+from translucid.demo.report import baselines
+from translucid.demo.report import language as report
 
 TEXT = "The dog sleeps."
 

@@ -7,11 +7,11 @@ import torch
 from tests.glass.pages import check_stands_alone
 from tests.glass.small_runs import Run, small_run
 
-from translucid.glass.report import fits
-from translucid.glass.report import regress as report
+from translucid.demo.report import fits
+from translucid.demo.report import regress as report
+from translucid.recipe import recipe
+from translucid.recipe.recipe import Recipe
 from translucid.tasks.regress import RegressItem
-from translucid.training import recipe
-from translucid.training.recipe import Recipe
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 from tests.glass.pages import check_stands_alone
 from tests.glass.small_runs import Run, small_run
 
-from translucid.data.toyland import Toyland
-from translucid.glass.report import tag as report
+from translucid.demo.report import tag as report
+from translucid.toyland import Toyland
 
 TEXT = "Anna sees Peter in Rome."
 

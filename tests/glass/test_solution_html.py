@@ -6,9 +6,9 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 from tests.glass.test_worked import SOLUTIONS
 
-from translucid.glass import worked
-from translucid.glass.solution import Solution
+from translucid import worked
 from translucid.see.html import with_formulas
+from translucid.worked.solution.solution import Solution
 
 MATH = "{http://www.w3.org/1998/Math/MathML}"
 

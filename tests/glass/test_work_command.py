@@ -10,9 +10,9 @@ import pytest
 from tests.in_process import run
 from typer.testing import CliRunner
 
+from translucid import worked
 from translucid.cli import app
 from translucid.errors import TranslucidError
-from translucid.glass import worked
 
 COMMANDS = worked.__all__[2:]
 X = "1 0; 0 1; 1 1"

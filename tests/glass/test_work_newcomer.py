@@ -7,15 +7,15 @@ import typing
 from pathlib import Path
 
 import pytest
+import translucid.glass
 from tests.glass.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
-import translucid.glass
+from translucid import worked
 from translucid.cli import work_options
 from translucid.errors import TranslucidError
-from translucid.glass import worked
-from translucid.glass.names import bare, quoted, spelt
 from translucid.registry import choices
+from translucid.worked.solution.names import bare, quoted, spelt
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [

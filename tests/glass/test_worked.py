@@ -12,15 +12,14 @@ import torch
 from tests.glass.arithmetic import compute
 
 import translucid
-from translucid import catalogue
+from translucid import catalogue, worked
 from translucid.errors import ConfigError, InputError
-from translucid.glass import worked
-from translucid.glass.solution import Solution
-from translucid.glass.worked.exercise import GATES
 from translucid.models import TransformerConfig, build
 from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.parts.positions import Sinusoidal
 from translucid.trace import Trace
+from translucid.worked.exercise import GATES
+from translucid.worked.solution.solution import Solution
 
 X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 A = [[0.2, -1.0, 0.5], [1.5, 0.3, -0.4]]
@@ -433,7 +432,7 @@ def test_digits() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("kind", SOLUTIONS)
 def test_text_keeps_to_the_width(kind: str, width: int) -> None:
-    from translucid.glass.layout import columns
+    from translucid.worked.solution.layout import columns
 
     text = solutions_with_few_digits()[kind].text(width)
     for line in text.splitlines():

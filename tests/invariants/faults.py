@@ -16,7 +16,7 @@ class Fault:
 
 CACHE, ATTENTION, RECURRENT = "parts/cache.py", "parts/attention.py", "parts/recurrent.py"
 NORMS, POSITIONS = "parts/norms.py", "parts/positions.py"
-BEAM, SEARCH = "decoding/beam.py", "decoding/search.py"
+BEAM, SEARCH = "generate/beam.py", "generate/beam_search.py"
 TRANSFORMER, TRACE = "models/transformer.py", "trace.py"
 FIXED = "fast/fixed_state.py"
 
@@ -359,21 +359,21 @@ FAULTS = (
         "padding::padded",
     ),
     Fault(
-        "parts/letters.py",
+        "parts/characters.py",
         "what stands behind the end of a word is a letter",
         "self.table(letters) * (letters > 0)[..., None]",
         "self.table(letters)",
         "padding::batched",
     ),
     Fault(
-        "parts/votes.py",
+        "parts/ngrams.py",
         "padding votes",
         "weight = counted[..., None].to(words.dtype)",
         "weight = torch.ones_like(words)",
         "padding::batched",
     ),
     Fault(
-        "parts/votes.py",
+        "parts/ngrams.py",
         "padding is a neighbour",
         "last = nn.functional.pad(last, (1, -1), value=-1)",
         "last = torch.where(places > 0, places - 1, -1)",
@@ -510,7 +510,7 @@ FAULTS = (
         "gradients::cells",
     ),
     Fault(
-        "parts/letters.py",
+        "parts/characters.py",
         "no gradient through the loudest answers",
         "answers.amax(dim=2)",
         "answers.amax(dim=2).detach()",

@@ -20,9 +20,9 @@ from tests.invariants.cases import (
 )
 from torch import Tensor
 
-from translucid.decoding.beam import Beams, beam_step
-from translucid.decoding.search import Hypothesis, Search
-from translucid.decoding.search import search as run_search
+from translucid.generate.beam import Beams, beam_step
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import search as run_search
 from translucid.models import ModelConfig, Network
 
 pytestmark = pytest.mark.usefixtures("no_grad")

@@ -13,9 +13,9 @@ from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.alignment import make_alignment
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, attend
 from translucid.parts.cache import RecurrentState
+from translucid.parts.characters import Letters
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import Dense, make_feedforward
-from translucid.parts.letters import Letters
 from translucid.parts.norms import Standardise, make_norm
 from translucid.parts.positions import make_positions, rotate
 from translucid.parts.recurrent import STEPS, CellName, Recurrent

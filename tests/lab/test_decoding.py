@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.decoding.search import Hypothesis, Search
-from translucid.glass.worked.beam import EXAMPLE
+from translucid.generate.beam_search import Hypothesis, Search
 from translucid.lab.claims.decoding import beam_length as beam_length_claim
 from translucid.lab.claims.decoding import beam_search, most_likely_token
 from translucid.lab.claims.decoding import dead_ends as dead_ends_claim
@@ -36,6 +35,7 @@ from translucid.lab.claims.language_models.label_smoothing import (
 )
 from translucid.lab.claims.shared import small_language_model
 from translucid.lab.claims.shared.table_model import Tables
+from translucid.worked.beam import EXAMPLE
 
 NAN = float("nan")
 

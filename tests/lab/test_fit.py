@@ -13,9 +13,9 @@ from translucid.lab.engine.fit import Step, fit, random_rows
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.tasks.base import Batch, Score, Task
 from translucid.training.config import TrainingConfig
-from translucid.training.optim import OptimizerName, ScheduleName
+from translucid.training.loop import Progress, Watchers, train
+from translucid.training.optimisers import OptimizerName, ScheduleName
 from translucid.training.state import State
-from translucid.training.trainer import Progress, Watchers, train
 
 
 class SquaredError:

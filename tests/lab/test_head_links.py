@@ -5,7 +5,6 @@ import pytest
 import torch
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.data.toyland import Toyland
 from translucid.lab.claims.attention import three_words as three_words_claim
 from translucid.lab.claims.attention.three_words import (
     SENTENCES,
@@ -34,6 +33,7 @@ from translucid.lab.claims.heads.syntactic_heads import (
 )
 from translucid.parts.attention import SelfAttention
 from translucid.tasks.base import IGNORE
+from translucid.toyland import Toyland
 
 # ---- the rules ----
 

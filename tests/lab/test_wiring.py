@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from translucid.decoding.search import Hypothesis, Search
+from translucid.generate.beam_search import Hypothesis, Search
 from translucid.lab.claims.attention import bidirectional_context, cross_attention, three_words
 from translucid.lab.claims.decoding import (
     beam_length,
@@ -361,7 +361,7 @@ def test_later_words_change_later_outputs_alone():
 @pytest.fixture(scope="module")
 def linked():
     """A net of two layers that has learned nothing, and sentences."""
-    from translucid.data.toyland import Toyland
+    from translucid.toyland import Toyland
 
     sentences = list(Toyland(seed=0).sentences("train", 120))
     words = sentence_links.Lexicon(sentences)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.data.pipelines import UNK
-from translucid.parts.letters import NUMBERS, Letters, WordDropout
+from translucid.data.tokenizers.pipelines import UNK
+from translucid.parts.characters import NUMBERS, Letters, WordDropout
 from translucid.trace import Trace
 
 WORDS = torch.tensor([[[8, 3, 5, 9], [7, 0, 0, 0]], [[2, 4, 0, 0], [0, 0, 0, 0]]])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from translucid.parts.votes import Votes, make_votes
+from translucid.parts.ngrams import Votes, make_votes
 from translucid.trace import Trace
 
 IDS = torch.tensor([[4, 5, 6, 5], [0, 4, 0, 5], [7, 0, 0, 0]])

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 import translucid as tl
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import MLPConfig, Network, RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Task
 from translucid.tasks.classify import Classify

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.tasks.base import IGNORE, Batch, Score, Task, in_batches

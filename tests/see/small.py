@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.reading import Reading, read

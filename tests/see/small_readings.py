@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import ModelConfig, Network, RecurrentConfig, TransformerConfig, build
 from translucid.see.reading import Reading, read
 from translucid.tasks.classify import Classify

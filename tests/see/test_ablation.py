@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.search import Search
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, UnknownPointError
+from translucid.generate.beam_search import Search
 from translucid.models import (
     MLPConfig,
     Network,

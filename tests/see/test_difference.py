@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.see.test_edits import inputs, network, run
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, UnknownPointError
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.see.difference import difference

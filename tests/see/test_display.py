@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 import torch
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.summary import rows
 from translucid.see.display import model_html, reading_html

@@ -10,7 +10,7 @@ from tests.see import small_readings as small
 
 from translucid.errors import InputError, UnknownPointError
 from translucid.see.lens import lens
-from translucid.see.likely import likeliest
+from translucid.see.predictions import likeliest
 from translucid.see.reading import Reading, read
 from translucid.tasks.tag import Tag
 

@@ -9,8 +9,8 @@ from tests.see import small_readings as small
 
 from translucid.errors import InputError, UnknownPointError
 from translucid.models import MLPConfig, build
-from translucid.see.likely import likeliest
 from translucid.see.pictures import Bars, Heat
+from translucid.see.predictions import likeliest
 from translucid.see.reading import read
 from translucid.tasks.classify import Classify
 from translucid.tasks.regress import Regress

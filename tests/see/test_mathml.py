@@ -9,9 +9,9 @@ from tests.glass.test_worked import SOLUTIONS
 
 from translucid import catalogue
 from translucid.errors import InputError
-from translucid.glass.document import aligned, grown
-from translucid.glass.notation import write
 from translucid.see.mathml import mathml
+from translucid.worked.solution.document import aligned, grown
+from translucid.worked.solution.notation import write
 
 
 def parsed(latex: str, *, display: bool = False) -> Element:

@@ -19,8 +19,8 @@ from translucid.see.saliency import saliency, saliency_map
 from translucid.see.switches import switches
 from translucid.see.walk.data import as_json
 from translucid.studio import answers
-from translucid.studio.desk import Desk
-from translucid.studio.runs import Library, Run
+from translucid.studio.handlers import Desk
+from translucid.studio.text_runs import Library, Run
 from translucid.tasks.base import Task
 from translucid.trace import Trace
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.see import small_readings as small
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import EncoderDecoderModel

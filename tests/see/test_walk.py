@@ -13,7 +13,7 @@ import torch
 
 import translucid as tl
 from translucid.catalogue import describe
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat

@@ -14,15 +14,15 @@ import uvicorn
 from tests.see.small import LABELS, TAGS, pair
 
 from translucid.bundle import Bundle
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
-from translucid.studio.app import make_app
-from translucid.studio.desk import Desk
-from translucid.studio.following import Followed
-from translucid.studio.frames import unpacked
-from translucid.studio.guard import Guard
-from translucid.studio.runs import Library
-from translucid.studio.server import OPTIONS
+from translucid.studio.handlers import Desk
+from translucid.studio.run_follower import Followed
+from translucid.studio.server.app import make_app
+from translucid.studio.server.guard import Guard
+from translucid.studio.server.serve import OPTIONS
+from translucid.studio.tensors import unpacked
+from translucid.studio.text_runs import Library
 
 TOKEN = "a-token-of-the-tests"
 # One of each family, by the name that the page shows; and a sentence for it.

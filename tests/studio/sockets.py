@@ -12,7 +12,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, CloseConnection, Ping, Request, TextMessage
 from wsproto.utilities import generate_nonce
 
-from translucid.studio.frames import unpacked
+from translucid.studio.tensors import unpacked
 
 
 def shake(studio: Served, path: str, headers: Mapping[str, Any] | None = None) -> bytes:

@@ -15,8 +15,9 @@ from translucid.models.variants import formulas
 from translucid.see.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
-from translucid.studio import desk, questions, runs
-from translucid.studio.frames import NOTHING, Cut, cut_shape, frame, unpacked
+from translucid.studio import handlers, text_runs
+from translucid.studio.server import questions
+from translucid.studio.tensors import NOTHING, Cut, cut_shape, frame, unpacked
 from translucid.tasks.words import readable
 
 GERMAN = "der hund sieht eine katze ."
@@ -227,12 +228,12 @@ def test_how_much_is_sent_is_known_before(index: Any, pool: Any) -> None:
 
 def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> None:
     run, _ = both(studio, "translate-transformer")
-    monkeypatch.setattr(desk, "EXACT", 16)
+    monkeypatch.setattr(handlers, "EXACT", 16)
     path = f"/api/runs/{run['run']}/tensors?at=head.logits"
     answer = studio.get(f"{path}&as=f32")
     assert (answer.status, answer.json["error"][:24]) == (422, "as=f32 sends 16 numbers ")
     assert studio.get(f"{path}&as=f32&pool=4").status == 200
-    monkeypatch.setattr(desk, "MOST", 16)
+    monkeypatch.setattr(handlers, "MOST", 16)
     assert "are sent at once" in studio.get(path).json["error"]
 
 
@@ -459,7 +460,7 @@ def test_a_difference_is_that_of_the_readings(studio: Served) -> None:
 
 @pytest.mark.parametrize("family", ["translate-transformer", "translate-lstm", "tag-lstm"])
 def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(runs, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held = model(family)
     with pytest.raises(TraceBudgetError):
         held.trace(TEXT, budget_bytes=SMALL)
@@ -482,17 +483,17 @@ def test_a_text_over_the_budget_still_answers(family: str, monkeypatch: Any) -> 
 
 def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
     """Of a long text: the weights of a head, its scores and the sum of a cell take one reading."""
-    monkeypatch.setattr(runs, "BUDGET", SMALL)
+    monkeypatch.setattr(text_runs, "BUDGET", SMALL)
     held, read = model("translate-transformer"), []
-    whole = runs.Run._read
+    whole = text_runs.Run._read
     with serving({"long": held}) as served:
         run = served.run("a", TEXT)
         trace, kept = held.trace(TEXT, run["target"]), served.library.runs[run["run"]].kept
         scope = next(name.rpartition(".")[0] for name in trace
                      if name.endswith("attention.scores") and name not in kept)  # fmt: skip
         near = [name for name in trace if name.rpartition(".")[0] == scope]
-        monkeypatch.setattr(runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
-        monkeypatch.setattr(runs.Run, "_read", lambda *given: read.append(1) or whole(*given))
+        monkeypatch.setattr(text_runs, "BUDGET", 4 * sum(trace[name].numel() for name in near))
+        monkeypatch.setattr(text_runs.Run, "_read", lambda *given: read.append(1) or whole(*given))
         for name in near:
             ((_, got),) = served.get(f"/api/runs/{run['run']}/tensors?as=f32&at={name}").frames
             assert np.array_equal(got, alone(trace[name]), equal_nan=True)
@@ -502,7 +503,7 @@ def test_neighbours_of_a_point_are_read_together(monkeypatch: Any) -> None:
         found = served.library.runs[run["run"]]
         assert sorted(found.lately) == sorted(near)
         assert found.bytes == kept.bytes + found.lately.bytes
-        monkeypatch.setattr(runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
+        monkeypatch.setattr(text_runs, "BUDGET", 4)  # no room for neighbours: what is asked, alone
         other = next(name for name in trace if name.endswith("cross_attention.scores"))
         assert served.get(f"/api/runs/{run['run']}/tensors?at={other}").status == 200
         assert list(found.lately) == [other]

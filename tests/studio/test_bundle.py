@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from translucid.studio.bundle import (
+from translucid.studio.page_bundle import (
     HIDDEN,
     STATIC,
     BundleError,

@@ -15,9 +15,10 @@ import pytest
 from starlette.routing import Mount, Route, WebSocketRoute
 from tests.studio.serving import TEXT, TOKEN, Served, model, serving
 
-from translucid.studio import app as studio_app
-from translucid.studio import desk, guard, runs
-from translucid.studio.app import make_app
+from translucid.studio import handlers, text_runs
+from translucid.studio.server import app as studio_app
+from translucid.studio.server import guard
+from translucid.studio.server.app import make_app
 
 SEALED = ("content-security-policy", "x-content-type-options", "referrer-policy",
           "cross-origin-resource-policy", "cross-origin-opener-policy")  # fmt: skip
@@ -424,7 +425,7 @@ def test_a_mistake_of_ours_tells_nothing(studio: Served, monkeypatch: Any) -> No
     def broken(*given: Any) -> Any:
         raise RuntimeError("/home/somebody/secret")
 
-    monkeypatch.setattr(desk, "describe_model", broken)
+    monkeypatch.setattr(handlers, "describe_model", broken)
     answer = studio.get("/api/model/a")
     assert answer.status == 500
     assert "secret" not in answer.body.decode()
@@ -443,7 +444,7 @@ def test_other_methods(studio: Served, method: str, path: str) -> None:
 
 
 def test_a_run_that_is_gone_is_made_again(studio: Served, monkeypatch: Any) -> None:
-    monkeypatch.setattr(runs, "KEPT", 2)
+    monkeypatch.setattr(text_runs, "KEPT", 2)
     first = studio.run("a", "the dog")["run"]
     before = studio.get(f"/api/runs/{first}/tensors?at=head.logits").body
     for text in ("a cat", "the bird", "the old bird"):
@@ -454,7 +455,7 @@ def test_a_run_that_is_gone_is_made_again(studio: Served, monkeypatch: Any) -> N
 
 
 def test_runs_have_a_size_together(studio: Served, monkeypatch: Any) -> None:
-    monkeypatch.setattr(runs, "KEPT_BYTES", 1)
+    monkeypatch.setattr(text_runs, "KEPT_BYTES", 1)
     studio.run("a", "the dog sleeps")
     assert len(studio.library.runs) == 1
 
@@ -483,7 +484,7 @@ def test_the_models_do_one_thing_at_a_time(studio: Served, monkeypatch: Any) -> 
         at_work.pop()
         return {}
 
-    monkeypatch.setattr(desk, "describe_model", slow)
+    monkeypatch.setattr(handlers, "describe_model", slow)
     with ThreadPoolExecutor(8) as several:
         found = list(several.map(studio.get, ["/api/model/a"] * 8))
     assert [each.status for each in found] == [200] * 8
@@ -500,7 +501,7 @@ def test_the_page_comes_while_a_model_is_busy(studio: Served, monkeypatch: Any) 
         go_on.wait(20)
         return {}
 
-    monkeypatch.setattr(desk, "describe_model", slow)
+    monkeypatch.setattr(handlers, "describe_model", slow)
     monkeypatch.setattr(studio_app, "WAITING", 2)
     asking = [threading.Thread(target=studio.get, args=("/api/model/a",)) for _ in range(2)]
     for each in asking:

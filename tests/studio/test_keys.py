@@ -11,7 +11,7 @@ from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (f
 from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.studio import lessons
-from translucid.studio.runs import Run
+from translucid.studio.text_runs import Run
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fix
 from tests.studio.serving import model
 
 from translucid.errors import InputError
-from translucid.studio.desk import Desk
-from translucid.studio.runs import Library
-from translucid.studio.server import Ready, ready
+from translucid.studio.handlers import Desk
+from translucid.studio.server.serve import Ready, ready
+from translucid.studio.text_runs import Library
 
 
 def opening(opened: Callable[[], Desk]) -> tuple[Ready, threading.Thread, list[BaseException]]:
@@ -34,7 +34,8 @@ def opening(opened: Callable[[], Desk]) -> tuple[Ready, threading.Thread, list[B
 def test_the_server_stands_without_torch() -> None:
     """Importing it takes longer than all else; and numpy is not needed to show a page either."""
     said = subprocess.run(
-        [sys.executable, "-c", "import sys, translucid.cli.explore, translucid.studio.server\n"
+        [sys.executable, "-c", "import sys, translucid.cli.explore\n"
+         "import translucid.studio.server.serve\n"
          "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip

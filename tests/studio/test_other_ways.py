@@ -8,11 +8,11 @@ import torch
 from tests.see.small import LABELS, TAGS, pair
 
 from translucid.bundle import Bundle
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.model import Model
 from translucid.studio import answers
-from translucid.studio.runs import Library, Run
+from translucid.studio.text_runs import Library, Run
 from translucid.trace import Trace
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (f
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.bundle import Bundle
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.models import TransformerConfig, build
 

@@ -18,9 +18,9 @@ from tests.studio.trained import TEXTS, address_of, trained
 from tests.training.test_runs import small
 
 from translucid.model import load
-from translucid.studio.runs import followed_runs, open_folders
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
+from translucid.studio.text_runs import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
 

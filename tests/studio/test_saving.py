@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from translucid.cli import app
 from translucid.errors import InputError
-from translucid.studio import session
-from translucid.studio.desk import Desk
-from translucid.studio.runs import Library
+from translucid.studio import saved_session
+from translucid.studio.handlers import Desk
+from translucid.studio.text_runs import Library
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
 
@@ -68,7 +68,7 @@ def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
 
 
 def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None:
-    text = session.page({"answers": [], "points": {}}, "#/flow").decode()
+    text = saved_session.page({"answers": [], "points": {}}, "#/flow").decode()
     scripts = re.findall(r"<script(?: [^>]*)?>", text)
     assert scripts == ['<script type="application/json" id="recorded">', '<script type="module">']
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
@@ -91,9 +91,9 @@ def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
 def test_the_budget_is_kept(library: Library) -> None:
     desk, budget = Desk(library), 20_000
     run = library.run("a", TEXT)
-    questions = [session.Question("GET", "/api/models"), session.Question("GET", "/api/catalogue"),
-                 session.Question("GET", f"/api/runs/{run.key}/steps?k=3")]  # fmt: skip
-    found = session.recording(library, desk._recorded, questions, budget)
+    paths = ("/api/models", "/api/catalogue", f"/api/runs/{run.key}/steps?k=3")
+    questions = [saved_session.Question("GET", path) for path in paths]
+    found = saved_session.recording(library, desk._recorded, questions, budget)
     assert [each[1] for each in found["answers"]] == [questions[0].path, questions[2].path]
     assert sum(len(each[-1]) for each in found["answers"]) <= budget
 
@@ -110,7 +110,7 @@ def test_the_budget_is_kept(library: Library) -> None:
 )
 def test_what_no_session_is_is_said(asked: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        session.read_questions(asked)
+        saved_session.read_questions(asked)
 
 
 def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
@@ -166,8 +166,10 @@ def test_a_whole_text_in_one_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every view of two models, with nobody to ask; numbers are those of the trace."""
-    monkeypatch.setattr(session, "SWITCHES", 1)  # the rest is more of the same, and takes long
-    monkeypatch.setattr(session, "CELLS", 0)
+    monkeypatch.setattr(
+        saved_session, "SWITCHES", 1
+    )  # the rest is more of the same, and takes long
+    monkeypatch.setattr(saved_session, "CELLS", 0)
     desk, file = Desk(library), tmp_path / "session.html"
     file.write_bytes(desk.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
     open_file(page, file)

@@ -21,11 +21,11 @@ from tests.training.test_processes import SMALL
 from tests.training.test_runs import small
 
 from translucid.model import load
-from translucid.studio.following import Followed
-from translucid.studio.runs import followed_runs, open_folders
-from translucid.training.recorder import lines
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
+from translucid.runs.recorder import lines
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
+from translucid.studio.run_follower import Followed
+from translucid.studio.text_runs import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
 STATUS, AT, VALUE = ".training .say", "#readout .at", "#readout .value"

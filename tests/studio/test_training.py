@@ -19,9 +19,9 @@ from tests.studio.test_guard import FORGED, TOKEN, filled, guard
 from tests.studio.trained import recorded
 
 from translucid.model import load
-from translucid.studio import live
-from translucid.studio.app import make_app
-from translucid.studio.following import (
+from translucid.runs.probe import table_of
+from translucid.runs.recorder import lines
+from translucid.studio.run_follower import (
     AT_ONCE,
     COLUMNS,
     POINTS,
@@ -30,9 +30,9 @@ from translucid.studio.following import (
     Tail,
     thinned,
 )
-from translucid.studio.runs import followed_runs, open_folders
-from translucid.training.probe import table_of
-from translucid.training.recorder import lines
+from translucid.studio.server import live
+from translucid.studio.server.app import make_app
+from translucid.studio.text_runs import followed_runs, open_folders
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_whoever_sends_is_let_go(studio: Served) -> None:
 
 
 def test_only_so_many_listen_at_once(studio: Served, monkeypatch: Any) -> None:
-    monkeypatch.setattr("translucid.studio.app.LIVE", 1)
+    monkeypatch.setattr("translucid.studio.server.app.LIVE", 1)
     with listening(studio, "/api/train/a") as ear:
         assert ear.hear()
         assert b" 403 " in shake(studio, "/api/train/a")

@@ -17,10 +17,10 @@ from tests.studio.trained import recorded
 
 from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
-from translucid.studio.desk import Desk
-from translucid.studio.following import Followed
-from translucid.studio.frames import unpacked
-from translucid.studio.runs import Library
+from translucid.studio.handlers import Desk
+from translucid.studio.run_follower import Followed
+from translucid.studio.tensors import unpacked
+from translucid.studio.text_runs import Library
 
 HOST = "http://127.0.0.1/notebook"
 

@@ -10,8 +10,8 @@ from tests.training.test_runs import small
 
 import translucid as tl
 from translucid.model import Model
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
 
 FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
 FEW += ["training.learning_rate=0.01", "training.warmup=10"]

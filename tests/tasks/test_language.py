@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from translucid.data.records import Text
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
+from translucid.recipe.examples import read_records
+from translucid.recipe.recipe import DataConfig
 from translucid.tasks.base import IGNORE, cross_entropy
 from translucid.tasks.language import Language, LanguageItem
-from translucid.training.examples import read_records
-from translucid.training.recipe import DataConfig
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])
 RECORDS = [Text("abcdefghij" * 3, 1), Text("a bc", 2), Text("", 3), Text("jihgf edcba", 4)]

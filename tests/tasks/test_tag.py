@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translucid.data.letters import spell
+from translucid.data.characters import spell
 from translucid.data.records import Tagged
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.tag import SpanDecoding, Tag
 
 TEXTS = ["the cat sat on the mat", "don't run to New York"]

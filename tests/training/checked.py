@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
+from translucid.checks import startup
+from translucid.checks.findings import Finding
 from translucid.models import Network, build
-from translucid.training import checks, recipe
-from translucid.training.examples import Examples, load_examples
-from translucid.training.findings import Finding
-from translucid.training.prepare import Prepared, prepare
+from translucid.recipe import recipe
+from translucid.recipe.examples import Examples, load_examples
+from translucid.recipe.resources import Prepared, prepare
 
 SMALL = {"d_model": 16, "layers": 1}
 TRANSFORMERS = {
@@ -77,7 +78,7 @@ def by_name(found: Sequence[Finding]) -> dict[str, Finding]:
 def look(task: Any, network: Network, name: str) -> dict[str, Finding]:
     """All checks of a model, with a task of our own on the world of task `name`."""
     examples, prepared, items = world(name)
-    return by_name(checks.of_model(task or prepared.task, network, items, examples.train))
+    return by_name(startup.of_model(task or prepared.task, network, items, examples.train))
 
 
 TINY: dict[str, Any] = SMALL | {"heads": 2}

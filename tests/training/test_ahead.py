@@ -14,11 +14,11 @@ from tests.training.test_resume import same_runs, stop_and_resume
 from tests.training.test_runs import small
 
 from translucid.errors import InputError
+from translucid.runs import session
+from translucid.runs.run import train_recipe
 from translucid.tasks.base import Batch
-from translucid.training import ahead as ahead_module
-from translucid.training import sitting
-from translucid.training.ahead import Ahead, made_ahead
-from translucid.training.run import train_recipe
+from translucid.training import prefetch as ahead_module
+from translucid.training.prefetch import Ahead, made_ahead
 
 
 def numbered(count: int) -> Iterator[Batch]:
@@ -133,7 +133,7 @@ def test_a_run_does_not_depend_on_how_far_ahead_its_batches_are(
     settings = {"steps": 11, "batch_tokens": 700, "evaluate_every": 4, "accumulate": accumulate}
     chosen = small("classify", "transformer", **settings)
     train_recipe(chosen, tmp_path / "plain", quiet=True)
-    monkeypatch.setattr(sitting, "made_ahead", far_ahead)
+    monkeypatch.setattr(session, "made_ahead", far_ahead)
     stop_and_resume(chosen, tmp_path / "ahead", [2, 3, 1, 1])
     same_runs(tmp_path / "plain", tmp_path / "ahead")
     assert not threads()

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from translucid.recipe import recipe, toml
+from translucid.recipe import shipped as shelf
+from translucid.recipe.recipe import MODELS, SECTIONS, parse
 from translucid.tasks.registry import TASKS
-from translucid.training import annotate, recipe, shelf
-from translucid.training.recipe import MODELS, SECTIONS, parse
 
 SHIPPED = shelf.entries()
 PAIRS = [(task, kind) for task in TASKS.names() for kind in TASKS[task].models]
@@ -17,12 +18,12 @@ PAIRS = [(task, kind) for task in TASKS.names() for kind in TASKS[task].models]
 @pytest.mark.parametrize(("task", "kind"), PAIRS)
 def test_the_explained_text_is_the_same_recipe(task: str, kind: str) -> None:
     chosen = parse({"task": {"kind": task}, "model": {"kind": kind}}, ["training.ema=0.9"])
-    text = annotate.dump(chosen)
+    text = toml.dump(chosen)
     again = parse(tomllib.loads(text))
     for name in SECTIONS:
         assert getattr(again, name) == getattr(chosen, name), name
-    assert annotate.full_model(again) == annotate.full_model(chosen)
-    assert annotate.dump(again) == text
+    assert toml.full_model(again) == toml.full_model(chosen)
+    assert toml.dump(again) == text
     keys = [line for line in text.splitlines() if line and not line.startswith("[")]
     assert all("  # " in line and not line.endswith("# None") for line in keys)
 
@@ -36,7 +37,7 @@ def test_every_key_has_a_meaning() -> None:
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.name)
 def test_a_shipped_recipe_is_complete_and_explained(entry: shelf.Entry) -> None:
     text = entry.path.read_text("utf-8")
-    assert annotate.rewrite(entry.path) == text, f"translucid recipe show {entry.name} writes it"
+    assert toml.rewrite(entry.path) == text, f"translucid recipe show {entry.name} writes it"
     assert text.startswith("#:schema ./recipe.schema.json\n")
     assert f"translucid train {entry.name}" in text, "the comment at the top says how to run it"
     assert entry.title.endswith(".")
@@ -56,12 +57,12 @@ def test_what_is_shipped() -> None:
 
 def test_the_schema_file_is_the_schema() -> None:
     shipped = json.loads((shelf.FOLDER / "recipe.schema.json").read_text("utf-8"))
-    assert shipped == annotate.schema(), "translucid recipe schema > recipes/recipe.schema.json"
+    assert shipped == toml.schema(), "translucid recipe schema > recipes/recipe.schema.json"
 
 
 def test_the_schema_knows_what_the_parser_knows() -> None:
     """Sections, keys and choices are those of the configs; what the data decides is left out."""
-    found = annotate.schema()["properties"]
+    found = toml.schema()["properties"]
     for name, config in SECTIONS.items():
         assert set(found[name]["properties"]) == set(config.model_fields)
         assert found[name]["additionalProperties"] is False

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import translucid as tl
-from translucid.training import recipe
-from translucid.training.annotate import full_model
-from translucid.training.run import resume_run
+from translucid.recipe import recipe
+from translucid.recipe.toml import full_model
+from translucid.runs.run import resume_run
 
 OLD = Path(__file__).parent.parent / "fixtures" / "before-the-house"
 ANSWERS = json.loads((OLD / "answers.json").read_text("utf-8"))

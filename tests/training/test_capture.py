@@ -9,9 +9,10 @@ from tests.training.test_runs import SMALL, small
 
 from translucid.errors import ConfigError
 from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig
-from translucid.training import capture, recipe
+from translucid.recipe import recipe
+from translucid.runs.run import train_recipe
+from translucid.training import cuda_graphs
 from translucid.training.config import TrainingConfig
-from translucid.training.run import train_recipe
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
 SHAPE: dict[str, Any] = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 3, "d_model": 8}
@@ -29,9 +30,9 @@ NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
 def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
     model, training, words = NOT[case]
     with pytest.raises(ConfigError, match=rf"training.capture = true: {words}.*; set it to false"):
-        capture.decide(TrainingConfig(capture=True, **training), model, GPU, print)
+        cuda_graphs.decide(TrainingConfig(capture=True, **training), model, GPU, print)
     said: list[str] = []
-    decided = capture.decide(TrainingConfig(**training), model, GPU, said.append)
+    decided = cuda_graphs.decide(TrainingConfig(**training), model, GPU, said.append)
     assert decided.capture is False
     (line,) = said
     assert words in line
@@ -40,7 +41,7 @@ def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
 def test_several_processes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     with pytest.raises(ConfigError, match=r"steps of several processes are not captured"):
-        capture.decide(TrainingConfig(capture=True), TRANSFORMER, GPU, print)
+        cuda_graphs.decide(TrainingConfig(capture=True), TRANSFORMER, GPU, print)
 
 
 def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
@@ -49,7 +50,7 @@ def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
         ("auto", GPU, True), (True, GPU, True), (False, GPU, False), ("auto", CPU, False)
     ):  # fmt: skip
         config = TrainingConfig(capture=wanted)
-        assert capture.decide(config, TRANSFORMER, device, said.append).capture is decided
+        assert cuda_graphs.decide(config, TRANSFORMER, device, said.append).capture is decided
     assert said == []
 
 

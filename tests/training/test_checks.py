@@ -18,6 +18,8 @@ from tests.training.checked import (
 )
 from torch import Tensor, nn
 
+from translucid.checks import model as model_checks
+from translucid.checks import startup
 from translucid.data.batching import pad
 from translucid.data.records import Tagged
 from translucid.errors import TrainingError
@@ -28,7 +30,6 @@ from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.tag import Tag, TagItem
 from translucid.tasks.translate import Translate, TranslateItem
-from translucid.training import checks, model_checks
 
 # --- healthy
 
@@ -57,7 +58,7 @@ def test_healthy_models_in_both_directions_pass(task: str) -> None:
 def test_separate_vocabularies_pass() -> None:
     examples, prepared, items = world("translate", joint=False)
     network = network_for("translate", TINY, joint=False)
-    found = checks.of_model(prepared.task, network, items, examples.train)
+    found = startup.of_model(prepared.task, network, items, examples.train)
     assert [f for f in found if not f.ok] == []
 
 
@@ -73,7 +74,7 @@ def test_nothing_is_said_at_the_start_of_a_healthy_run(task: str) -> None:
     said: list[str] = []
     network = network_for(task, {"hidden": [8]} if task == "regress" else TINY)
     alone = replace(examples, valid=[], test=[])  # which have words that few examples do not show
-    checks.startup(prepared.task, network, items, alone, said.append)
+    startup.startup(prepared.task, network, items, alone, said.append)
     assert said == []
 
 
@@ -130,7 +131,7 @@ def test_a_wrong_shift_is_found(kind: type, name: str, words: str) -> None:
     assert words in finding.words
     examples, _, items = world(name)
     with pytest.raises(TrainingError, match="shifted targets: "):
-        checks.startup(task, network, items, examples, lambda line: None)
+        startup.startup(task, network, items, examples, lambda line: None)
 
 
 class TagsOneLate(Tag):
@@ -228,7 +229,7 @@ def test_a_decoder_without_its_causal_mask_is_found(task: str, positions: str) -
     assert "changes what is said at 1, before it" in finding.words
     examples, prepared, items = world(task)
     with pytest.raises(TrainingError, match="leaking mask: the model sees words to come"):
-        checks.startup(prepared.task, network, items, examples, lambda line: None)
+        startup.startup(prepared.task, network, items, examples, lambda line: None)
 
 
 def test_a_mask_that_leaks_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

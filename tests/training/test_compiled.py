@@ -8,8 +8,8 @@ import torch
 from tests.training.test_runs import small
 from torch import Tensor
 
-from translucid.training.run import train_recipe
-from translucid.training.sitting import Recording
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
 
 
 @pytest.mark.slow

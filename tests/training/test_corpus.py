@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.training.test_resume import after
 
-from translucid.atomic import digests
-from translucid.data.toyland import Toyland
+from translucid.atomic_files import digests
 from translucid.errors import ConfigError, Interrupted
-from translucid.training import recipe
-from translucid.training.run import resume_run, train_recipe
+from translucid.recipe import recipe
+from translucid.runs.run import resume_run, train_recipe
+from translucid.toyland import Toyland
 
 
 @pytest.fixture

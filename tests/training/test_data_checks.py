@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from translucid.checks import data, data_facts
+from translucid.checks.findings import Finding, spread_out
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
 from translucid.tasks.registry import TASKS
-from translucid.training import data_checks, facts
-from translucid.training.findings import Finding, spread_out
 
 PAIRS = [
     Pair(f"the dog number {n} sleeps", f"der Hund Nummer {n} schläft", n + 1) for n in range(60)
@@ -25,7 +25,7 @@ TASK_OF = {
 
 
 def checked(parts: dict[str, Sequence[Any]]) -> list[Finding]:
-    return data_checks.of_task(TASKS[TASK_OF[type(parts["train"][0])]], parts)
+    return data.of_task(TASKS[TASK_OF[type(parts["train"][0])]], parts)
 
 
 def found(parts: dict[str, Sequence[Any]], name: str) -> Finding:
@@ -151,22 +151,22 @@ def test_empty_sides_copies_and_odd_lengths_are_found() -> None:
 
 
 def test_facts() -> None:
-    measured = facts.facts_of([*PAIRS, Pair("one", "eins zwei", 61)])
+    measured = data_facts.facts_of([*PAIRS, Pair("one", "eins zwei", 61)])
     assert measured.examples == 61
-    assert measured.lengths["source"] == facts.Lengths(1, 5, 5, 5)
+    assert measured.lengths["source"] == data_facts.Lengths(1, 5, 5, 5)
     assert measured.lengths["target"].least == 2
-    assert facts.facts_of(TEXTS).labels == {"bad": 30, "good": 30}
-    assert facts.facts_of(TAGGED).labels == {"B-PER": 20, "I-PER": 20, "O": 20}
-    assert facts.facts_of([Numbers((1.0,), (2.0,), 1)]).lines() == []
+    assert data_facts.facts_of(TEXTS).labels == {"bad": 30, "good": 30}
+    assert data_facts.facts_of(TAGGED).labels == {"B-PER": 20, "I-PER": 20, "O": 20}
+    assert data_facts.facts_of([Numbers((1.0,), (2.0,), 1)]).lines() == []
 
 
 def test_unseen_words_are_counted_by_side() -> None:
-    finding = facts.unseen_words(PAIRS, [Pair("the dog Hund", "der Hund schläft", 1)], "valid")
+    finding = data_facts.unseen_words(PAIRS, [Pair("the dog Hund", "der Hund schläft", 1)], "valid")
     assert finding.ok
     assert (
         "16.7% of the 6 words of valid do not occur in train; most often 'Hund' 1" in finding.words
     )
-    assert facts.unseen_words(PAIRS, [Pair("a b c", "d e f", 1)], "valid").mark == "!"
+    assert data_facts.unseen_words(PAIRS, [Pair("a b c", "d e f", 1)], "valid").mark == "!"
 
 
 def test_a_sample_comes_from_the_whole_length() -> None:

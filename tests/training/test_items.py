@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.records import Labelled, Pair, Tagged, Text
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
+from translucid.recipe.recipe import DataConfig
 from translucid.tasks.base import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag, TagItem
 from translucid.tasks.translate import Translate
-from translucid.training.recipe import DataConfig
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])
 LONG, SHORT = "abcdefghij" * 3, "abc"

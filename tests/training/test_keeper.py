@@ -6,17 +6,17 @@ import torch
 from tests.training.test_runs import small
 
 from translucid import bundle
+from translucid.runs import best_models
+from translucid.runs.run import train_recipe
 from translucid.tasks.base import Score
 from translucid.tasks.classify import Classify
-from translucid.training import keeper
-from translucid.training.run import train_recipe
 
 
 def test_the_best_few_stay(tmp_path: Path) -> None:
     """Scores that go up and down: the two best are on disk after every evaluation."""
     held = train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     task = Classify(held.tokenizers["tokenizer"], held.labels)
-    keeping = keeper.Keeper(tmp_path / "kept", task, 2)
+    keeping = best_models.Keeper(tmp_path / "kept", task, 2)
     seen: list[tuple[float, int]] = []
     for step, score in enumerate([0.5, 0.3, 0.9, 0.2, 0.7, 0.95], start=1):
         now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})
@@ -31,7 +31,7 @@ def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
     best = train_recipe(chosen, tmp_path / "run", quiet=True)
     kept = [bundle.load(p) for p in sorted((tmp_path / "run/checkpoints").iterdir())]
     assert [each.facts["step"] for each in kept] == [1, 2, 3]
-    mean = keeper.average(kept).network.state_dict()
+    mean = best_models.average(kept).network.state_dict()
     again = [
         bundle.load(p).network.state_dict()
         for p in sorted((tmp_path / "run/checkpoints").iterdir())

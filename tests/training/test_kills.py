@@ -40,9 +40,9 @@ from safetensors.torch import load_file, save_file
 from tests.training.test_resume import same_runs
 
 import translucid as tl
-from translucid import atomic
-from translucid.training.checkpoint import Checkpoints
-from translucid.training.journal import Journal
+from translucid import atomic_files
+from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.log import Journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills, forks and limits files")
 NAMES = list(RUNS)
@@ -227,7 +227,7 @@ def test_what_a_killed_process_left_is_swept(house: House, tmp_path: Path) -> No
 def stopped(house: House, name: str, run: Path, step: int = 3) -> None:
     """A run that has the checkpoints of the two steps before, and the models of this one."""
     house.killed(house.words(name, run), run, Aim("save", step))
-    atomic.sweep(run / "state")
+    atomic_files.sweep(run / "state")
 
 
 def refused(house: House, run: Path, cause: int, *names: str, largest_file: int = 0) -> None:
@@ -429,7 +429,7 @@ def test_a_shard_that_is_missing_or_cut(damage: str, house: House, tmp_path: Pat
     shards = [newest / f"shard-{n:05}-model-00001-of-00001.safetensors" for n in (1, 2)]
     for shard, first in zip(shards, (0, 1), strict=True):
         save_file({name: tensors[name] for name in sorted(tensors)[first::2]}, shard)
-    atomic.write_manifest(newest)
+    atomic_files.write_manifest(newest)
     found = {name: torch.full_like(tensor, 9) for name, tensor in tensors.items()}
     Checkpoints(run).newest(pytest.fail).fill(found)
     assert all(torch.equal(found[name], tensors[name]) for name in tensors)
@@ -452,7 +452,7 @@ def test_metrics_that_lost_lines_are_not_filled_up_in_silence(house: House, tmp_
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines[0]["step"] == 1
     assert lines[-1]["step"] == 9
-    assert atomic.digests(run / "best") == atomic.digests(house.twin(GRU)[0] / "best")
+    assert atomic_files.digests(run / "best") == atomic_files.digests(house.twin(GRU)[0] / "best")
 
 
 def test_half_a_line_is_not_continued(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 from translucid.models import TransformerConfig, build
 from translucid.training.config import TrainingConfig
 from translucid.training.muon import Muon
-from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
+from translucid.training.optimisers import OptimizerName, ScheduleName, make_optimizer, rate
 from translucid.training.state import State
 
 

@@ -7,12 +7,12 @@ import torch
 from tests.training.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
+from translucid.checks.findings import Finding
+from translucid.checks.overfitting import overfit_one_batch, small
 from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Batch, cross_entropy
 from translucid.tasks.classify import Classify
 from translucid.tasks.regress import Regress
-from translucid.training.findings import Finding
-from translucid.training.overfit import overfit_one_batch, small
 
 
 @pytest.mark.parametrize(

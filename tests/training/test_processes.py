@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from translucid import atomic
-from translucid.training.checkpoint import Checkpoints
-from translucid.training.recorder import lines
+from translucid import atomic_files
+from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.recorder import lines
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="gloo and torchrun on Linux and macOS")
 SMALL = [
@@ -91,7 +91,9 @@ def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path)
     run(*words(tmp_path / "plain", *several), processes=2)
     out, _ = run(*words(tmp_path / "two", *several, "--studio"), processes=2)
     assert out.count("studio: http://") == 1
-    assert atomic.digests(tmp_path / "plain/last") == atomic.digests(tmp_path / "two/last")
+    assert atomic_files.digests(tmp_path / "plain/last") == atomic_files.digests(
+        tmp_path / "two/last"
+    )
     run(*words(tmp_path / "one", *several, "--studio"))
     records = [lines(tmp_path / name / "studio/steps.jsonl") for name in ("one", "two")]
     assert [each["step"] for each in records[0]] == [1, 2, 3, 4, 5, 6, 6]
@@ -139,7 +141,7 @@ def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_pat
     run(*words(out, *PLAIN, "training.steps=3", "--parallel=fsdp"), processes=2)
     place = out / "state" / f"step-{3:08}"
     assert len(list(place.glob("shard-*.safetensors"))) == 2
-    assert atomic.fault(place) is None
+    assert atomic_files.fault(place) is None
     assert not list(out.rglob("*.metadata")), "a pickle"
     for count in (0, 3):  # one in a group of one: the test before
         twin = tmp_path / f"by {count}"
@@ -177,7 +179,9 @@ def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     assert (out / "metrics.jsonl").read_bytes() == (
         tmp_path / "straight/metrics.jsonl"
     ).read_bytes()
-    assert atomic.digests(out / "best") == atomic.digests(tmp_path / "straight" / "best")
+    assert atomic_files.digests(out / "best") == atomic_files.digests(
+        tmp_path / "straight" / "best"
+    )
 
 
 @pytest.mark.slow

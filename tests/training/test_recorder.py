@@ -14,13 +14,14 @@ from tests.training.test_runs import small
 
 from translucid.errors import InputError, Interrupted, TrainingError
 from translucid.model import Model, load
+from translucid.runs import recorder
+from translucid.runs.probe import probe, table_of
+from translucid.runs.recorder import about, goes_on, lines
+from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.session import Recording
+from translucid.runs.setup import set_up
 from translucid.see.gradients import layers_of
-from translucid.training import recorder, trainer
-from translucid.training.probe import probe, table_of
-from translucid.training.recorder import about, goes_on, lines
-from translucid.training.run import resume_run, train_recipe
-from translucid.training.setting import set_up
-from translucid.training.sitting import Recording
+from translucid.training import loop
 
 TEXT = "The dog sleeps."
 SOON = ("translate transformer, average", "tag rnn, written aside")
@@ -68,7 +69,7 @@ def test_norms_are_those_of_the_gradients_of_the_batch(tmp_path: Path) -> None:
     train_recipe(chosen, tmp_path / "run", quiet=True, recording=Recording())
     (told, _) = recorded(tmp_path / "run")
     setting = set_up(chosen, lambda _: None)
-    from translucid.training.items import Stream
+    from translucid.runs.batches import Stream
 
     batch = next(Stream(setting.task, setting.items, setting.recipe))
     setting.network.train()
@@ -197,14 +198,14 @@ def test_a_lock_tells_whether_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_gradient_that_is_no_number_is_recorded(tmp_path: Path, monkeypatch: Any) -> None:
-    real = trainer.gradient_sizes
+    real = loop.gradient_sizes
 
     def broken(parameters: Any) -> Any:
         if len(recorded(tmp_path / "run")) == 2:
             parameters[0].grad.fill_(float("nan"))
         return real(parameters)
 
-    monkeypatch.setattr(trainer, "gradient_sizes", broken)
+    monkeypatch.setattr(loop, "gradient_sizes", broken)
     chosen = small("regress", "mlp", steps=5, save_every=1)
     with pytest.raises(TrainingError):
         train_recipe(chosen, tmp_path / "run", quiet=True, recording=Recording())

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file
 from tests.training.test_runs import small
 
-from translucid import atomic
+from translucid import atomic_files
 from translucid.errors import InputError, Interrupted, TrainingError
-from translucid.training import recipe
-from translucid.training.checkpoint import Checkpoints
-from translucid.training.items import Stream
-from translucid.training.recipe import Recipe
-from translucid.training.run import resume_run, train_recipe
+from translucid.recipe import recipe
+from translucid.recipe.recipe import Recipe
+from translucid.runs.batches import Stream
+from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.run import resume_run, train_recipe
 
 
 def after(steps: int) -> Callable[[], bool]:
@@ -38,9 +38,9 @@ def same_runs(one: Path, other: Path) -> None:
     """Everything that a run computed is bit-equal; only the clock differs."""
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
     for run in (one, other):
-        assert atomic.fault(run / "best") is None
+        assert atomic_files.fault(run / "best") is None
     for name in ("best", "last", "checkpoints"):
-        assert atomic.digests(one / name) == atomic.digests(other / name), name
+        assert atomic_files.digests(one / name) == atomic_files.digests(other / name), name
     steps = [Checkpoints(run).steps() for run in (one, other)]
     assert steps[0][0] == steps[1][0]
     place = Path("state", f"step-{steps[0][0]:08}")
@@ -94,7 +94,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(case: str, tmp_path: Path) -> No
 def test_a_stream_begins_where_another_stood() -> None:
     """At any place, in any epoch: the same batches come."""
     chosen = small("classify", "gru", batch_tokens=60)
-    from translucid.training.setting import set_up
+    from translucid.runs.setup import set_up
 
     setting = set_up(chosen, lambda _: None)
     items = setting.items[:23]
@@ -109,7 +109,7 @@ def test_a_stream_begins_where_another_stood() -> None:
 
 def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
     """As that of a run that was told to go on with larger batches: the next epoch begins."""
-    from translucid.training.setting import set_up
+    from translucid.runs.setup import set_up
 
     setting = set_up(small("classify", "gru", batch_tokens=60), lambda _: None)
     items = setting.items[:23]
@@ -122,11 +122,11 @@ def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
 
 def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
-    before = atomic.digests(tmp_path / "run" / "best")
+    before = atomic_files.digests(tmp_path / "run" / "best")
     metrics = (tmp_path / "run/metrics.jsonl").read_bytes()
     (tmp_path / "run/test.json").unlink()  # as if it had been killed before its last line
     resume_run(tmp_path / "run", quiet=True)
-    assert atomic.digests(tmp_path / "run" / "best") == before
+    assert atomic_files.digests(tmp_path / "run" / "best") == before
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
 
@@ -241,21 +241,21 @@ def test_after_falling_back_the_run_is_still_the_same(stopped: Path) -> None:
     for run in (stopped, twin):
         resume_run(run, quiet=True)
     assert (stopped / "metrics.jsonl").read_bytes() == (twin / "metrics.jsonl").read_bytes()
-    assert atomic.digests(stopped / "best") == atomic.digests(twin / "best")
+    assert atomic_files.digests(stopped / "best") == atomic_files.digests(twin / "best")
 
 
 def test_a_save_that_fails_says_so_and_keeps_the_last(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at the second save: the run ends, the older checkpoints stay."""
-    write_manifest = atomic.write_manifest
+    write_manifest = atomic_files.write_manifest
 
     def full(folder: Path) -> None:
         if "00000007" in folder.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write_manifest(folder)
 
-    monkeypatch.setattr(atomic, "write_manifest", full)
+    monkeypatch.setattr(atomic_files, "write_manifest", full)
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
@@ -275,16 +275,16 @@ def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
 def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path: Path) -> None:
     """The two renames of a save, cut at each of their three moments."""
     folder = tmp_path / "best"
-    atomic.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
+    atomic_files.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
     old, aside = tmp_path / ".best.old", tmp_path / ".best.writing"
     shutil.copytree(folder, aside)
     if moment != "before":
         folder.rename(old)
     if moment == "after":
         aside.rename(folder)
-    atomic.recover(folder)
-    assert atomic.fault(folder) is None
-    atomic.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
+    atomic_files.recover(folder)
+    assert atomic_files.fault(folder) is None
+    atomic_files.write_whole(folder, lambda p: (p / "x").write_text("new") and None)
     assert (folder / "x").read_text() == "new"
     assert {p.name for p in tmp_path.iterdir()} == {"best"}
 

@@ -10,8 +10,8 @@ import torch
 from translucid import bundle
 from translucid.errors import ConfigError, InputError
 from translucid.model import Label, Model, load
-from translucid.training import recipe
-from translucid.training.run import train_recipe
+from translucid.recipe import recipe
+from translucid.runs.run import train_recipe
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "d_model": 16, "heads": 2, "layers": 1},

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.training.test_runs import small
 
-from translucid.training.items import Stream, epoch_plan
-from translucid.training.recipe import Recipe
-from translucid.training.setting import Setting, set_up
-from translucid.training.shapes import SMALLEST, few, in_few_shapes
+from translucid.recipe.recipe import Recipe
+from translucid.runs.batches import Stream, epoch_plan
+from translucid.runs.setup import Setting, set_up
+from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
 
 TASKS = ["translate", "language", "classify", "tag"]
 

@@ -3,19 +3,19 @@
 import pytest
 
 from translucid.data.records import Pair
-from translucid.training import sizing
-from translucid.training.recipe import parse
+from translucid.recipe import automatic_sizes
+from translucid.recipe.recipe import parse
 
 
 def test_words_are_counted_on_both_sides() -> None:
-    amount = sizing.measure([Pair("a b", "c a d", 1), Pair("b", "b", 2)])
+    amount = automatic_sizes.measure([Pair("a b", "c a d", 1), Pair("b", "b", 2)])
     assert (amount.examples, amount.words, amount.words_known) == (2, 7, 4)
 
 
 def test_what_the_user_says_is_not_touched() -> None:
     chosen = parse({"task": {"kind": "translate"}}, ["training.steps=40", "model.d_model=64"])
-    picks = sizing.pick(chosen, sizing.Amount(29_000, 700_000, 30_000), "cpu")
-    filled, said = sizing.with_picks(chosen, picks)
+    picks = automatic_sizes.pick(chosen, automatic_sizes.Amount(29_000, 700_000, 30_000), "cpu")
+    filled, said = automatic_sizes.with_picks(chosen, picks)
     assert filled.training.steps == 40
     assert filled.model["d_model"] == 64
     assert filled.training.warmup <= 40, "the rest follows from what the user said"
@@ -31,7 +31,9 @@ def test_any_amount_of_data_gets_a_valid_recipe(task: str, kind: str, device: st
     chosen = parse({"task": {"kind": task}}, overrides)
     sizes = []
     for words in (1, 10**3, 10**5, 10**6, 10**7, 10**9):
-        picks = sizing.pick(chosen, sizing.Amount(words // 10 + 1, words, words // 5 + 1), device)
-        filled, _ = sizing.with_picks(chosen, picks)  # parse checks it
+        picks = automatic_sizes.pick(
+            chosen, automatic_sizes.Amount(words // 10 + 1, words, words // 5 + 1), device
+        )
+        filled, _ = automatic_sizes.with_picks(chosen, picks)  # parse checks it
         sizes.append(filled.model.get("d_model", 0))
     assert sizes == sorted(sizes), "more data, no smaller model"

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from translucid.data.records import Labelled
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import TrainingError
 from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import IGNORE, Batch, Score, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
-from translucid.training.average import Average
+from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
+from translucid.training.loop import Progress, Watchers, train
 from translucid.training.state import Best, State
-from translucid.training.trainer import Progress, Watchers, train
 
 TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "a day", "good bad"]
 RECORDS = [Labelled(text, "yes" if "good" in text else "no", i) for i, text in enumerate(TEXTS)]

@@ -3,10 +3,10 @@
 import pytest
 from tests.training.checked import TINY, by_name, look, told, world
 
+from translucid.checks import startup, vocabulary
 from translucid.data.records import Pair
 from translucid.errors import TrainingError
 from translucid.models import Network, build
-from translucid.training import checks, vocabulary_checks
 
 
 def test_a_vocabulary_that_does_not_fit_the_model_is_found() -> None:
@@ -17,14 +17,14 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_found() -> None:
         chosen = told("language", TINY)
         return build(chosen.model_config_for(sizes=prepared.sizes | {"vocab": size}))
 
-    finding = by_name(checks.of_model(prepared.task, with_vocab(vocab - 1), items, examples.train))[
-        "sizes"
-    ]
+    finding = by_name(
+        startup.of_model(prepared.task, with_vocab(vocab - 1), items, examples.train)
+    )["sizes"]
     assert finding.mark == "-"
     assert f"{vocab:,} tokens, but the model has {vocab - 1:,}" in finding.words
     with pytest.raises(TrainingError, match="sizes: "):
-        checks.startup(prepared.task, with_vocab(20), items, examples, lambda line: None)
-    finding = vocabulary_checks.sizes_agree(prepared.task, with_vocab(vocab + 3), items)
+        startup.startup(prepared.task, with_vocab(20), items, examples, lambda line: None)
+    finding = vocabulary.sizes_agree(prepared.task, with_vocab(vocab + 3), items)
     assert finding.mark == "!"
     assert "will never be used" in finding.words
 
@@ -32,7 +32,7 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_found() -> None:
 def test_labels_and_columns_that_do_not_fit_the_model_are_found() -> None:
     _, prepared, items = world("tag")
     few = build(told("tag", TINY).model_config_for(sizes=prepared.sizes | {"outputs": 2}))
-    finding = vocabulary_checks.sizes_agree(prepared.task, few, items)
+    finding = vocabulary.sizes_agree(prepared.task, few, items)
     assert finding.mark == "-"
     assert "labels, but the model has 2" in finding.words
     chosen = told("regress", {"hidden": [4]})
@@ -45,7 +45,7 @@ def test_one_table_for_two_vocabularies_is_found() -> None:
     largest = max(len(tokenizer) for tokenizer in prepared.tokenizers.values())
     sizes = prepared.sizes | {"vocab": largest, "target_vocab": None}
     network = build(told("translate", TINY).model_config_for(sizes=sizes))
-    finding = vocabulary_checks.sizes_agree(prepared.task, network, items)
+    finding = vocabulary.sizes_agree(prepared.task, network, items)
     assert finding.mark == "-"
     assert "one table for both" in finding.words
 
@@ -53,7 +53,7 @@ def test_one_table_for_two_vocabularies_is_found() -> None:
 def test_unknown_tokens_are_named() -> None:
     _, prepared, _ = world("translate")
     strange = [Pair("The zebra sleeps, zebra.", "Das Zebra schläft.", 1)] * 3
-    finding = vocabulary_checks.unknown_tokens(prepared.task, {"valid": strange})
+    finding = vocabulary.unknown_tokens(prepared.task, {"valid": strange})
     assert finding.mark == "!"
     assert "'zebra' 6" in finding.words
     assert "% of valid" in finding.words

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.worked.helpers import numbers, same
 
-from translucid.decoding.search import Search, search
-from translucid.decoding.table import END, PAD, TableModel
+from translucid.generate.beam_search import Search, search
+from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models import GenerationInputs
 
 GREEDY = "I am fine <eos>"

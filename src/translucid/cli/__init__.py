@@ -29,17 +29,17 @@ from translucid.cli import (
     generate,
     info,
     lab,
+    predict,
     recipe,
     reproduce,
     score,
     tokenizer,
     train,
     translate,
-    use,
     work,
 )
-from translucid.cli.code import with_code
-from translucid.cli.files import CommandWithFiles
+from translucid.cli.shared.code import with_code
+from translucid.cli.shared.files import CommandWithFiles
 from translucid.errors import TranslucidError
 from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
@@ -91,10 +91,10 @@ app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
 app.command()(with_code(info.info))
 app.command()(with_code(translate.translate))
 app.command()(with_code(score.score))
-app.command()(with_code(use.classify))
-app.command()(with_code(use.tag))
+app.command()(with_code(predict.classify))
+app.command()(with_code(predict.tag))
 app.command()(with_code(generate.generate))
-app.command()(with_code(use.predict))
+app.command()(with_code(predict.predict))
 app.command()(with_code(explain.explain))
 app.command()(with_code(explore.explore))
 app.command("doctor")(doctor.command)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.lines import in_words
-from translucid.cli.writing_options import Device, Folder, check_device
+from translucid.cli.shared.generation_options import Device, Folder, check_device
+from translucid.cli.shared.lines import in_words
 from translucid.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """The heads in the file that was named; the other parts, if there are both, beside it."""
     if figure is None or not result.rows:
         return
-    from translucid.atomic import saving
+    from translucid.atomic_files import saving
 
     paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
     for picture, path in zip(result.pictures(), paths, strict=False):

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.findings import show, wrong
-from translucid.cli.given import (
+from translucid.cli.shared.findings import show, wrong
+from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     Given,
     MadeUp,
@@ -46,9 +46,9 @@ def check(
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """
-    from translucid.training.checks import of_data, parts_of
-    from translucid.training.examples import load_examples
-    from translucid.training.facts import facts_of, unseen_words
+    from translucid.checks.data_facts import facts_of, unseen_words
+    from translucid.checks.startup import of_data, parts_of
+    from translucid.recipe.examples import load_examples
 
     if Path(task).is_file() and not task.endswith((".toml", ".py")):
         raise InputError(

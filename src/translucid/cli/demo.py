@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.demo_recipes import EXAMPLES, NEXT, DemoTask, recipe_values
 from translucid.cli.train import stopping
+from translucid.demo.recipes import EXAMPLES, NEXT, DemoTask, recipe_values
 
 
 def demo(
@@ -35,20 +35,20 @@ def demo(
     """
     import json
 
-    from translucid.cli import demo_tasks
+    from translucid.demo import results
     from translucid.model import load
-    from translucid.training import recipe
-    from translucid.training.run import resume_run, train_recipe
+    from translucid.recipe import recipe
+    from translucid.runs.run import resume_run, train_recipe
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     asked = given or list(EXAMPLES[task])
     chosen = recipe.parse(recipe_values(task, overrides or ()), overrides or ())
-    demo_tasks.check(task, chosen, asked)
+    results.check(task, chosen, asked)
     if again:
-        demo_tasks.remove(folder)
+        results.remove(folder)
     if (folder / "recipe.toml").exists():
         there = recipe.read(folder / "recipe.toml")
-        demo_tasks.check_same(task, there.task.kind, folder)
+        results.check_same(task, there.task.kind, folder)
     with stopping() as interrupted:
         if (folder / "test.json").exists():
             typer.echo(f"{folder} holds a trained model already; --again trains a new one")
@@ -59,10 +59,8 @@ def demo(
             train_recipe(chosen, folder, interrupted=interrupted)
     chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
-    done = demo_tasks.Done(
-        folder, chosen, model, result["test"], result["notes"], result["examples"]
-    )
-    page = demo_tasks.SHOW[task](done, asked)
+    done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])
+    page = results.SHOW[task](done, asked)
     typer.echo(f"{folder}: the model is in {folder / 'best'}, the report in {page}")
     typer.echo(f"look into it in your browser: translucid explore {folder}")
     typer.echo(f"next: {NEXT[task].format(out=folder)}")

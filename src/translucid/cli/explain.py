@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.writing_options import Folder
+from translucid.cli.shared.generation_options import Folder
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 import typer
 
-from translucid.cli.writing_options import Device, check_device
+from translucid.cli.shared.generation_options import Device, check_device
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from translucid.studio.desk import Desk
+    from translucid.studio.handlers import Desk
     from translucid.studio.model import Load
 
 
@@ -75,16 +75,16 @@ def _loads(device: str) -> "Load":
 
 
 def _desk(models: list[Path], device: str) -> "Desk":
-    from translucid.studio.desk import Desk
-    from translucid.studio.runs import Library, followed_runs, open_folders
+    from translucid.studio.handlers import Desk
+    from translucid.studio.text_runs import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     return Desk(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
-    from translucid.studio.desk import Desk
-    from translucid.studio.runs import Library, open_folders
+    from translucid.studio.handlers import Desk
+    from translucid.studio.text_runs import Library, open_folders
 
     library = Library(open_folders(models, _loads(device)))
     if text is not None:
@@ -103,10 +103,10 @@ def server() -> Any:
     try:
         import wsproto  # noqa: F401 (uvicorn asks for it only when it begins)
 
-        from translucid.studio import server
+        from translucid.studio.server import serve
     except ImportError as error:
         raise ConfigError(
             f"the studio needs the package {error.name}; install it with: "
             'pip install "translucid[web]"'
         ) from error
-    return server
+    return serve

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli import writing_options as o
+from translucid.cli.shared import generation_options as o
 from translucid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -93,6 +93,6 @@ def _write(texts: list[str], prompts: list[str], as_json: bool) -> None:
 
 
 def _prompts(file: str) -> list[str]:
-    from translucid.data.readers import read_text
+    from translucid.data.readers.read import read_text
 
     return [record.text for record in read_text(file, keep_empty=True)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.lab_meter import meter
-from translucid.cli.lines import in_words
+from translucid.cli.shared.lines import in_words
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

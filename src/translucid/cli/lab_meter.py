@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid.cli.lines import in_words
+from translucid.cli.shared.lines import in_words
 
 if TYPE_CHECKING:
     from translucid.lab.engine.runner import Job, Step

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.code import with_code
-from translucid.cli.given import task_named, tasks
+from translucid.cli.shared.code import with_code
+from translucid.cli.shared.recipe_arguments import task_named, tasks
 from translucid.tasks.registry import TASKS
 
 app = typer.Typer(
@@ -30,9 +30,9 @@ def list_recipes(
 
     Example: translucid recipe list --json
     """
-    from translucid.training import shelf
+    from translucid.recipe import shipped
 
-    found = shelf.entries()
+    found = shipped.entries()
     if as_json:
         rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in found]
         typer.echo(json.dumps(rows, indent=2))
@@ -50,10 +50,10 @@ def show(recipe: Given, overrides: Overrides = None) -> None:
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
     """
-    from translucid.training import shelf
-    from translucid.training.annotate import rewrite
+    from translucid.recipe import shipped
+    from translucid.recipe.toml import rewrite
 
-    path = shelf.find(recipe)
+    path = shipped.find(recipe)
     typer.echo(rewrite(path, overrides or ()), nl=False)
 
 
@@ -65,10 +65,10 @@ def check(recipe: Given, overrides: Overrides = None) -> None:
     Example: translucid recipe check mine.toml model.heads=8
     """
     from translucid.errors import InputError
-    from translucid.training import recipe as recipes
-    from translucid.training import shelf
+    from translucid.recipe import recipe as recipes
+    from translucid.recipe import shipped
 
-    path = shelf.find(recipe)
+    path = shipped.find(recipe)
     found = recipes.read(path, overrides or ())
     data = found.data
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
@@ -90,7 +90,7 @@ def schema() -> None:
 
     Example: translucid recipe schema > recipe.schema.json
     """
-    from translucid.training.annotate import schema as recipe_schema
+    from translucid.recipe.toml import schema as recipe_schema
 
     typer.echo(json.dumps(recipe_schema(), indent=2))
 
@@ -105,8 +105,8 @@ def new(
     Example: translucid new tag model.kind=recurrent --out tagger.toml
     """
     from translucid.errors import InputError
-    from translucid.training import recipe as recipes
-    from translucid.training.annotate import dump
+    from translucid.recipe import recipe as recipes
+    from translucid.recipe.toml import dump
 
     text = dump(recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ()))
     if out is None:

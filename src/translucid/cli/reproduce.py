@@ -28,7 +28,7 @@ def reproduce(
 
     Example: translucid reproduce multi30k-de-en --data data/multi30k
     """
-    from translucid.training.reproduce import reproduce as run
+    from translucid.runs.reproduce import reproduce as run
 
     folder = out or Path("runs") / "reproduce" / name
     with stopping() as interrupted:

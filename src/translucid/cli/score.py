@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli import writing_options as o
+from translucid.cli.shared import generation_options as o
 from translucid.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _check(held: "Model", pair: "Sequence[Text]", source: str, target: str | Non
 
 
 def _chunks(source: str, target: str | None) -> "Iterator[list[tuple[Text, ...]]]":
-    from translucid.data.readers import read_text
+    from translucid.data.readers.read import read_text
 
     files = [source] if target is None else [source, target]
     streams = [read_text(file, keep_empty=True) for file in files]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 if TYPE_CHECKING:
-    from translucid.data.tokenizers import Tokenizer
+    from translucid.data.tokenizers.tokenizer import Tokenizer
 
 app = typer.Typer(
     help="Train a tokenizer, or look at one.",
@@ -30,10 +30,10 @@ def train(
     """
     import sys
 
-    from translucid.data.loading import Loading
-    from translucid.data.pipelines import SIZED, Kind
-    from translucid.data.readers import read_text
-    from translucid.data.tokenizers import Tokenizer
+    from translucid.data.readers.loading import Loading
+    from translucid.data.readers.read import read_text
+    from translucid.data.tokenizers.pipelines import SIZED, Kind
+    from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.errors import InputError
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -93,7 +93,7 @@ def show(
 
 def _tokenizers(folder: Path) -> "dict[str, Tokenizer]":
     """Those of a model, by their folders' names, or the one that the folder itself is."""
-    from translucid.data.tokenizers import Tokenizer
+    from translucid.data.tokenizers.tokenizer import Tokenizer
 
     for place in (folder, folder / "best"):
         names = [n for n in ("tokenizer", "source", "target") if (place / n).is_dir()]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.given import (
+from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     Given,
     MadeUp,
@@ -25,7 +25,7 @@ from translucid.errors import InputError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
-    from translucid.training.sitting import Recording
+    from translucid.runs.session import Recording
 
 
 Studio = Annotated[
@@ -77,7 +77,7 @@ def train(
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """
-    from translucid.training.run import train_recipe
+    from translucid.runs.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches}
@@ -114,7 +114,7 @@ def resume(
 
     Example: translucid resume runs/x
     """
-    from translucid.training.run import resume_run
+    from translucid.runs.run import resume_run
 
     with stopping() as interrupted, shown(run, studio, probe, port) as recording:
         done = resume_run(
@@ -130,8 +130,8 @@ def resume(
 
 def _self_test(given: Given) -> None:
     """Every check for this recipe and data; exit code 2 if something is wrong."""
-    from translucid.cli.findings import show, wrong
-    from translucid.training.checks import self_test
+    from translucid.checks.startup import self_test
+    from translucid.cli.shared.findings import show, wrong
 
     findings = self_test(
         given.recipe(), lambda line: typer.echo(line, err=True), pick=given.by_task
@@ -209,7 +209,7 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
         yield None
         return
     from translucid.cli.explore import server
-    from translucid.training.sitting import Recording
+    from translucid.runs.session import Recording
 
     if not speaks():
         yield Recording(probe)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli import writing_options as o
-from translucid.cli.lines import Answered, answer_lines, chunk_size
+from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.lines import Answered, answer_lines, chunk_size
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
+    from translucid.generate.results import Candidate, Decoded
     from translucid.model import Model
-    from translucid.tasks.written import Candidate, Decoded
 
 
 def translate(
@@ -75,7 +75,7 @@ def translate(
     told = search | wishes | {"best": best, "json": as_json, "explain": explain, "line": max_tokens}
     told |= {"precision": precision}
     if sample:
-        from translucid.decoding.sampling import Sampling
+        from translucid.generate.sampling import Sampling
 
         options |= {"sampling": Sampling(**drawing), "seed": seed}
         told |= {"sampling": drawing, "seed": seed}
@@ -118,7 +118,7 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 def _digest(folder: Path) -> str:
     """Which model it is, wherever it lies."""
-    from translucid.atomic import MANIFEST, digest_of
+    from translucid.atomic_files import MANIFEST, digest_of
     from translucid.bundle import place
 
     return digest_of(place(folder) / MANIFEST)
@@ -156,7 +156,7 @@ def _written(
         values = {"source": found.source, "translation": found.texts[0].text} | values
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
-        from translucid.cli.tree_text import explained
+        from translucid.cli.shared.tree_text import explained
 
         return Answered(explained(found, held.writes_with, colour=sys.stdout.isatty()))
     if best == 1:

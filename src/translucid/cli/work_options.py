@@ -93,7 +93,7 @@ def collect(
     flags: Mapping[str, bool] | None = None,
 ) -> dict[str, Any]:
     """The command line, joined with the file: whatever was given, by its name."""
-    from translucid.glass.numbers import read_file
+    from translucid.worked.solution.numbers import read_file
 
     words, flags = words or {}, flags or {}
     kinds = dict.fromkeys(values, "numbers") | dict.fromkeys(words, "word")
@@ -105,7 +105,7 @@ def collect(
 
 def solve(name: str, given: Mapping[str, Any], weights: Collection[str] = ()) -> Any:
     """The solution; `weights` are handed over together."""
-    from translucid.glass import worked
+    from translucid import worked
 
     own = {key: value for key, value in given.items() if key not in weights}
     if weights:

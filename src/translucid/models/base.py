@@ -17,6 +17,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from translucid.config import Config, key
 from translucid.errors import InputError
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
@@ -24,9 +25,8 @@ from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_
 from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
+from translucid.parts.ngrams import Votes
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.parts.votes import Votes
-from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]

@@ -18,9 +18,9 @@ from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
-from translucid.parts.letters import Letters, WordDropout
+from translucid.parts.characters import Letters, WordDropout
+from translucid.parts.ngrams import make_votes
 from translucid.parts.tokens import InputPart
-from translucid.parts.votes import make_votes
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 

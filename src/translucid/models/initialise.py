@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from translucid.parts.activations import ActivationName
-from translucid.parts.letters import Letters
+from translucid.parts.characters import Letters
 from translucid.parts.positions import Learned
 
 

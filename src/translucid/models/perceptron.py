@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from translucid.config import Config, key
 from translucid.models import inputs
 from translucid.models.base import Network
-from translucid.recipe import Config, key
 from translucid.trace import NO_TRACE, NoTrace
 
 

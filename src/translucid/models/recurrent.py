@@ -11,6 +11,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from translucid.config import key
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts.alignment import AlignmentName, make_alignment
@@ -19,7 +20,6 @@ from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
 

@@ -11,6 +11,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from translucid.config import key
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts import masks
@@ -23,7 +24,6 @@ from translucid.parts.norms import NormName, make_norm
 from translucid.parts.positions import POSITIONS, PositionName, make_positions
 from translucid.parts.residual import Placement, Residual
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.recipe import key
 from translucid.trace import NO_TRACE, NoTrace
 
 

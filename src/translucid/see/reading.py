@@ -31,7 +31,7 @@ class Reading(TextTrace):
 
     def top(self, k: int = 5, *, tokens: tuple[int, int] | None = None) -> Picture:
         """The k likeliest next words, or tags, at every position; of a classifier, all classes."""
-        from translucid.see.likely import likeliest
+        from translucid.see.predictions import likeliest
 
         return likeliest(self, k, tokens=tokens)
 

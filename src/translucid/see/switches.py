@@ -18,13 +18,13 @@ from translucid.models.recurrent import Bridge
 from translucid.models.transformer import Layer, Stack
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead
+from translucid.parts.characters import Letters
 from translucid.parts.feedforward import GatedFeedForward
-from translucid.parts.letters import Letters
+from translucid.parts.ngrams import Votes
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.recurrent import Recurrent
 from translucid.parts.residual import Residual
-from translucid.parts.votes import Votes
 from translucid.trace import Edit
 
 # Each kind by the word for several of them.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, nearest
 from translucid.models.base import (
     Decoder,
@@ -19,9 +19,9 @@ from translucid.models.base import (
 from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
-from translucid.see.likely import check_count
 from translucid.see.of_points import MOST, numbers
 from translucid.see.pictures import Axis, Bars, Heat
+from translucid.see.predictions import check_count
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]

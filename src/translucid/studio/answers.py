@@ -12,8 +12,8 @@ from translucid.errors import InputError
 from translucid.see.difference import Difference, difference
 from translucid.see.of_points import pooled
 from translucid.see.pictures import Grid
-from translucid.studio.frames import packed, raw_bytes
-from translucid.studio.runs import Run
+from translucid.studio.tensors import packed, raw_bytes
+from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
 from translucid.trace import Trace
 

@@ -8,8 +8,8 @@ from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.mathml import mathml
-from translucid.studio.following import Followed
-from translucid.studio.runs import Opened
+from translucid.studio.run_follower import Followed
+from translucid.studio.text_runs import Opened
 
 
 def describe_model(opened: Opened) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from translucid.errors import InputError, nearest
 from translucid.studio.answers import steps
-from translucid.studio.runs import Run, clipped
+from translucid.studio.text_runs import Run, clipped
 
 FOLDER = Path(__file__).parent / "lessons"
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.results import Decoded
 from translucid.models.base import Network
 from translucid.tasks.base import Task
-from translucid.tasks.written import Decoded
 
 
 class StudioModel(Protocol):

@@ -13,12 +13,12 @@ import anywidget
 import traitlets
 
 from translucid.errors import InputError
-from translucid.studio.bundle import bundle
-from translucid.studio.desk import Desk
-from translucid.studio.following import Followed, is_run
+from translucid.studio.handlers import Desk
 from translucid.studio.model import StudioModel
-from translucid.studio.questions import told
-from translucid.studio.runs import Library
+from translucid.studio.page_bundle import bundle
+from translucid.studio.run_follower import Followed, is_run
+from translucid.studio.server.questions import told
+from translucid.studio.text_runs import Library
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px

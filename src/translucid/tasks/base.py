@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
-from translucid.data.loading import Loading, check_labels
+from translucid.data.corpus.token_store import Store
+from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
-from translucid.data.store import Store
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs

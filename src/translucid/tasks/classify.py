@@ -8,12 +8,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from translucid.data import readers
 from translucid.data.batching import pad
-from translucid.data.loading import Loading
+from translucid.data.readers import read
+from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.toyland import Toyland
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
@@ -23,6 +22,7 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.words import Words, of_text, readable
+from translucid.toyland import Toyland
 
 ONE_LABEL = 0.8  # a label with this share makes accuracy say little
 FEW_EXAMPLES = 5  # of a label: too few to learn it
@@ -56,7 +56,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
-        return readers.read_labelled(
+        return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, loading=loading
         )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import Batch
 from translucid.tasks.words import Words
 

@@ -4,20 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from translucid.data.batching import pad
-from translucid.data.tokenizers import Tokenizer
-from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Search
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.fast.precision import Difference, difference
+from translucid.generate.beam_search import Search
+from translucid.generate.results import Decoded, Scored
+from translucid.generate.sampling import Sampling
+from translucid.generate.word_constraints import Wishes
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.tasks.base import Task
 from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
+from translucid.tasks.text_generation import Scribe, settings
 from translucid.tasks.translate import Translate
-from translucid.tasks.wishes import Wishes
-from translucid.tasks.writing import Scribe, settings
-from translucid.tasks.written import Decoded, Scored
 from translucid.trace import NO_TRACE, Trace
 
 MAX_LENGTH = 100  # tokens that a language model writes unless told otherwise

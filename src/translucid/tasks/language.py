@@ -8,17 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.data import readers
 from translucid.data.batching import pad
-from translucid.data.loading import Loading
+from translucid.data.corpus.token_store import Store
 from translucid.data.packing import pack
+from translucid.data.readers import read
+from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
-from translucid.data.store import Store
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.toyland import Toyland
-from translucid.decoding.generate import find
-from translucid.decoding.search import Search
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import find
 from translucid.tasks import metrics
 from translucid.tasks.base import (
     IGNORE,
@@ -34,6 +33,7 @@ from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
 from translucid.tasks.words import Words, of_text, readable
+from translucid.toyland import Toyland
 
 BEGINNING = 6  # words of a text that a model is asked to go on with
 CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
@@ -96,7 +96,7 @@ class Language(Task[Text, LanguageItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
-        return readers.read_text(
+        return read.read_text(
             files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
             loading=loading,
         )  # fmt: skip

@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.results import END
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.choices import Choices, least_sure
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Answer, Caption, Cell, Ending, Row, floats, place_of
 from translucid.tasks.words import readable
-from translucid.tasks.written import END
 
 SOFTMAX = (
     "Every token of the vocabulary gets a score, and the softmax turns the scores into "

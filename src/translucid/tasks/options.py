@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from translucid.data.pipelines import Kind
-from translucid.data.tokenizers import Tokenizer
-from translucid.recipe import Config, key
+from translucid.config import Config, key
+from translucid.data.tokenizers.pipelines import Kind
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.registry import TaskName
 
 Paths = tuple[str, ...]

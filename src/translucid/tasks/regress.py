@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from translucid.data import readers
-from translucid.data.cells import as_number
-from translucid.data.loading import Loading
+from translucid.data.readers import read
+from translucid.data.readers.cells import as_number
+from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models.mlp import MLP
 from translucid.tasks import metrics
@@ -47,7 +47,7 @@ class Regress(Task[Numbers, RegressItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Numbers]:
-        return readers.read_numbers(
+        return read.read_numbers(
             files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
             loading=loading,
         )  # fmt: skip

@@ -12,15 +12,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from translucid.data import readers
 from translucid.data.batching import pad
-from translucid.data.letters import pad_letters, spell
-from translucid.data.loading import Loading
+from translucid.data.characters import pad_letters, spell
+from translucid.data.readers import read
+from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
 from translucid.data.spans import Span, first_subwords, split_words, tag_spans
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.toyland import Toyland
-from translucid.decoding.spans import best_tags, span_rules
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
 from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
@@ -29,7 +27,9 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
+from translucid.tasks.span_decoder import best_tags, span_rules
 from translucid.tasks.words import Words, readable
+from translucid.toyland import Toyland
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Tag(Task[Tagged, TagItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
-        return readers.read_tagged(
+        return read.read_tagged(
             files[0], words=data.words_column, tags=data.tags_column, loading=loading
         )
 

@@ -7,17 +7,18 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from translucid.data import readers, tables
 from translucid.data.batching import pad
-from translucid.data.loading import Loading
+from translucid.data.readers import read as read_files
+from translucid.data.readers import tables
+from translucid.data.readers.loading import Loading
 from translucid.data.records import Pair
-from translucid.data.tokenizers import Tokenizer
-from translucid.data.toyland import Toyland
-from translucid.decoding.generate import find
-from translucid.decoding.rules import Rule
-from translucid.decoding.search import Hypothesis, Round, Search
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
 from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.generate.beam_search import Hypothesis, Round, Search
+from translucid.generate.constraints import Rule
+from translucid.generate.decode import find
+from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
@@ -38,7 +39,7 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources, Toke
 from translucid.tasks.registry import task
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
-from translucid.tasks.written import END
+from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace
 
 MANY_COPIES = 0.05  # of sentences that were not translated
@@ -68,13 +69,13 @@ class Translate(Task[Pair, TranslateItem]):
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
         if len(files) == 2:
-            return readers.read_parallel(files[0], files[1], loading=loading)
+            return read_files.read_parallel(files[0], files[1], loading=loading)
         if tables.format_of(files[0], otherwise="text") == "text":
             raise ConfigError(
                 f"{files[0]}: translation reads two files, the source and the target, or one "
                 "table whose name tells its format, such as pairs.tsv"
             )
-        return readers.read_pairs(
+        return read_files.read_pairs(
             files[0], source=data.source_column, target=data.target_column, loading=loading
         )
 

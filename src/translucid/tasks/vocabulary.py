@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from translucid.data.pipelines import SIZED
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.pipelines import SIZED
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
 from translucid.tasks.options import TokenizerConfig
 

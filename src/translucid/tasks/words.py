@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from translucid.data.pipelines import WORDS
-from translucid.data.tokenizers import Tokenizer
+from translucid.data.tokenizers.pipelines import WORDS
+from translucid.data.tokenizers.tokenizer import Tokenizer
 
 ALONG_TEXT = ("length", "queries", "keys")  # axes with one entry for each token
 ACROSS = ("cross_attention", "alignment")  # parts that look at another text

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from translucid.recipe import Config, key
-from translucid.training.optim import OptimizerName, ScheduleName
-from translucid.training.processes import Parallel
+from translucid.config import Config, key
+from translucid.training.distributed import Parallel
+from translucid.training.optimisers import OptimizerName, ScheduleName
 
 
 class TrainingConfig(Config):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from translucid.tasks.base import Batch, Task
 from translucid.training.config import TrainingConfig
-from translucid.training.processes import Processes
+from translucid.training.distributed import Processes
 
 
 class Gradients:

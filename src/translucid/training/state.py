@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from translucid.fast.padded_linear import pad_heads
-from translucid.training.average import Average
+from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
-from translucid.training.optim import make_optimizer
-from translucid.training.processes import ALONE, Processes, whole
+from translucid.training.distributed import ALONE, Processes, whole
+from translucid.training.optimisers import make_optimizer
 from translucid.weights import own_tensors
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.errors import TrainingError
-from translucid.training.optim import OptimizerName, ScheduleName, make_optimizer, rate
+from translucid.training.optimisers import OptimizerName, ScheduleName, make_optimizer, rate
 
 BETAS = (0.9, 0.999)  # Adam's, as Kingma & Ba 2015 have them
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from translucid.atomic import saving, write_text
+from translucid.atomic_files import saving, write_text
 from translucid.errors import TranslucidError
 from translucid.lab.engine.experiment import Experiment, of_file
 from translucid.lab.engine.report_figure import figure, number, numbers

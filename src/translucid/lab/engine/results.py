@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid._version import __version__
-from translucid.atomic import saving, write_text
+from translucid.atomic_files import saving, write_text
 from translucid.errors import InputError
 from translucid.lab.engine.claims import Claim, Literature, claims
 from translucid.lab.engine.experiment import Experiment

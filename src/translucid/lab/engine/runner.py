@@ -25,7 +25,7 @@ from threading import Thread
 from typing import Any
 
 from translucid._version import __version__
-from translucid.atomic import saving
+from translucid.atomic_files import saving
 from translucid.errors import InputError, TranslucidError
 from translucid.lab.engine.experiment import LEAST_SEEDS, Experiment, of_file, of_module
 from translucid.lab.engine.verdict import Data, Finding, Rule

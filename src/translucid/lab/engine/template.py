@@ -5,7 +5,7 @@ from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
-from translucid.atomic import write_text
+from translucid.atomic_files import write_text
 from translucid.errors import ConfigError, InputError
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")

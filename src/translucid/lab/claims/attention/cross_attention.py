@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Hypothesis, Search
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.decode import find
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import (

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from translucid.decoding.search import Search, search
-from translucid.decoding.table import END, PAD, TableModel
+from translucid.generate.beam_search import Search, search
+from translucid.generate.table_model import END, PAD, TableModel
 from translucid.lab.claims.shared.small_language_model import (
     LONGEST,
     STEPS,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from translucid.decoding.search import Search
+from translucid.generate.beam_search import Search
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (

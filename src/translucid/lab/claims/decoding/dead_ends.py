@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.decoding.search import Hypothesis, Search
+from translucid.generate.beam_search import Hypothesis, Search
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Interval, Rule, by_case, mean_of

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.decoding import rules
-from translucid.decoding.generate import draw
-from translucid.decoding.sampling import Sampling
+from translucid.generate import constraints
+from translucid.generate.decode import draw
+from translucid.generate.sampling import Sampling
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -87,7 +87,7 @@ def _written(net: DecoderModel, starts: Tensor, generator: torch.Generator) -> T
     texts: list[list[int]] = starts.tolist()
     numbers = torch.rand(len(starts), LENGTH - starts.shape[1], generator=generator)
     steps = draw(net, starts.tolist(), None, Sampling(), numbers, eos=WORDS,
-                 extra=[rules.forbid([WORDS])])  # fmt: skip
+                 extra=[constraints.forbid([WORDS])])  # fmt: skip
     for step in steps:
         for row, token in zip(step.rows, step.tokens, strict=True):
             texts[row].append(token)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from translucid.decoding.generate import draw
-from translucid.decoding.sampling import Sampling
-from translucid.decoding.search import Hypothesis
+from translucid.generate.beam_search import Hypothesis
+from translucid.generate.decode import draw
+from translucid.generate.sampling import Sampling
 from translucid.lab.claims.shared.small_language_model import (
     LONGEST,
     PROMPT,

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.data.toyland import Sentence
 from translucid.tasks.base import IGNORE
+from translucid.toyland import Sentence
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
                   "goes": "go"}  # fmt: skip

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.data.toyland import Toyland
 from translucid.lab.claims.heads.sentence_links import Lexicon, Texts
 from translucid.lab.claims.shared.attention_tasks import patterns
 from translucid.lab.engine.experiment import Experiment
@@ -34,6 +33,7 @@ from translucid.models.base import Network
 from translucid.see.pictures import Axis, Grid, Heat
 from translucid.see.switches import choose, switches
 from translucid.tasks.base import IGNORE
+from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 LAYERS, HEADS = 2, 4

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.decoding.search import Search
+from translucid.generate.beam_search import Search
 from translucid.lab.claims.shared.small_language_model import STEPS, LanguageModel, language_model
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment

@@ -15,7 +15,7 @@ from translucid.lab.engine.fit import Step, fit
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
 from translucid.tasks.base import IGNORE, Batch, cross_entropy
-from translucid.training.optim import OptimizerName
+from translucid.training.optimisers import OptimizerName
 
 Draw = Callable[[torch.Generator, int], Batch]  # so many rows, made of these random numbers
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from torch import Tensor
 
-from translucid.decoding.generate import find
-from translucid.decoding.search import Hypothesis, Search
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.decode import find
 from translucid.lab.claims.shared.markov_chain import small_decoder, train
 from translucid.lab.claims.shared.toyland_text import next_words
 from translucid.lab.engine.fit import random_rows

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from translucid.decoding.search import Hypothesis, Search, search
+from translucid.generate.beam_search import Hypothesis, Search, search
 
 
 @dataclass

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translucid.data.toyland import Toyland
 from translucid.lab.engine.fit import random_rows
+from translucid.toyland import Toyland
 
 SENTENCES, BATCH = 1000, 32
 MOST, NEW = 4000, 300  # sentences to train on, and to be asked about

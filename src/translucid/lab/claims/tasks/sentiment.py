@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.data.toyland import Sentence, Toyland
 from translucid.lab.claims.shared.toyland_text import numbered
 from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
@@ -26,6 +25,7 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, RecurrentConfig, build
 from translucid.see.pictures import Bars
+from translucid.toyland import Sentence, Toyland
 
 LABELS = ("positive", "negative")  # of sentences that judge: those that do not show it
 READERS = ("whole sentence", "first half", "bag of words")

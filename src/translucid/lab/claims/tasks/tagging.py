@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid.data.toyland import Toyland
 from translucid.lab.claims.shared.toyland_text import numbered, padded
 from translucid.lab.claims.tasks.training import token_loss, train_on_rows
 from translucid.lab.engine.experiment import Experiment
@@ -26,6 +25,7 @@ from translucid.models import RecurrentConfig, build
 from translucid.see.pictures import Bars
 from translucid.tasks.base import IGNORE
 from translucid.tasks.metrics import span_f1
+from translucid.toyland import Toyland
 
 TAGGERS = ("both directions", "from left to right")
 

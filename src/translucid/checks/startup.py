@@ -1,0 +1,136 @@
+"""The classic silent mistakes, looked for before anyone waits for hours.
+
+startup      at the beginning of every run: quick, and speaks only of what is not well
+self_test    everything, and one batch learnt by heart; trains nothing else and writes nothing
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from translucid.checks import data as data_checks
+from translucid.checks.findings import Finding, spread_out
+from translucid.checks.model import (
+    SAMPLE,
+    leaking_mask,
+    padding_in_loss,
+    padding_seen,
+    shifted_targets,
+)
+from translucid.checks.overfitting import overfit_one_batch
+from translucid.checks.vocabulary import sizes_agree, unknown_tokens
+from translucid.errors import InputError, TrainingError
+from translucid.models import Network, build
+from translucid.models.mlp import MLP
+from translucid.recipe import automatic_sizes
+from translucid.recipe.examples import Examples, Record, load_examples
+from translucid.recipe.recipe import Recipe
+from translucid.recipe.resources import prepare
+from translucid.tasks.base import Task
+from translucid.tasks.registry import TASKS
+from translucid.training.random_state import random_state_kept, seed_generators
+
+RECORDS = 2000  # of the training data, from which a self-test makes items
+TEXTS_TO_LEARN = 20_000  # for a tokenizer of subwords, which learns slowly
+
+
+def startup(
+    task: Task[Any, Any],
+    network: Network,
+    items: Sequence[Any],
+    examples: Examples,
+    say: Callable[[str], None],
+) -> None:
+    """Refuse a run that would learn the wrong thing; say what will make it worse."""
+    found = of_model(task, network, items, examples.train, quick=True)
+    for finding in found:
+        if finding.serious and not finding.ok:
+            raise TrainingError(f"{finding.name}: {finding.words}")
+    parts = parts_of(examples)
+    others = [part for part in parts if part != "train"] if "train" in parts else []
+    found += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
+    if parts and task.vocabularies:
+        found.append(unknown_tokens(task, parts))
+    for finding in found:
+        if not finding.ok:
+            say(f"{finding.mark} {finding.name}: {finding.words}")
+
+
+@random_state_kept()
+def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> list[Finding]:
+    """All checks for a recipe and its data, on the CPU.
+
+    With `pick`, keys that the recipe does not set fit the data, as in training.
+    """
+    examples = load_examples(recipe, say)
+    found = of_data(recipe, examples)
+    if _wrong(found):
+        return found  # what is wrong already would be found again, more slowly
+    if pick:
+        picks = automatic_sizes.pick(recipe, automatic_sizes.measure(examples.train), "cpu")
+        recipe, _ = automatic_sizes.with_picks(recipe, picks)
+    subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # which hardly know unknown tokens
+    few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
+    prepared = prepare(recipe, examples, learn_from=few)
+    task = prepared.task
+    if task.vocabularies:
+        found.append(unknown_tokens(task, parts_of(examples)))
+    items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
+    config = recipe.model_config_for(sizes=prepared.sizes)
+    seed_generators(recipe.training.seed, torch.device("cpu"))
+    network = build(config)
+    if isinstance(network, MLP) and network.standardise is not None:
+        network.standardise.fit(task.collate(items).inputs["x"])
+    found += of_model(task, network, items, examples.train)
+    return found if _wrong(found) else [*found, overfit_one_batch(task, config, items)]
+
+
+def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
+    """The files of a recipe, without a model."""
+    task = TASKS[recipe.task.kind]
+    found = data_checks.of_task(task, parts_of(examples))
+    if task.label_noun is not None:
+        files = {"valid": recipe.data.valid, "test": recipe.data.test}
+        found += [_known_labels(recipe, examples, p) for p in parts_of(examples) if files.get(p)]
+    return found
+
+
+def of_model(
+    task: Task[Any, Any],
+    network: Network,
+    items: Sequence[Any],
+    records: Sequence[Record],
+    *,
+    quick: bool = False,
+) -> list[Finding]:
+    """Task and model on a few training examples."""
+    found = [sizes_agree(task, network, spread_out(items, SAMPLE))]
+    if _wrong(found):
+        return found  # the model cannot even be called
+    if task.vocabularies:
+        of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
+        found += [finding for finding in of_text if finding is not None]
+        found += [] if quick else [padding_seen(task, network, items)]
+    return found if quick else [*found, padding_in_loss(task, network, items)]
+
+
+def parts_of(examples: Examples) -> dict[str, Sequence[Record]]:
+    """Those parts that are not empty, by name."""
+    parts = {"train": examples.train, "valid": examples.valid, "test": examples.test}
+    return {name: records for name, records in parts.items() if records}
+
+
+def _known_labels(recipe: Recipe, examples: Examples, part: str) -> Finding:
+    """Held-out labels that training never shows; where data is held out from train, all are."""
+    task, data = TASKS[recipe.task.kind], recipe.data
+    file = data.paths(data.valid if part == "valid" else data.test)[0]
+    try:
+        task.check_labels(parts_of(examples)[part], task.labels_in(examples.train), file)
+    except InputError as error:
+        return Finding(f"labels of {part}", False, str(error), serious=True)
+    return Finding(f"labels of {part}", True, "all of them occur in the training data")
+
+
+def _wrong(found: Sequence[Finding]) -> bool:
+    return any(finding.serious and not finding.ok for finding in found)

@@ -1,0 +1,288 @@
+"""Many lines through a model: in order, with a rate and the time left, and never from the start
+again.
+
+With `--out FILE`, what is done stands in FILE.part, and FILE.part.json says how far it goes and
+what it was made from. A chunk of lines is on disk before the note names it, so a process that dies
+at any time can be gone on with; the end is FILE alone.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import typer
+
+from translucid.errors import InputError
+
+if TYPE_CHECKING:
+    from translucid.data.records import Text
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The output of one line, and what was wrong with the line."""
+
+    text: str
+    fault: str = ""
+
+
+def answer_lines(
+    file: str,
+    answer: "Callable[[Sequence[Text]], list[Answered]]",
+    *,
+    out: Path | None,
+    told: dict[str, Any],
+    chunk: int,
+    verb: str,
+) -> None:
+    """Read, answer and write chunk by chunk. told: what decides the answers, for the note."""
+    sink = _Part(out, told) if out is not None else _Screen()
+    total = _count(file) if out is not None or sys.stderr.isatty() else None
+    with sink, _meter(total, sink.lines, quiet=out is None and sys.stdout.isatty()) as meter:
+        try:
+            for records in _chunks(file, sink, chunk):
+                answers = answer(records)
+                for each in answers:
+                    if each.fault:
+                        meter.say(f"{name_of(file)}:{each.fault}")
+                sink.write(records, answers)
+                meter.move(sink.lines)
+        except KeyboardInterrupt:
+            meter.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
+            raise typer.Exit(130) from None
+        took = meter.seconds
+    if out is not None:
+        lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
+        typer.echo(f"{out}: {lines} {verb} in {in_words(took)}", err=True)
+    if sink.failed:
+        lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
+        typer.echo(f"{lines} left empty; see the messages above", err=True)
+        raise typer.Exit(1)
+
+
+def name_of(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def chunk_size(file: str, *, large: int) -> int:
+    """Someone who types wants each answer at once; a file goes in chunks that fill batches."""
+    typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    return 1 if typed else large
+
+
+def _chunks(file: str, sink: "_Screen | _Part", chunk: int) -> "Iterator[list[Text]]":
+    from translucid.data.readers.read import read_text
+
+    records = read_text(file, keep_empty=True)
+    sink.skip(records, name_of(file))
+    while found := list(islice(records, chunk)):
+        yield found
+
+
+def _count(file: str) -> int | None:
+    """How many lines there are, if that can be known before they are read."""
+    from translucid.data.readers.read import read_text
+
+    if file == "-" or not Path(file).is_file():
+        return None
+    return sum(1 for _ in read_text(file, keep_empty=True))
+
+
+class _Screen:
+    """Standard output."""
+
+    def __init__(self) -> None:
+        self.lines = self.failed = 0
+
+    def __enter__(self) -> "_Screen":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def skip(self, records: "Iterator[Text]", name: str) -> None:
+        pass
+
+    def write(self, records: "Sequence[Text]", answers: Sequence[Answered]) -> None:
+        for each in answers:
+            sys.stdout.write(each.text)
+        sys.stdout.flush()
+        self.lines += len(records)
+        self.failed += sum(bool(each.fault) for each in answers)
+
+    def how_to_go_on(self) -> str:
+        return "; with --out FILE a run can be gone on with"
+
+
+class _Part(_Screen):
+    """A file that grows, with a note beside it."""
+
+    def __init__(self, out: Path, told: dict[str, Any]) -> None:
+        super().__init__()
+        self.out, self.told = out, told
+        self.part, self.note = (out.with_name(out.name + end) for end in (".part", ".part.json"))
+        self._digest = hashlib.sha256()
+        self._stream: BinaryIO | None = None
+        self._kept: dict[str, Any] = {"lines": 0, "bytes": 0, "failed": 0}
+        if out.exists():
+            raise InputError(f"{out} exists already; remove it, or give --out another name")
+        if self.part.exists() or self.note.exists():
+            self._kept = self._read_note()
+            self.lines, self.failed = self._kept["lines"], self._kept["failed"]
+
+    def __enter__(self) -> "_Part":
+        from translucid.atomic_files import saving
+
+        if not self.note.exists():
+            self._write_note(0)
+        with saving(self.part):
+            self._stream = self.part.open("ab")
+            self._stream.truncate(self._kept["bytes"])  # what no note names is written anew
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        from translucid.atomic_files import saving
+
+        assert self._stream is not None
+        self._stream.close()
+        if kind is None:
+            with saving(self.out):
+                self.part.replace(self.out)
+        if kind is None or not self.lines:  # done, or nothing worth going on with
+            self.part.unlink(missing_ok=True)
+            self.note.unlink(missing_ok=True)
+
+    def skip(self, records: "Iterator[Text]", name: str) -> None:
+        if not self.lines:
+            return
+        before = list(islice(records, self.lines))
+        self._hash(before)
+        if len(before) < self.lines or self._digest.hexdigest() != self._kept["digest"]:
+            raise InputError(
+                f"{name}: its first {self.lines:,} lines are not those that {self.part} was made "
+                f"from; give the same lines to go on, or remove {self.part} and {self.note.name} "
+                "to begin anew"
+            )
+        typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
+
+    def write(self, records: "Sequence[Text]", answers: Sequence[Answered]) -> None:
+        from translucid.atomic_files import saving
+
+        assert self._stream is not None
+        with saving(self.part):
+            self._stream.write("".join(each.text for each in answers).encode())
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        self.lines += len(records)
+        self.failed += sum(bool(each.fault) for each in answers)
+        self._hash(records)
+        self._write_note(self._stream.tell())
+
+    def how_to_go_on(self) -> str:
+        return f", which are in {self.part}; run the same command again to go on"
+
+    def _hash(self, records: "Sequence[Text]") -> None:
+        for record in records:
+            self._digest.update(record.text.encode() + b"\n")
+
+    def _write_note(self, size: int) -> None:
+        from translucid.atomic_files import write_text
+
+        kept = {
+            "told": self.told,
+            "lines": self.lines,
+            "failed": self.failed,
+            "bytes": size,
+            "digest": self._digest.hexdigest(),
+        }
+        write_text(self.note, json.dumps(kept, indent=2) + "\n")
+
+    def _read_note(self) -> dict[str, Any]:
+        try:
+            kept: dict[str, Any] = json.loads(self.note.read_text("utf-8"))
+            before = kept["told"]
+            size = self.part.stat().st_size if self.part.exists() else 0
+            whole = size >= kept["bytes"] and kept["lines"] >= 0 and kept["failed"] >= 0
+        except (OSError, ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise InputError(
+                f"{self.part} cannot be gone on with: {self.note} does not fit it; remove both to "
+                "begin anew"
+            )
+        now = json.loads(json.dumps(self.told))
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
+                raise InputError(
+                    f"{self.part} was begun with {key} = {before.get(key)}, now it is "
+                    f"{now.get(key)}; run with what it was begun with to go on, or remove "
+                    f"{self.part} and {self.note.name} to begin anew"
+                )
+        return kept
+
+
+class _Meter:
+    """How far, how fast, how long still."""
+
+    def __init__(self, total: int | None, start: int, bar: Any = None) -> None:
+        self.total, self.start, self._bar = total, start, bar
+        self._began = time.monotonic()
+        self._job = bar.add_task("", total=total, completed=start) if bar is not None else None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def move(self, lines: int) -> None:
+        if self._bar is None:
+            return
+        rate = (lines - self.start) / max(self.seconds, 1e-9)
+        words = f"{rate:,.1f} lines/s"
+        if self.total is not None and rate > 0:
+            words += f"  {in_words((self.total - lines) / rate)} left"
+        self._bar.update(self._job, completed=lines, description=words)
+
+    def say(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(line, highlight=False, markup=False)
+        else:
+            typer.echo(line, err=True)
+
+
+@contextmanager
+def _meter(total: int | None, start: int, *, quiet: bool) -> Iterator[_Meter]:
+    """A live line on a terminal, unless the answers themselves go there."""
+    if quiet or not sys.stderr.isatty():
+        yield _Meter(total, start)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("lines"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield _Meter(total, start, bar)
+
+
+def in_words(seconds: float) -> str:
+    """75 -> 1 min 15 s"""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{seconds:.1f} s"

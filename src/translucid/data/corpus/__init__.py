@@ -1,0 +1,1 @@
+"""Text larger than memory: token ids on disk, built once, read through memory maps."""

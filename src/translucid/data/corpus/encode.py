@@ -1,0 +1,158 @@
+"""One job of building a store: documents of a text file into one shard of token ids.
+
+Several processes do this side by side, so nothing here needs torch.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+
+from translucid.data.corpus.scan import Job, Piece, Unit
+from translucid.data.readers.lines import LineRule, check_unchanged, open_binary, read_lines
+from translucid.data.readers.loading import Loading
+from translucid.data.tokenizers.pipelines import EOS
+from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.errors import InputError
+
+TOKENIZER = "tokenizer"  # the folder beside the shards
+_BATCH = 1 << 19  # characters encoded at once: more only takes memory
+_MOST = 4096  # texts encoded at once
+
+Moved = Callable[[int], None]  # told how many bytes have been read since it was told last
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What besides the files decides the ids."""
+
+    folder: Path  # of the shards
+    unit: Unit
+    rule: LineRule
+    dtype: Literal["<u2", "<u4"]
+    max_bytes: int  # of a text that the tokenizer takes at once
+
+
+@dataclass
+class Shard:
+    """What came out of a job."""
+
+    tokens: int = 0
+    documents: int = 0
+    characters: int = 0
+    sha256: str = ""
+    loading: dict[int, Loading] = field(default_factory=dict)  # by the number of the file
+
+
+def shard_name(number: int) -> str:
+    return f"{number:05d}.tokens"
+
+
+def encode_job(job: Job, number: int, settings: Settings, words: WordMemory, moved: Moved) -> Shard:
+    """Write the shard of a job, down to the disk."""
+    shard = Shard()
+    digest = hashlib.sha256()
+    with open(settings.folder / shard_name(number), "xb") as file:
+        for piece in job:
+            try:
+                _encode_piece(piece, shard, settings, words, _tee(file, digest.update), moved)
+            except InputError:
+                _check_same(piece)  # the better explanation, if so
+                raise
+            _check_same(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    shard.sha256 = digest.hexdigest()
+    return shard
+
+
+def _tee(file: BinaryIO, other: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        file.write(data)
+        other(data)
+
+    return write
+
+
+def _check_same(piece: Piece) -> None:
+    with open_binary(piece.path) as file:
+        check_unchanged(file, piece.stat, piece.path)
+
+
+def _encode_piece(
+    piece: Piece,
+    shard: Shard,
+    settings: Settings,
+    words: WordMemory,
+    write: Callable[[bytes], None],
+    moved: Moved,
+) -> None:
+    loading = shard.loading[piece.file] = Loading(piece.path)
+    start = piece.span.start if piece.span else 0
+    place = done = start
+
+    def told(now: int) -> None:
+        nonlocal place
+        place = now
+
+    lines = read_lines(piece.path, settings.rule, loading=loading, span=piece.span, told=told)
+    for texts, ended in _batches(parts(lines, settings.unit, settings.max_bytes, loading)):
+        ids: list[int] = []
+        for found, end in zip(words.encode_batch(texts), ended, strict=True):
+            ids += found
+            if end:
+                ids.append(EOS)
+        write(np.array(ids, dtype=settings.dtype).tobytes())
+        shard.tokens += len(ids)
+        shard.documents += sum(ended)
+        shard.characters += sum(map(len, texts)) + sum(ended)
+        moved(place - done)
+        done = place
+    moved(start + piece.size - done)
+
+
+def parts(
+    lines: Iterable[tuple[int, str | None]], unit: Unit, max_bytes: int, loading: Loading
+) -> Iterator[tuple[str, bool]]:
+    """Documents as the readers find them, in parts as `Tokenizer.encode_document` takes them: each
+    with whether it ends a document. However long a document is, few of its lines are held."""
+    held: list[str] = []
+    size = -1  # of the document so far, its lines joined
+    for number, text in lines:
+        if text is None:
+            continue
+        blank = unit != "file" and not text.strip()
+        if unit == "line" and blank:
+            loading.leave_out("empty", number)
+        if not blank:
+            held.append(text)
+            size += 1 + (len(text) if text.isascii() else len(text.encode()))
+            if size > max_bytes:  # too long at once, so it goes line by line
+                yield from ((line + "\n", False) for line in held[:-1])
+                del held[:-1]
+        if held and (blank or unit == "line"):
+            loading.records += 1
+            yield "\n".join(held), True
+            held, size = [], -1
+    if held:
+        loading.records += 1
+        yield "\n".join(held), True
+
+
+def _batches(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[list[str], list[bool]]]:
+    texts: list[str] = []
+    ended: list[bool] = []
+    size = 0
+    for text, end in parts:
+        texts.append(text)
+        ended.append(end)
+        size += len(text)
+        if size >= _BATCH or len(texts) == _MOST:
+            yield texts, ended
+            texts, ended, size = [], [], 0
+    if texts:
+        yield texts, ended

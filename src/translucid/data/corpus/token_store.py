@@ -1,0 +1,231 @@
+"""Token ids on disk: a corpus of any size, read through memory maps.
+
+A store is a folder: manifest.json names a folder of shards, and is replaced in one step when that
+folder is whole. The shards end to end are the stream of all documents, each ended by eos.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from translucid.data.corpus.encode import TOKENIZER, shard_name
+from translucid.data.readers.loading import Loading, Reason
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import ConfigError, InputError
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+# A page once touched counts as resident until it is given back, although it is only a page of the
+# file that anyone may reuse. Reading this often touches some 64 MB at most.
+_GIVE_BACK_AFTER = 1000
+_AGAIN = "build the store again"
+_Count = Field(ge=0)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class InputFile(_Part):
+    """A text file: what it was, whatever its name, and what was found in it."""
+
+    size: int = _Count
+    mtime_ns: int
+    sha256: str
+    records: int = _Count
+    left_out: dict[Reason, int]
+    first: dict[Reason, int]
+
+    def loading(self, file: str) -> Loading:
+        return Loading(file, self.records, dict(self.left_out), dict(self.first))
+
+
+class ShardFile(_Part):
+    tokens: int = _Count
+    sha256: str
+
+
+class Making(_Part):
+    """What besides the text decides the ids."""
+
+    tokenizer: str  # its fingerprint
+    unit: Literal["line", "paragraph", "file"]
+    max_line_bytes: int
+    too_long: Literal["error", "skip"]
+    max_text_bytes: int
+
+
+class Manifest(_Part):
+    format: Literal[1] = 1
+    build: str = Field(pattern=r"^build-[0-9a-f]{8}$")  # a folder beside it, never elsewhere
+    dtype: Literal["<u2", "<u4"]
+    tokens: int = _Count
+    documents: int = _Count
+    characters: int = _Count  # of the documents, with one for each end: for bits per character
+    making: Making
+    inputs: tuple[InputFile, ...]
+    shards: tuple[ShardFile, ...]
+
+
+class Store:
+    """Made by `open_store`, `build_store` or `ensure_store`."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.documents, self.characters = manifest.documents, manifest.characters
+        self._starts = np.cumsum([0, *(shard.tokens for shard in manifest.shards)]).tolist()
+        self._maps: list[mmap.mmap] = []
+        self._shards = [self._open(number) for number in range(len(manifest.shards))]
+        self._reads = 0
+
+    def __len__(self) -> int:
+        return self.manifest.tokens
+
+    def __repr__(self) -> str:
+        return f"Store({self.folder}, {len(self):,} tokens, {len(self._shards)} shards)"
+
+    def window(self, start: int, length: int) -> NDArray[np.int64]:
+        """Tokens `start` to `start + length` of the stream, or to its end."""
+        if start < 0 or length < 0:
+            raise ConfigError(f"start = {start}, length = {length}: neither may be below 0")
+        end = min(start + length, len(self))
+        found = []
+        number = bisect_right(self._starts, start) - 1
+        while start < end:
+            first, last = self._starts[number : number + 2]
+            found.append(self._shards[number][start - first : end - first].astype(np.int64))
+            start, number = min(end, last), number + 1
+        self._give_back()
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that made the ids."""
+        making = self.manifest.making
+        folder = self._builds / TOKENIZER
+        return Tokenizer.load(folder, expect=making.tokenizer, max_bytes=making.max_text_bytes)
+
+    def loadings(self, files: Sequence[str | Path]) -> list[Loading]:
+        """What was read and left out, for each of the files that the store was made from."""
+        return [
+            part.loading(str(file)) for part, file in zip(self.manifest.inputs, files, strict=True)
+        ]
+
+    def verify(self) -> None:
+        """Read everything, and refuse a single changed bit."""
+        for number, shard in enumerate(self.manifest.shards):
+            with open(self._path(number), "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != shard.sha256:
+                    raise InputError(
+                        f"{self._path(number)}: is not what was written (its sha256 differs from "
+                        f"the one in {MANIFEST}); {_AGAIN}"
+                    )
+
+    @property
+    def _builds(self) -> Path:
+        return self.folder / self.manifest.build
+
+    def _path(self, number: int) -> Path:
+        return self._builds / shard_name(number)
+
+    def _open(self, number: int) -> NDArray[np.unsignedinteger]:
+        path, dtype = self._path(number), np.dtype(self.manifest.dtype)
+        wanted = self.manifest.shards[number].tokens * dtype.itemsize
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != wanted:
+                    raise InputError(
+                        f"{path}: has {size:,} bytes where {wanted:,} were written; {_AGAIN}"
+                    )
+                if not size:  # nothing but empty lines; there is no map of nothing
+                    return np.empty(0, dtype=dtype)
+                self._maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); {_AGAIN}") from None
+        return np.frombuffer(self._maps[-1], dtype=dtype)
+
+    def _give_back(self) -> None:
+        self._reads += 1
+        if self._reads % _GIVE_BACK_AFTER == 0 and hasattr(mmap, "MADV_DONTNEED"):
+            for part in self._maps:
+                part.madvise(mmap.MADV_DONTNEED)
+
+
+def open_store(folder: str | Path, *, verify: bool = False) -> Store:
+    """The store in a folder. Sizes are always checked; with `verify`, so is every bit."""
+    store = Store(Path(folder), read_manifest(Path(folder)))
+    if verify:
+        store.verify()
+    return store
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """From here on the folder holds this store, and none before."""
+    content = manifest.model_dump(mode="json")
+    text = json.dumps(content | {"sha256": _digest(content)}, indent=1) + "\n"
+    part = folder / f"{MANIFEST}.part"
+    with part.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, folder / MANIFEST)
+    flush_folder(folder)
+
+
+def flush_folder(folder: Path) -> None:
+    """The names in a folder down to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder}: holds no token store ({MANIFEST} is missing: none was built there, or the "
+            f"build did not end); {_AGAIN}"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); {_AGAIN}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: this version reads format {FORMAT}; {_AGAIN}")
+    if content.pop("sha256", None) != _digest(content):
+        raise InputError(f"{path}: is not what was written (its sha256 differs); {_AGAIN}")
+    try:
+        manifest = Manifest.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {where}: {first['msg']}; {_AGAIN}") from None
+    if manifest.tokens != sum(shard.tokens for shard in manifest.shards):
+        raise InputError(
+            f"{path}: the shards do not add up to {manifest.tokens:,} tokens; {_AGAIN}"
+        )
+    return manifest
+
+
+def _digest(content: object) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file or folder beside the manifest may be a store's."""
+    return name in (MANIFEST, f"{MANIFEST}.part") or bool(re.match(r"build-[0-9a-f]{8}$", name))

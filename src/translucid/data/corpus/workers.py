@@ -1,0 +1,123 @@
+"""The jobs of building a store, done here or by several processes."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Event
+
+from translucid.data.corpus.encode import TOKENIZER, Settings, Shard, encode_job
+from translucid.data.corpus.scan import Job
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.errors import TranslucidError
+
+Told = Callable[[int], None]  # hears how many bytes of the files are done
+_LOOK = 0.2  # seconds between two looks at the processes
+
+
+def encode_jobs(
+    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, told: Told
+) -> list[Shard]:
+    """All shards, in the order of the jobs."""
+    if processes > 1:
+        return _encode_in_processes(jobs, settings, tokenizer, processes, told)
+    done = 0
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        told(done)
+
+    words = WordMemory(tokenizer)
+    return [encode_job(job, n, settings, words, moved) for n, job in enumerate(jobs)]
+
+
+def _encode_in_processes(
+    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, told: Told
+) -> list[Shard]:
+    # Started afresh, not forked: a fork copies locks that other threads hold.
+    context = multiprocessing.get_context("spawn")
+    done, stop = context.Value("q", 0), context.Event()
+    pool = ProcessPoolExecutor(
+        processes, context, _start_worker, (settings, tokenizer.fingerprint, done, stop)
+    )
+    running: list[Future[Shard]] = []
+    shards: list[Shard] = []
+    try:
+        for number, job in enumerate(jobs):
+            running.append(_hand_over(pool, job, number))
+            told(done.value)
+        for future in running:  # in order, so that the first mistake in a file is the one reported
+            while not wait([future], timeout=_LOOK).done:
+                told(done.value)
+            shards.append(future.result())
+            told(done.value)
+    except BrokenProcessPool:
+        raise TranslucidError(
+            "a process that encodes text died: was it killed, or out of memory? Take fewer "
+            "processes. A script that builds a store needs `if __name__ == '__main__':` around it"
+        ) from None
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return shards
+
+
+def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
+    """In the moment in which a pool breaks it closes what a new process would need: then it fails
+    in many ways."""
+    try:
+        return pool.submit(_work, job, number)
+    except (OSError, ValueError) as error:
+        raise BrokenProcessPool from error
+
+
+class _Stopped(Exception):
+    """The build is over for another reason."""
+
+
+class _Worker:
+    """What a process keeps from job to job."""
+
+    settings: Settings
+    words: WordMemory
+    bytes_done: "Synchronized[int]"
+    stop: Event
+
+
+def _start_worker(
+    settings: Settings, fingerprint: str, bytes_done: "Synchronized[int]", stop: Event
+) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread for each process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and says `stop`
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    _Worker.settings, _Worker.bytes_done, _Worker.stop = settings, bytes_done, stop
+    tokenizer = Tokenizer.load(
+        settings.folder / TOKENIZER, expect=fingerprint, max_bytes=settings.max_bytes
+    )
+    _Worker.words = WordMemory(tokenizer)
+
+
+def _follow_parent() -> None:
+    """A killed parent can tell nobody; its pool would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(job: Job, number: int) -> Shard:
+    """`encode_job` in a process that `_start_worker` prepared."""
+
+    def moved(count: int) -> None:
+        if _Worker.stop.is_set():
+            raise _Stopped
+        with _Worker.bytes_done.get_lock():
+            _Worker.bytes_done.value += count
+
+    return encode_job(job, number, _Worker.settings, _Worker.words, moved)

@@ -1,0 +1,1 @@
+"""From users' files to records: text, tables, CoNLL, JSON lines, parquet."""

@@ -1,0 +1,240 @@
+"""From bytes to numbered lines, without ever guessing.
+
+A line ends at \\n or \\r\\n and nowhere else: str.splitlines also cuts at U+2028, U+0085, form
+feeds and others, which shifts parallel files against each other. gzip and xz are read directly.
+"""
+
+import gzip
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol, cast
+
+from translucid.data.readers.loading import Loading
+from translucid.errors import InputError, nearest
+
+BOM = b"\xef\xbb\xbf"
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+NOT_READ = {  # what people try next, and how it begins
+    b"PK\x03\x04": ("a zip archive", "unpack it first"),
+    b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
+    b"PAR1\x15": ("a parquet file", "name it .parquet, or say format='parquet'"),
+    b"\xff\xfe": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
+    b"\xfe\xff": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
+}
+
+
+@dataclass(frozen=True)
+class LineRule:
+    """How long a line may be (in bytes, without its end), and what happens above."""
+
+    max_bytes: int = 1 << 20
+    too_long: Literal["error", "skip"] = "error"
+
+
+DEFAULT = LineRule()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some whole lines of a plain file, for several readers that share one."""
+
+    start: int
+    end: int
+    lines_before: int
+
+
+class Lines(Protocol):
+    """What lines are read from."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
+def read_lines(
+    path: str | Path,
+    rule: LineRule = DEFAULT,
+    *,
+    loading: Loading | None = None,
+    may_be_empty: bool = False,
+    span: Span | None = None,
+    told: Callable[[int], None] | None = None,
+) -> Iterator[tuple[int, str | None]]:
+    """The numbered lines of a file; None stands for one that was too long, and was counted.
+
+    `-` is standard input. `told` hears after each line how far into the file reading went, in bytes
+    as they are stored.
+    """
+    name = "standard input" if str(path) == "-" else str(path)
+    loading = loading if loading is not None else Loading()
+    before = number = span.lines_before if span else 0
+    try:
+        with _open(path, name, span.end if span else None) as (stream, file):
+            part = _Part(file, span) if span else stream
+            for number, line in split_lines(part, name, rule, loading, before):
+                yield number, line
+                if told is not None:
+                    told(file.tell())
+    except DAMAGED as error:
+        raise InputError(
+            f"{name}: the archive is damaged or cut short after line {number} "
+            f"({str(error) or type(error).__name__}); make or fetch it again"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{name}: reading failed after line {number} ({error})") from None
+    if not number and not may_be_empty:
+        raise InputError(f"{name}: the file is empty; give one with at least one line")
+
+
+def split_lines(
+    stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
+) -> Iterator[tuple[int, str | None]]:
+    """The lines after line `number`. Memory stays bounded by the rule, however long a line is."""
+    limit = rule.max_bytes + 2  # room for \r\n
+    while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
+        number += 1
+        skipped = 0
+        if number == 1 and raw.startswith(BOM):
+            raw, skipped = raw[len(BOM) :], len(BOM)
+            if not raw:  # a mark and nothing else
+                return
+        ended = raw.endswith(b"\n")
+        line = raw.removesuffix(b"\n").removesuffix(b"\r") if ended else raw
+        if len(line) > rule.max_bytes:
+            if rule.too_long == "error":
+                raise InputError(
+                    f"{name}:{number}: the line is longer than {rule.max_bytes:,} bytes; is this "
+                    "a text file with line ends? Split the line (from Python, a LineRule may raise "
+                    "the limit, or skip and count such lines)"
+                )
+            while not ended and (rest := stream.readline(1 << 16)):
+                ended = rest.endswith(b"\n")
+            loading.leave_out("too long", number)
+            yield number, None
+        else:
+            yield number, _decode(line, name, number, skipped)
+
+
+def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
+    if b"\0" in line:
+        raise InputError(
+            f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so this is "
+            "no text file (or UTF-16: iconv -f UTF-16 -t UTF-8); remove NUL with: tr -d '\\0'"
+        )
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}:{number}: byte {error.start + skipped + 1} of the line "
+            f"(0x{line[error.start]:02x}) is not UTF-8; convert the file, for example: "
+            "iconv -f LATIN1 -t UTF-8"
+        ) from None
+
+
+class _Part:
+    """A file that ends where the span does."""
+
+    def __init__(self, file: BinaryIO, span: Span) -> None:
+        file.seek(span.start)
+        self._file, self._left = file, span.end - span.start
+
+    def readline(self, limit: int, /) -> bytes:
+        raw = self._file.readline(min(limit, self._left))
+        self._left -= len(raw)
+        return raw
+
+
+@contextmanager
+def _open(
+    path: str | Path, name: str, end: int | None = None
+) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The unpacked bytes, and the file they come from; when they have been read (up to `end`), the
+    file must still be what it was."""
+    if str(path) == "-":
+        if sys.stdin is None:  # as Python has it after <&-
+            raise InputError(f"{name}: is closed; give a file, or pipe text into the command")
+        yield sys.stdin.buffer, sys.stdin.buffer
+        return
+    with open_binary(path) as file:
+        before = os.fstat(file.fileno())
+        packed = packing_of(path, file)
+        try:
+            if packed == "gzip":
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield cast(BinaryIO, unpacked), file
+            elif packed == "xz":
+                with lzma.LZMAFile(file) as unpacked_xz:
+                    yield cast(BinaryIO, unpacked_xz), file
+            else:
+                yield file, file
+        except DAMAGED:
+            check_unchanged(file, before, name)  # the better explanation, if so
+            raise
+        check_unchanged(file, before, name, before.st_size if end is None else end)
+
+
+def open_binary(path: str | Path) -> BufferedReader:
+    """Open for reading, with a message instead of an OSError."""
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {_look_around(Path(path))}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder; give a file") from None
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it; try: chmod u+r {path}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(f"{str(path)!r}: cannot be opened ({error})") from None
+
+
+def _look_around(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist either"
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return f"the folder {folder} cannot be read either"
+    close = nearest(path.name, names)
+    if close:
+        return f"did you mean {folder / close[0]}?"
+    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"{folder} holds {listed}" if names else f"the folder {folder} is empty"
+
+
+def packing_of(path: str | Path, file: BufferedReader) -> str:
+    """gzip, xz or plain, by how a file that was just opened begins."""
+    path, head = Path(path), file.peek(10)[:10]
+    for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
+        if head.startswith(magic):
+            return packed
+        if path.suffix == {"gzip": ".gz", "xz": ".xz"}[packed] and head:
+            raise InputError(
+                f"{path}: ends in {path.suffix}, but its content is no {packed} archive; "
+                "rename it, or fetch it again"
+            )
+    for magic, (what, advice) in NOT_READ.items():
+        if head.startswith(magic):
+            raise InputError(f"{path}: is {what}, which is not read here; {advice}")
+    return "plain"
+
+
+def check_unchanged(file: BinaryIO, before: os.stat_result, name: str, read: int = 0) -> None:
+    """The file must be what it was `before`, and have been read up to byte `read`."""
+    if not stat.S_ISREG(before.st_mode):  # a pipe has no size
+        return
+    after = os.fstat(file.fileno())
+    short = file.tell() < read
+    if short or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        raise InputError(
+            f"{name}: the file changed while it was read (from {before.st_size:,} to "
+            f"{after.st_size:,} bytes); read it again when nothing writes to it"
+        )

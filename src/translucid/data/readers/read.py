@@ -1,0 +1,256 @@
+"""Users' files as records, one function per kind of task.
+
+Every reader is a generator that fills the `loading` report it is given: when it is exhausted,
+`loading.lines()` says what was read and what was left out. What cannot be read is an InputError
+with file and line.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from translucid.data.readers.cells import as_label, as_list, as_number, as_text, is_number
+from translucid.data.readers.columns import cell, open_table, read_columns
+from translucid.data.readers.conll import read_conll
+from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
+from translucid.data.readers.loading import Loading
+from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
+from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.errors import ConfigError, InputError
+
+
+def read_text(
+    path: str | Path,
+    *,
+    column: Column | None = None,
+    unit: Literal["line", "paragraph", "file"] = "line",
+    keep_empty: bool = False,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[Text]:
+    """Text for language models and for predictions.
+
+    `unit` is what becomes one record of a plain file: a line, what stands between blank lines, or
+    all of it. With `keep_empty`, every line gives a record, so that as many lines come out as go
+    in; one that was too long comes out empty, and counted.
+    """
+    loading = _begin(loading, path)
+    if column is None and (rule.format or format_of(path, "text")) == "text":
+        if unit != "line":
+            yield from _read_units(path, unit, rule.lines, loading)
+            return
+        for line, text in read_lines(path, rule.lines, loading=loading, may_be_empty=keep_empty):
+            if keep_empty or (text is not None and text.strip()):
+                loading.records += 1
+                yield Text(text or "", line)
+            elif text is not None:
+                loading.leave_out("empty", line)
+    else:
+        for line, cells in read_columns(path, {"text": column}, rule, loading, keep_empty):
+            text = as_text(cells[0], f"{path}:{line}: text") if cells else ""
+            if keep_empty or text.strip():
+                loading.records += 1
+                yield Text(text, line)
+            else:
+                loading.leave_out("empty", line)
+
+
+def _read_units(
+    path: str | Path, unit: Literal["paragraph", "file"], rule: LineRule, loading: Loading
+) -> Iterator[Text]:
+    held: list[str] = []
+    start = 1
+    for line, text in read_lines(path, rule, loading=loading):
+        if text is None:
+            continue
+        if unit == "paragraph" and not text.strip():
+            if held:
+                loading.records += 1
+                yield Text("\n".join(held), start)
+            held = []
+        else:
+            start = start if held else line
+            held.append(text)
+    if held:
+        loading.records += 1
+        yield Text("\n".join(held), start)
+
+
+def read_labelled(
+    path: str | Path,
+    *,
+    text: Column | None = None,
+    label: Column | None = None,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[Labelled]:
+    """Texts with a class. Of two columns without names, the label is the first."""
+    loading = _begin(loading, path)
+    labels: set[str] = set()
+    for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
+        record = Labelled(
+            as_text(cells[1], f"{path}:{line}: text"),
+            as_label(cells[0], f"{path}:{line}: label"),
+            line,
+        )
+        if not record.text.strip():
+            loading.leave_out("empty", line)
+            continue
+        labels.add(record.label)
+        loading.records += 1
+        yield record
+    if loading.records >= 20 and len(labels) > loading.records / 2:
+        loading.notes.append(
+            f"{len(labels):,} different labels: are these the right columns for label and text?"
+        )
+
+
+def read_pairs(
+    path: str | Path,
+    *,
+    source: Column | None = None,
+    target: Column | None = None,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[Pair]:
+    """Sentence pairs from one table. Of two columns without names, the source is the first."""
+    loading = _begin(loading, path)
+    for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
+        pair = Pair(
+            as_text(cells[0], f"{path}:{line}: source"),
+            as_text(cells[1], f"{path}:{line}: target"),
+            line,
+        )
+        if not pair.source.strip() or not pair.target.strip():
+            loading.leave_out("empty", line)
+            continue
+        loading.records += 1
+        yield pair
+
+
+def read_parallel(
+    source: str | Path,
+    target: str | Path,
+    *,
+    rule: LineRule = DEFAULT,
+    loading: Loading | None = None,
+) -> Iterator[Pair]:
+    """Sentence pairs from two files: line n of one belongs to line n of the other.
+
+    A pair with an empty or too long side is left out as a whole, so that nothing shifts.
+    """
+    loading = _begin(loading, f"{source} + {target}")
+    if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
+        raise InputError(
+            f"{source} and {target} are the same file, so every line would be its own translation; "
+            "give the file of the other language (to train copying, copy the file)"
+        )
+    counts = [0, 0]
+    extra = ""  # the first line that has no partner
+    for a, b in zip_longest(read_lines(source, rule), read_lines(target, rule)):
+        counts = [n if side is None else side[0] for n, side in zip(counts, (a, b), strict=True)]
+        if a is None or b is None:
+            text = (a or b or (0, None))[1]
+            extra = extra or repr((text or "(a long line)")[:60])
+            continue
+        line, first, second = a[0], a[1], b[1]
+        if first is None or second is None:
+            loading.leave_out("too long", line)
+            continue
+        if not first.strip() or not second.strip():
+            loading.leave_out("empty", line)
+            continue
+        loading.records += 1
+        yield Pair(first, second, line)
+    if counts[0] != counts[1]:
+        few = min(counts)
+        short, long = (source, target) if counts[0] == few else (target, source)
+        raise InputError(
+            f"{source} has {counts[0]:,} lines, but {target} has {counts[1]:,}: {short} ends after "
+            f"line {few}, where {long}:{few + 1} goes on with {extra}; line n of one file must be "
+            "the translation of line n of the other"
+        )
+
+
+def read_tagged(
+    path: str | Path,
+    *,
+    words: Column | None = None,
+    tags: Column | None = None,
+    comments: bool = True,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[Tagged]:
+    """Sentences with one tag per word: CoNLL, or JSON lines and parquet with two lists."""
+    loading = _begin(loading, path)
+    if (rule.format or format_of(path, "conll")) == "conll":
+        columns = [words if words is not None else 1, tags if tags is not None else 2]
+        for role, column in zip(("words", "tags"), columns, strict=True):
+            if not isinstance(column, int):
+                raise ConfigError(f"{role} = {column!r}: CoNLL columns have numbers, from 1 on")
+        yield from read_conll(
+            path,
+            words=int(columns[0]),
+            tags=int(columns[1]),
+            comments=comments,
+            rule=rule.lines,
+            loading=loading,
+        )
+        return
+    for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
+        where = f"{path}:{line}"
+        sentence = tuple(
+            as_text(w, f"{where}: words") for w in as_list(cells[0], f"{where}: words")
+        )
+        marks = tuple(as_label(t, f"{where}: tags") for t in as_list(cells[1], f"{where}: tags"))
+        if len(sentence) != len(marks):
+            raise InputError(
+                f"{where}: {len(sentence)} words, but {len(marks)} tags; each word needs one tag"
+            )
+        if not sentence:
+            loading.leave_out("empty", line)
+            continue
+        loading.records += 1
+        yield Tagged(sentence, marks, line)
+
+
+def read_numbers(
+    path: str | Path,
+    *,
+    inputs: Sequence[Column] | None = None,
+    targets: Sequence[Column] | None = None,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[Numbers]:
+    """Points for regression; unless told otherwise, the last column is the target and all others
+    are inputs. The first line is a header when none of its cells is a number."""
+    loading = _begin(loading, path)
+    named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
+    table = open_table(path, rule, loading, lambda row: named or not any(is_number(c) for c in row))
+    columns = list(table.names) if table.width == 0 else list(range(1, table.width + 1))
+    places_y = [table.place(c, "targets") for c in targets or columns[-1:]]
+    chosen = inputs or [c for c in columns if table.place(c, "inputs") not in places_y]
+    places_x = [table.place(c, "inputs") for c in chosen]
+    if not places_x:
+        raise InputError(f"{path}: no column is left for the inputs; {table.describe()}")
+    for line, row in table.rows:
+        if not row:
+            if row is not None:
+                loading.leave_out("empty", line)
+            continue
+        x, y = (
+            tuple(
+                as_number(cell(table, p, line, row), f"{path}:{line}: {table.title(p)}")
+                for p in places
+            )
+            for places in (places_x, places_y)
+        )
+        loading.records += 1
+        yield Numbers(x, y, line)
+
+
+def _begin(loading: Loading | None, file: str | Path) -> Loading:
+    loading = loading if loading is not None else Loading()
+    loading.file = str(file)
+    return loading

@@ -1,0 +1,113 @@
+"""A tokenizer on disk: the hub's tokenizer.json, its short configuration, and our fingerprint.
+
+Only the vocabulary is taken from the file. How text is split and joined comes from the kind, so a
+tokenizer.json from elsewhere cannot bring its own regular expressions.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, finish
+from translucid.errors import InputError, TokenizerMismatchError
+
+TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
+FORMAT = 1  # raised when a kind starts to split text in another way
+MAX_FILE = 128 << 20
+_LEARNT = ("vocab", "merges")
+
+
+def fingerprint(kind: Kind, backend: Backend) -> str:
+    """sha256 over what decides the ids; not over the file, whose layout the library may change."""
+    model = json.loads(backend.to_str())["model"]
+    content: dict[str, Any] = {"format": FORMAT, "kind": kind, "special": SPECIAL}
+    content |= {key: model[key] for key in _LEARNT if key in model}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def write(folder: Path, kind: Kind, backend: Backend, mark: str) -> None:
+    text = backend.to_str(pretty=True)
+    meta = {
+        "format": FORMAT,
+        "kind": kind,
+        "tokens": backend.get_vocab_size(),
+        "fingerprint": mark,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=True)),
+        "clean_up_tokenization_spaces": False,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / TOKENIZER, text)
+    _replace(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+    _replace(folder / META, json.dumps(meta, indent=2) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """A reader finds the old file or the new one, never half of it."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, "utf-8", newline="\n")
+    os.replace(part, path)
+
+
+def read(folder: Path) -> tuple[Kind, Backend]:
+    meta = _object(folder / META, _bytes(folder / META))
+    if meta.get("format") != FORMAT or meta.get("kind") not in KINDS:
+        raise InputError(
+            f"{folder / META}: format {meta.get('format')!r}, kind {meta.get('kind')!r}; this "
+            f"version reads format {FORMAT} and the kinds {', '.join(KINDS)}"
+        )
+    kind: Kind = meta["kind"]
+    raw = _bytes(folder / TOKENIZER)
+    if hashlib.sha256(raw).hexdigest() != meta.get("sha256"):
+        raise TokenizerMismatchError(
+            f"{folder / TOKENIZER}: the file is not the one that was saved (its sha256 differs "
+            f"from {META}); restore it, or save the tokenizer again"
+        )
+    backend = _rebuild(kind, _object(folder / TOKENIZER, raw), folder / TOKENIZER)
+    if fingerprint(kind, backend) != meta.get("fingerprint"):
+        raise TokenizerMismatchError(
+            f"{folder / TOKENIZER}: the vocabulary does not have the fingerprint that {META} "
+            "states; restore both, or save the tokenizer again"
+        )
+    return kind, backend
+
+
+def _rebuild(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
+    plain = json.loads(blank(kind).to_str())
+    model = data.get("model")
+    if not isinstance(model, dict) or model.get("type") != plain["model"]["type"]:
+        raise InputError(f"{path}: holds no {plain['model']['type']} model, as a {kind} one should")
+    plain["model"] |= {key: model[key] for key in _LEARNT if key in model}
+    return finish(Backend.from_str(json.dumps(plain)))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise InputError(
+                f"{path}: larger than {MAX_FILE:,} bytes; this is no tokenizer of ours"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); a tokenizer's folder holds {TOKENIZER} "
+            f"and {META}, written by Tokenizer.save"
+        ) from None
+
+
+def _object(path: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); save the tokenizer again") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: holds {type(value).__name__}, not an object")
+    return value

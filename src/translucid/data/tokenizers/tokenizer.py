@@ -1,0 +1,282 @@
+"""Text to ids and back.
+
+A Tokenizer knows its kind, its vocabulary and its fingerprint. The four special tokens have fixed
+ids and are never found in text: a literal `</s>` stays text.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from tokenizers import Encoding
+from tokenizers import Tokenizer as Backend
+
+from translucid.data.tokenizers import files
+from translucid.data.tokenizers.pipelines import (
+    BOS,
+    BYTE_LEVEL,
+    BYTE_OF,
+    EOS,
+    KINDS,
+    PAD,
+    SPECIAL,
+    UNK,
+    WORD_START,
+    WORDS,
+    Kind,
+    trained,
+)
+from translucid.errors import (
+    ConfigError,
+    InputError,
+    TokenizerMismatchError,
+    TranslucidError,
+    nearest,
+)
+
+MAX_BYTES = 1 << 20  # of one text; all kinds take a few seconds for this much, whatever it holds
+_CHUNK = 4096  # texts that are in the library's hands at once
+
+
+class Tokenizer:
+    """Made by `Tokenizer.train` or `Tokenizer.load`; `joint` vocabularies are one object used
+    twice, separate ones are two."""
+
+    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
+
+    def __init__(self, kind: Kind, backend: Backend, max_bytes: int = MAX_BYTES) -> None:
+        self.kind = kind
+        self.max_bytes = max_bytes
+        self._backend = backend
+        vocab = backend.get_vocab()
+        self.vocab: Mapping[str, int] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+        self._pieces = list(self.vocab)
+        if list(self.vocab.values()) != list(range(len(vocab))) or self._pieces[:4] != [*SPECIAL]:
+            raise InputError(
+                f"the vocabulary must number its tokens from 0 on without gaps, beginning with "
+                f"{', '.join(SPECIAL)}"
+            )
+        if any(i < UNK for i in self.encode(" ".join(SPECIAL) + "".join(SPECIAL))):
+            raise InputError("text could forge the special tokens of this vocabulary")
+
+    @classmethod
+    def train(
+        cls,
+        kind: Kind,
+        texts: Iterable[str],
+        vocab_size: int | None = None,
+        *,
+        min_frequency: int | None = None,
+        progress: Callable[[int], None] | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> "Tokenizer":
+        """Learn a vocabulary; the same texts give the same one, on any machine.
+
+        Without `vocab_size`: 8000 for bpe and unigram, everything seen for word, space and char.
+        Pieces seen less than `min_frequency` times (bpe: 2, the others: 1) are not learnt.
+        `progress` is told the number of texts read so far.
+        """
+        if kind not in KINDS:
+            close = nearest(kind, KINDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(KINDS)}"
+            raise ConfigError(f"kind = {kind!r}: no such kind of tokenizer; {hint}")
+        read = 0
+
+        def feed() -> Iterator[str]:
+            nonlocal read
+            for read, text in enumerate(texts, start=1):
+                yield from _checked(text, max_bytes, f"text {read}", by_line=True)
+                if progress is not None and read % 1000 == 0:
+                    progress(read)
+
+        with _guarded("training the tokenizer"):
+            backend = trained(kind, feed(), vocab_size, min_frequency)
+        if progress is not None and read % 1000:
+            progress(read)
+        if not read or backend.get_vocab_size() == len(SPECIAL):
+            raise InputError(
+                f"{read} texts with nothing to learn from; give at least one that is not empty"
+            )
+        return cls(kind, backend, max_bytes)
+
+    # Text to ids
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the text alone; bos and eos are for the task to add."""
+        return list(self._encode(text).ids)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """Faster than one by one."""
+        ids: list[list[int]] = []
+        texts = iter(texts)
+        while chunk := list(islice(texts, _CHUNK)):
+            for i, text in enumerate(chunk):
+                _checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
+            with _guarded("tokenizing"):
+                found = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
+            ids += [list(encoding.ids) for encoding in found]
+        return ids
+
+    def encode_document(self, text: str) -> list[int]:
+        """Like `encode` for text of any size: one that is too long at once goes line by line."""
+        pieces = _checked(text, self.max_bytes, "the document", by_line=True)
+        return [i for ids in self.encode_batch(pieces) for i in ids]
+
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+        """The ids of a sentence given as words, and for each id the word it belongs to.
+
+        The ids are those of the words joined by spaces. An id that holds nothing but such a space
+        belongs to no word (None).
+        """
+        ids: list[int] = []
+        index: list[int | None] = []
+        spaced = [word if i == 0 else f" {word}" for i, word in enumerate(words)]
+        for i, word in enumerate(spaced):
+            _checked(word, self.max_bytes, f"word {i + 1}")
+        with _guarded("tokenizing"):
+            found = self._backend.encode_batch(spaced, add_special_tokens=False)
+        for i, encoding in enumerate(found):
+            inside = [i == 0 or end > 1 for _, end in encoding.offsets]
+            if not any(inside):
+                raise InputError(
+                    f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; "
+                    "remove it and its tag"
+                )
+            ids += encoding.ids
+            index += [i if own else None for own in inside]
+        return ids, index
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """For each id of `encode`, where in the text it comes from: (start, end) in characters.
+
+        The pieces of one character (an emoji in bytes) all have that character's place.
+        """
+        return list(self._encode(text).offsets)
+
+    def unknown_rate(self, texts: Iterable[str]) -> float:
+        """The share of tokens that the vocabulary does not know; 0 for byte-level kinds."""
+        tokens = unknown = 0
+        for ids in self.encode_batch(texts):
+            tokens += len(ids)
+            unknown += ids.count(UNK)
+        return unknown / tokens if tokens else 0.0
+
+    def _encode(self, text: str) -> Encoding:
+        _checked(text, self.max_bytes, "the text")
+        with _guarded("tokenizing"):
+            return self._backend.encode(text, add_special_tokens=False)
+
+    # Ids to text
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids; pad, bos and eos are left out, unknown tokens are shown.
+
+        Byte-level kinds give back exactly what was encoded, and � for bytes that are no UTF-8.
+        """
+        pieces = [self._bytes[i] for i in self._known(ids) if i >= UNK]
+        text = b"".join(pieces).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.kind in WORDS else text
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as people read it; half a character is shown by its bytes."""
+        shown = [
+            self._bytes[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)
+        ]
+        return [piece.removeprefix(" ") for piece in shown] if self.kind in WORDS else shown
+
+    def tokens(self, text: str) -> list[str]:
+        return self.pieces(self.encode(text))
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        """What each id stands for in UTF-8."""
+        special = [token.encode() for token in SPECIAL]
+        if self.kind in BYTE_LEVEL:
+            return special + [bytes(BYTE_OF[c] for c in piece) for piece in self._pieces[4:]]
+        if self.kind in WORDS:
+            special[UNK] = b" " + special[UNK]
+        if self.kind == "word":
+            return special + [p.replace(WORD_START, " ").encode() for p in self._pieces[4:]]
+        return special + [piece.encode() for piece in self._pieces[4:]]
+
+    def _known(self, ids: Iterable[int]) -> Iterator[int]:
+        for i in ids:
+            if not 0 <= i < len(self._pieces):
+                raise InputError(f"there is no token {i}; the ids are 0 to {len(self) - 1}")
+            yield i
+
+    # On disk
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for tokenizers that do the same to every text."""
+        return files.fingerprint(self.kind, self._backend)
+
+    def save(self, folder: str | Path) -> None:
+        """tokenizer.json in the hub's format, with what else is needed beside it."""
+        files.write(Path(folder), self.kind, self._backend, self.fingerprint)
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, expect: str | None = None, max_bytes: int = MAX_BYTES
+    ) -> "Tokenizer":
+        """`expect` is the fingerprint that a model was trained with."""
+        with _guarded(f"loading {folder}"):
+            kind, backend = files.read(Path(folder))
+            tokenizer = cls(kind, backend, max_bytes)
+        if expect is not None:
+            tokenizer.check(expect, str(folder))
+        return tokenizer
+
+    def check(self, expect: str, where: str) -> None:
+        if self.fingerprint != expect:
+            raise TokenizerMismatchError(
+                f"{where}: this {self.kind} tokenizer (fingerprint {self.fingerprint[:12]}) is not "
+                f"the one the model was trained with ({expect[:12]}), so its ids mean other "
+                "things; use the tokenizer from the model's folder"
+            )
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.kind}, {len(self):,} tokens, {self.fingerprint[:12]})"
+
+
+def _checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
+    """The text, or its lines if it is too long for one piece; all checked before Rust sees them."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} is {type(text).__name__}, not text")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} holds half of a surrogate pair at character {error.start + 1}, which is no "
+            "character; read the file as UTF-8"
+        ) from None
+    if size <= max_bytes:
+        return [text]
+    if by_line and "\n" in text:
+        lines = text.split("\n")
+        pieces = [line + "\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+        return [p for piece in pieces for p in _checked(piece, max_bytes, what)]
+    raise InputError(
+        f"{what} has {size:,} bytes in one piece, above the limit of {max_bytes:,}; split it into "
+        "lines, or raise max_bytes"
+    )
+
+
+@contextmanager
+def _guarded(doing: str) -> Iterator[None]:
+    """The library's errors as ours. Its panics derive from BaseException, so that `except
+    Exception` would let them pass."""
+    try:
+        yield
+    except (TranslucidError, MemoryError):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(f"{doing} failed in the tokenizers library: {error}") from error
+        raise

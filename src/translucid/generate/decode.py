@@ -1,0 +1,198 @@
+"""From prompts to texts: read what is given, then search, or draw token by token."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.fixed_search import PlainRound, Settings
+from translucid.fast.stepper import can_be_captured, stepper
+from translucid.generate import constraints
+from translucid.generate.beam import Beams, choose, settled
+from translucid.generate.beam_search import Hypothesis, Round, Search, harvest, search
+from translucid.generate.constraints import Rule
+from translucid.generate.sampling import Sampling, pick
+from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
+from translucid.parts.activations import as_log_probs
+from translucid.trace import NO_TRACE, NoTrace
+
+Model = AutoregressiveModel[Any]
+
+
+def begin(
+    model: Model,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    *,
+    steps: int,
+    trace: NoTrace = NO_TRACE,
+) -> tuple[Any, Tensor]:
+    """A state that has read all prefixes but their last tokens, and the prefixes (rows, length),
+    with -1 in front of the shorter ones."""
+    prefix = as_rows(prefixes, model)
+    rows, length = prefix.shape
+    state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
+    if length > 1:
+        past = prefix[:, :-1]
+        mask = past >= 0
+        model.step(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
+    return state, prefix
+
+
+def as_rows(prefixes: Sequence[Sequence[int]], model: Model) -> Tensor:
+    """Prefixes side by side (rows, length), with -1 in front of the shorter ones."""
+    if any(not prefix for prefix in prefixes):
+        raise InputError("a prefix is empty; give at least the token that starts a text")
+    length = max(map(len, prefixes))
+    rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
+    return torch.tensor(rows, device=model.device)
+
+
+@torch.inference_mode()
+def find(
+    model: Model,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    how: Search,
+    *,
+    eos: int,
+    pad: int,
+    extra: Sequence[Rule] = (),
+    watch: Callable[[Round], None] | None = None,
+    trace: NoTrace = NO_TRACE,
+    graphs: DecodeGraphs | None = None,
+) -> list[list[Hypothesis]]:
+    """The best texts that go on from each prefix, best first.
+
+    inputs: the sources of an encoder-decoder. trace: every step is taken with it. graphs: whoever
+    searches again and again keeps them, for the GPU.
+    """
+    least, most = limits(model, prefixes, inputs, how)
+    looks_back = extra or how.no_repeat or how.repetition != 1 or how.groups > 1
+    if graphs is not None and watch is None and not looks_back and can_be_captured(model, trace):
+        return captured(graphs, model, prefixes, inputs, (least, most), how, eos=eos, pad=pad)
+    state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
+    state.expand(how.beams)
+    return search(
+        stepper(model, trace),
+        state,
+        prefix,
+        least,
+        most,
+        how,
+        eos=eos,
+        pad=pad,
+        extra=extra,
+        watch=watch,
+    )
+
+
+def captured(
+    graphs: DecodeGraphs,
+    model: Any,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    limits: tuple[Tensor, Tensor],
+    how: Search,
+    *,
+    eos: int,
+    pad: int,
+) -> list[list[Hypothesis]]:
+    """The same by graphs, for a search that does not look back at the tokens it has written."""
+    found = graphs.search(
+        model,
+        as_rows(prefixes, model),
+        inputs or GenerationInputs(len(prefixes)),
+        *limits,
+        Settings(how.beams, how.best, how.alpha, eos, pad),
+        PlainRound(choose, _settled),
+    )
+    return harvest(Beams(*found), how, 0)
+
+
+def _settled(
+    scores: Tensor, lengths: Tensor, finished: Tensor, most: Tensor, *, n_best: int, alpha: float
+) -> Tensor:
+    none = scores[..., None][..., :0]  # tokens and gains do not matter here
+    return settled(Beams(none, none, scores, lengths, finished), most, best=n_best, alpha=alpha)
+
+
+def limits(
+    model: Model, prefixes: Sequence[Sequence[int]], inputs: GenerationInputs | None, how: Search
+) -> tuple[Tensor, Tensor]:
+    """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
+    same for a row alone and for a row in a batch."""
+    given = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
+    sources = None if inputs is None else inputs.source_lengths
+    least, most = how.limits(given if sources is None else sources)
+    if model.max_length is not None:
+        most = torch.minimum(most, (model.max_length - given).clamp(min=1))
+    return torch.minimum(least, most - 1), most
+
+
+@dataclass(frozen=True)
+class Written:
+    """One step of drawing: the newest token of every text that is still being written."""
+
+    rows: list[int]
+    tokens: list[int]
+    gains: list[float]  # the model's own log-probabilities
+
+
+@torch.inference_mode()
+def draw(
+    model: Model,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    how: Sampling,
+    numbers: Tensor,
+    *,
+    eos: int,
+    least: Sequence[int] | None = None,
+    most: Sequence[int] | None = None,
+    extra: Sequence[Rule] = (),
+    stop: Callable[[int, int], bool] = lambda row, token: False,
+    trace: NoTrace = NO_TRACE,
+) -> Iterator[Written]:
+    """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
+    and 1. A text ends with `eos`, which does not come before its `least` tokens, where
+    `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is taken
+    with the trace."""
+    longest = [numbers.shape[1]] * len(prefixes) if most is None else most
+    room = model.max_length
+    ends = [
+        min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
+        for own, prefix in zip(longest, prefixes, strict=True)
+    ]
+    steps = max(1, *ends)  # where there is no room, the model says so
+    state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
+    take_step = stepper(model, trace)
+    rows = list(range(len(prefixes)))
+    numbers = numbers.to(tokens.device)
+    for step in range(steps):
+        log_probs = as_log_probs(take_step(tokens[:, -1:], state)[:, -1])
+        allowed = constraints.apply(extra, log_probs, tokens)
+        early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
+        if early:
+            allowed[early, eos] = -torch.inf
+        chosen = pick(allowed, numbers[rows, step], how)
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
+        gains = log_probs.gather(1, chosen[:, None]).squeeze(1)
+        written = Written(list(rows), chosen.tolist(), gains.tolist())
+        yield written
+        goes_on = [
+            place
+            for place, (row, token) in enumerate(zip(rows, written.tokens, strict=True))
+            if token != eos and step + 1 < ends[row] and not stop(row, token)
+        ]
+        if not goes_on:
+            return
+        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
+        if len(goes_on) < len(rows):
+            stay = torch.tensor(goes_on, device=tokens.device)
+            rows, tokens = [rows[place] for place in goes_on], tokens[stay]
+            state.select(stay)

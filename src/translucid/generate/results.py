@@ -1,0 +1,61 @@
+"""What is known of a text that a model has written, or was given to read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.tree import Tree
+
+END = "</s>"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that a model has written, and what it thought of it."""
+
+    text: str  # with the prefix or the prompt
+    pieces: list[str]  # what was written, token by token, the end included if it came
+    score: float  # what it was ranked by: log-probability / length^alpha
+    log_probability: float  # the sum of the gains
+    gains: list[float]  # the log-probability of each piece
+    finished: bool  # it ended by itself; else it was cut off
+    tokens: list[int] = field(repr=False)  # without the end
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What was written for one source or prompt, best first."""
+
+    source: str
+    texts: list[Candidate]
+    tree: Tree | None = field(default=None, repr=False)
+
+    def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
+        """For JSON."""
+        texts = [
+            {key: value for key, value in vars(each).items() if key != "tokens"}
+            for each in self.texts
+        ]
+        found: dict[str, Any] = {"source": self.source, "texts": texts}
+        if self.tree is not None and tokenizer is not None:
+            found["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
+        return found
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A given text as the model sees it."""
+
+    pieces: list[str]  # with the end
+    gains: list[float]  # the log-probability of each
+    log_probability: float
+
+
+def shown(tokenizer: Tokenizer, token: int) -> str:
+    return END if token == tokenizer.eos_id else tokenizer.pieces([token])[0]
+
+
+def pieces_of(tokenizer: Tokenizer, tokens: Sequence[int], *, ended: bool) -> list[str]:
+    """Token by token, with the end if it came."""
+    return [*tokenizer.pieces(tokens), *([END] if ended else [])]

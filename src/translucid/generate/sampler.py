@@ -1,0 +1,89 @@
+"""Texts that are drawn by chance, a batch of them, while they grow."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import Search
+from translucid.generate.decode import Model, draw, limits
+from translucid.generate.results import Candidate, pieces_of
+from translucid.generate.sampling import Sampling, uniforms
+from translucid.generate.text_stream import Teller
+from translucid.generate.word_constraints import Wishes
+from translucid.models.autoregressive import GenerationInputs
+from translucid.trace import NO_TRACE, NoTrace
+
+
+class Drawn:
+    """Texts of one batch while they are drawn."""
+
+    def __init__(
+        self,
+        writer: Model,
+        tokenizer: Tokenizer,
+        prefixes: list[list[int]],
+        stop: Sequence[str],
+        trace: NoTrace = NO_TRACE,
+    ) -> None:
+        self.writer, self.tokenizer, self.prefixes = writer, tokenizer, prefixes
+        self.trace = trace
+        self.tellers = [Teller(tokenizer, prefix[1:], stop) for prefix in prefixes]
+        self.gains: list[list[float]] = [[] for _ in prefixes]
+        self.ended = [False] * len(prefixes)
+
+    def steps(
+        self,
+        sources: GenerationInputs | None,
+        by: Sampling,
+        how: Search,
+        wishes: Wishes,
+        seed: int,
+        samples: Sequence[int],
+    ) -> Iterator[list[str]]:
+        """Draw; after each step, what each text has told."""
+        tokenizer, model = self.tokenizer, self.writer
+        least, most = limits(model, self.prefixes, sources, how)
+        count = int(most.max())
+        numbers = torch.stack(
+            [
+                uniforms(seed, [*_source_of(sources, row), *prefix], sample, count)
+                for row, (prefix, sample) in enumerate(zip(self.prefixes, samples, strict=True))
+            ]
+        )
+        start = max(map(len, self.prefixes))
+        extra = [rule for _, rule in wishes.rules(tokenizer, how, start)]
+        for step in draw(
+            model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
+            least=least.tolist(), most=most.tolist(), extra=extra,
+            stop=lambda row, token: self.tellers[row].stopped, trace=self.trace,
+        ):  # fmt: skip
+            told = [""] * len(self.prefixes)
+            for row, token, gain in zip(step.rows, step.tokens, step.gains, strict=True):
+                self.gains[row].append(gain)
+                if token == tokenizer.eos_id:
+                    self.ended[row] = True
+                else:
+                    told[row] = self.tellers[row].add(token)
+            yield told
+
+    def candidate(self, row: int, alpha: float) -> Candidate:
+        teller, gains = self.tellers[row], self.gains[row]
+        tokens = teller.ids[len(self.prefixes[row]) - 1 :]
+        total = sum(gains)
+        return Candidate(
+            text=teller.text,
+            pieces=pieces_of(self.tokenizer, tokens, ended=self.ended[row]),
+            score=total / max(len(gains), 1) ** alpha,
+            log_probability=total,
+            gains=gains,
+            finished=self.ended[row] or teller.stopped,
+            tokens=tokens,
+        )
+
+
+def _source_of(sources: GenerationInputs | None, row: int) -> list[int]:
+    if sources is None or sources.source is None:
+        return []
+    ids = sources.source[row]
+    return (ids if sources.mask is None else ids[sources.mask[row]]).tolist()

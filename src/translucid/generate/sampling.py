@@ -1,0 +1,66 @@
+"""Sampling: how chance chooses the next token.
+
+Every text has its own random numbers, one for each token, drawn from the seed, its prompt and its
+number among the samples of that prompt. So the same seed gives the same text, alone or in any
+batch, on any device.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translucid.config import Config, key
+
+
+class Sampling(Config):
+    """How chance chooses. The four act in this order."""
+
+    temperature: float = key(1.0, "below 1 the likely becomes likelier; 0: always the likeliest",
+                             ge=0)  # fmt: skip
+    top_k: int | None = key(None, "choose among the k likeliest tokens", gt=0)
+    top_p: float | None = key(
+        None, "choose among the fewest tokens whose probabilities reach this sum", gt=0, le=1
+    )
+    min_p: float | None = key(
+        None, "choose among tokens at least this share as likely as the likeliest", gt=0, le=1
+    )
+
+
+def shape(log_probs: Tensor, by: Sampling) -> Tensor:
+    """The log-probabilities (rows, vocab) that are drawn from; those left out are -inf."""
+    if by.temperature not in (0, 1):
+        log_probs = (log_probs / by.temperature).log_softmax(dim=-1)
+    if by.top_k is not None:
+        least = log_probs.topk(min(by.top_k, log_probs.shape[-1])).values[:, -1:]
+        log_probs = log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
+    if by.top_p is not None and by.top_p < 1:
+        ordered, order = log_probs.sort(dim=-1, descending=True)
+        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # the sum that likelier ones reach
+        ordered = ordered.masked_fill(before >= by.top_p, -torch.inf)
+        log_probs = torch.zeros_like(log_probs).scatter(1, order, ordered).log_softmax(dim=-1)
+    if by.min_p is not None:
+        least = log_probs.amax(dim=-1, keepdim=True) + np.log(by.min_p)
+        log_probs = log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
+    return log_probs
+
+
+def pick(log_probs: Tensor, uniform: Tensor, by: Sampling) -> Tensor:
+    """The token (rows,) that a number between 0 and 1 (rows,) points at, when the tokens lie side
+    by side in the order of the vocabulary, each as wide as it is likely."""
+    if by.temperature == 0:
+        return log_probs.argmax(dim=-1)
+    widths = shape(log_probs, by).double().exp()
+    ends = widths.cumsum(dim=-1)
+    target = uniform.to(ends)[:, None] * ends[:, -1:]
+    found = torch.searchsorted(ends, target, right=True).squeeze(-1)
+    # Rounding may point behind the last token that has a width.
+    last = widths.shape[-1] - 1 - (widths > 0).flip(-1).to(torch.int8).argmax(dim=-1)
+    return torch.minimum(found, last)
+
+
+def uniforms(seed: int, prompt: Sequence[int], sample: int, count: int) -> Tensor:
+    """The random numbers of one text, between 0 and 1: (count,)."""
+    source = np.random.SeedSequence((seed, sample, *prompt))
+    return torch.from_numpy(np.random.Generator(np.random.PCG64(source)).random(count))

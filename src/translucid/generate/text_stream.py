@@ -1,0 +1,67 @@
+"""Text from tokens while they come: what may still change is held back."""
+
+from collections.abc import Sequence
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+
+
+class Teller:
+    """One text as it grows. What `add` and `end` give, one after the other, is the text.
+
+    Held back is half a character, and what may be the beginning of a stop string. The text ends
+    before the first stop string that is complete; one in what was given does not count.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, given: Sequence[int], stop: Sequence[str]) -> None:
+        self.tokenizer, self.stop = tokenizer, stop
+        self.ids = list(given)
+        self.text = tokenizer.decode(given)
+        self.stopped = False
+        self._given = len(self.text)
+        self._told = 0
+
+    def begin(self) -> str:
+        """What was given."""
+        self._told = self._given
+        return self.text
+
+    def add(self, token: int) -> str:
+        """What is certain now."""
+        self.ids.append(token)
+        self.text = self.tokenizer.decode(self.ids)
+        written = self.text[self._given :]
+        places = [place for stop in self.stop if (place := written.find(stop)) >= 0]
+        if places:
+            self.stopped = True
+            self.text = self.text[: self._given + min(places)]
+            return self._tell(len(self.text))
+        sure = written.removesuffix("\ufffd")
+        return self._tell(self._given + len(sure) - self._held(sure))
+
+    def end(self) -> str:
+        """The rest, when no token follows."""
+        return self._tell(len(self.text))
+
+    def _tell(self, upto: int) -> str:
+        new = self.text[self._told : upto]
+        self._told = max(self._told, upto)
+        return new
+
+    def _held(self, written: str) -> int:
+        """Characters at the end that a stop string may begin with."""
+        sizes = (
+            size
+            for stop in self.stop
+            for size in range(min(len(stop) - 1, len(written)), 0, -1)
+            if written.endswith(stop[:size])
+        )
+        return max(sizes, default=0)
+
+
+def check_stop(stop: Sequence[str]) -> Sequence[str]:
+    if isinstance(stop, str):
+        raise InputError(f"stop = {stop!r}: a list of texts is needed; write [{stop!r}]")
+    if "" in stop:
+        raise InputError("stop: an empty text would stop everything at once; leave it out")
+    return stop

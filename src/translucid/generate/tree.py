@@ -1,0 +1,239 @@
+"""The tree of a beam search: every prefix that was looked at, what became of it, and why.
+
+A tree watches the rounds of one source. In every round each live beam proposes its best tokens, as
+many as there are beams: only these can win a place (of a narrow beam, a few more are shown). The
+tree also shows what a rule kept from being
+proposed. Nothing is computed a second time but the order of the proposals: which of them took the
+places is read off the search itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from translucid.generate.beam_search import Round, Search
+from translucid.generate.constraints import Rule
+
+Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
+SHOWN = 3  # proposals of a beam, at least
+Winners = dict[tuple[int, int], int]  # the place that a parent's token got
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What a prefix was too weak for."""
+
+    bar: float  # the score of the last place
+    places: int  # for which prefixes compete
+    ended: int  # places that texts hold which have ended
+    cost: float  # of its score, because earlier groups took the token
+
+
+@dataclass
+class Node:
+    """A prefix: its parent's and one token more."""
+
+    number: int
+    parent: int | None
+    token: int
+    gain: float  # the model's own log-probability of the token
+    score: float  # of the whole prefix, what the search sums up
+    fate: Fate = "followed"
+    why: str = ""
+    length: int = 0  # tokens chosen so far
+    ranked: float | None = None  # of a text at the end: what it was compared by
+    place: int | None = None  # of a text that was found: 1 is the best
+    chosen: bool = False  # on the way to the best text
+    group: int = 0
+    pruned: Pruned | None = None
+
+
+@dataclass
+class Tree:
+    """What a search has looked at, for one source.
+
+    rules: in words, for telling why a token was forbidden; the search itself has its own.
+    """
+
+    how: Search
+    eos: int
+    least: int
+    most: int
+    rules: Sequence[tuple[str, Rule]] = ()
+    source: int = 0
+    nodes: list[Node] = field(default_factory=lambda: [Node(0, None, -1, 0.0, 0.0, chosen=True)])
+    rounds: int = 0
+    _places: list[int] = field(default_factory=list)  # the node in each place of the beam
+
+    def watch(self, each: Round) -> None:
+        """For `search(..., watch=tree.watch)`."""
+        found = (each.sources == self.source).nonzero()
+        if not len(found):
+            return
+        here = int(found[0, 0])
+        self.rounds += 1
+        if not self._places:
+            self._places = [0] * self.how.beams
+        size = self.how.beams // self.how.groups
+        places = list(self._places)
+        taken = torch.zeros_like(each.log_probs[here, 0])  # how often, by earlier groups: (vocab,)
+        for group in range(self.how.groups):
+            beams = range(group * size, (group + 1) * size)
+            winners = {
+                (int(each.parents[here, place]), int(each.after.tokens[here, place, -1])): place
+                for place in beams
+                if not each.before.finished[here, place]
+                and each.after.scores[here, place] > -torch.inf
+            }
+            cost = self.how.diversity * taken if self.how.groups > 1 else 0 * taken
+            self._grow(each, here, beams, winners, cost, places)
+            for _, token in winners:
+                taken[token] += 1
+        self._places = places
+        if bool(each.done[here]):
+            self._end(each, here)
+
+    def _grow(
+        self,
+        each: Round,
+        here: int,
+        beams: range,
+        winners: Winners,
+        cost: Tensor,
+        places: list[int],
+    ) -> None:
+        """The proposals of one group of beams; those who got a place are put there."""
+        before, after = each.before, each.after
+        ended = int(before.finished[here, beams.start : beams.stop].sum())
+        bar = min((float(after.scores[here, place]) for place in winners.values()), default=0.0)
+        for beam in beams:
+            if before.finished[here, beam] or before.scores[here, beam] == -torch.inf:
+                continue
+            parent = self.nodes[self._places[beam]]
+            own, wanted = each.log_probs[here, beam], each.adjusted[here, beam] - cost
+            for token in self._proposals(own, wanted, len(beams), beam, winners):
+                score = float(before.scores[here, beam] + wanted[token])
+                node = self._add(parent, token, float(own[token]), score)
+                node.group = beams.start // len(beams)
+                place = winners.get((beam, token))
+                if place is not None:
+                    node.score = float(after.scores[here, place])
+                    places[place] = node.number
+                    if token == self.eos:
+                        self._rank(node, "ended", "ends")
+                elif score == -torch.inf:
+                    node.fate = "forbidden"
+                    node.score = float(before.scores[here, beam] + own[token])
+                    node.why = self._forbidden_by(token, own, before.tokens[here, beam])
+                else:
+                    node.pruned = Pruned(bar, len(beams) - ended, ended, float(cost[token]))
+                    node.fate, node.why = "pruned", _below(score, node.pruned)
+
+    def _proposals(
+        self,
+        own: Tensor,
+        wanted: Tensor,
+        width: int,
+        beam: int,
+        winners: dict[tuple[int, int], int],
+    ) -> list[int]:
+        """The tokens that one beam proposes, best first, and those that it was not allowed to."""
+        width = min(max(width, SHOWN), len(own))
+        proposed = [t for t in wanted.topk(width).indices.tolist() if wanted[t] > -torch.inf]
+        proposed += [t for b, t in winners if b == beam and t not in proposed]
+        liked = own.topk(width).indices.tolist()
+        return proposed + [t for t in liked if wanted[t] == -torch.inf and own[t] > -torch.inf]
+
+    def _forbidden_by(self, token: int, own: Tensor, tokens: Tensor) -> str:
+        if token == self.eos and self.rounds <= self.least:
+            return f"an end would come before {self.least} tokens are written"
+        for words, rule in self.rules:
+            if rule(own, tokens)[token] == -torch.inf:
+                return words
+        return "a rule forbids it"
+
+    def _add(self, parent: Node, token: int, gain: float, score: float) -> Node:
+        node = Node(len(self.nodes), parent.number, token, gain, score)
+        node.length = parent.length + 1
+        self.nodes.append(node)
+        return node
+
+    def _rank(self, node: Node, fate: Fate, why: str) -> None:
+        alpha, length = self.how.alpha, max(node.length, 1)
+        node.fate, node.ranked = fate, node.score / length**alpha
+        divided = f"{node.score:.2f} / {length}^{alpha:g} = {node.ranked:.2f}" if alpha else ""
+        node.why = f"{why}: {divided or f'{node.ranked:.2f}'}"
+
+    def _end(self, each: Round, here: int) -> None:
+        """The search is over: what was still being written, and which texts were the best."""
+        scores, finished = each.after.scores[here], each.after.finished[here]
+        standing = [p for p in range(self.how.beams) if scores[p] > -torch.inf]
+        ranks = each.after.ranking(self.how.alpha)[here]
+        ended = sorted((float(ranks[p]) for p in standing if finished[p]), reverse=True)
+        for place in standing:
+            if finished[place]:
+                continue
+            node = self.nodes[self._places[place]]
+            if self.rounds >= self.most:
+                self._rank(node, "cut", f"{self.most} tokens are the most")
+            else:
+                bound = node.score / self.most**self.how.alpha
+                self._rank(node, "stopped", "")
+                node.why = (
+                    f"could still reach {bound:.2f} at best, and "
+                    f"{ended[self.how.best - 1]:.2f} has ended"
+                )
+        order = ranks.argsort(descending=True, stable=True)[: self.how.best].tolist()
+        found = [self._places[place] for place in order if place in standing]
+        for number, leaf in enumerate(found, start=1):
+            self.nodes[leaf].place = number
+        for node in self.path(found[0]) if found else ():
+            node.chosen = True
+
+    def path(self, number: int) -> Iterator[Node]:
+        """From a node up to the root."""
+        node: Node | None = self.nodes[number]
+        while node is not None:
+            yield node
+            node = None if node.parent is None else self.nodes[node.parent]
+
+    def children(self) -> dict[int, list[Node]]:
+        """The nodes below each node, best first."""
+        below: dict[int, list[Node]] = {node.number: [] for node in self.nodes}
+        for node in self.nodes[1:]:
+            assert node.parent is not None
+            below[node.parent].append(node)
+        return {number: sorted(nodes, key=lambda n: -n.score) for number, nodes in below.items()}
+
+    def tokens(self, number: int) -> list[int]:
+        """What was written up to a node, the end included."""
+        return [node.token for node in self.path(number) if node.parent is not None][::-1]
+
+    def as_dict(self, piece: Callable[[int], str] = str) -> dict[str, Any]:
+        """For JSON; `piece` says how a token is shown."""
+        nodes = [asdict(node) | {"piece": piece(node.token)} for node in self.nodes[1:]]
+        return {
+            "search": self.how.model_dump(),
+            "least": self.least,
+            "most": self.most,
+            "rounds": self.rounds,
+            "nodes": [asdict(self.nodes[0]) | {"piece": ""}, *nodes],
+        }
+
+
+def _below(score: float, by: Pruned) -> str:
+    last = f"the last of {by.places} places" if by.places > 1 else "the only place"
+    texts = f" ({by.ended} text{'s have' if by.ended > 1 else ' has'} ended)" if by.ended else ""
+    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    if score >= by.bar:
+        return f"{score:.2f} ties with {last}{texts}{group}"
+    digits = digits_apart(score, by.bar)
+    return f"{score:.{digits}f} is below {by.bar:.{digits}f}, {last}{texts}{group}"
+
+
+def digits_apart(one: float, other: float) -> int:
+    """After the point, for two numbers to look different."""
+    return next((d for d in (2, 3, 4, 6, 9) if f"{one:.{d}f}" != f"{other:.{d}f}"), 12)

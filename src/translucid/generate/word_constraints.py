@@ -1,0 +1,100 @@
+"""What a text must and must not hold, from words to tokens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.generate import constraints
+from translucid.generate.beam_search import Search
+from translucid.generate.constraints import Rule
+
+NamedRule = tuple[str, Rule]  # what a token that it forbids is told, and the rule
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Words that are not written, and words that are, at their places.
+
+    A place is counted in tokens, from 0 at the first one that the model writes. A number in the
+    place of a word is the id of a token.
+    """
+
+    forbid: Sequence[str] = ()
+    force: Mapping[int, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.forbid, str):
+            raise InputError(
+                f"forbid = {self.forbid!r}: a list of words is needed; write [{self.forbid!r}]"
+            )
+
+    def rules(self, tokenizer: Tokenizer, how: Search, start: int) -> list[NamedRule]:
+        """All rules for texts whose prefixes have `start` tokens; those of `how` are among them."""
+        found: list[NamedRule] = []
+        for word in self.forbid:
+            words = f"{word!r} is forbidden"
+            found += [(words, constraints.forbid_run(ids)) for ids in spellings(tokenizer, word)]
+        places = self._places(tokenizer)
+        for place, token in places.items():
+            words = f"place {place} is for {tokenizer.pieces([token])[0].strip()!r}"
+            found.append((words, constraints.force({place: token}, start)))
+        if how.no_repeat:
+            run = "it was written before" if how.no_repeat == 1 else (
+                f"this run of {how.no_repeat} tokens was written before"
+            )  # fmt: skip
+            found.append((run, constraints.behind_start(constraints.no_repeat(how.no_repeat))))
+        if how.repetition != 1:
+            found.append(("", constraints.behind_start(constraints.repetition(how.repetition))))
+        return found
+
+    def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
+        """The token of each place; a word of several tokens takes as many places."""
+        found: dict[int, tuple[int, str | int]] = {}
+        for place, word in sorted(self.force.items()):
+            if place < 0:
+                raise InputError(f"force: place {place} of {word!r}; the first place is 0")
+            ids = _spelt(tokenizer, word, place)
+            for at, token in enumerate(ids, start=place):
+                if at in found:
+                    raise InputError(
+                        f"force: {found[at][1]!r} and {word!r} both need place {at}: "
+                        f"{word!r} is {len(ids)} token{'s' * (len(ids) > 1)}, "
+                        f"{' + '.join(tokenizer.pieces(ids))}; places count tokens"
+                    )
+                found[at] = token, word
+        return {place: token for place, (token, _) in found.items()}
+
+
+def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
+    """The tokens of a word that is forced; an id stands for itself."""
+    if isinstance(word, int):
+        tokenizer.pieces([word])  # says so where there is none
+        return [word]
+    ids = tokenizer.encode(word if place == 0 else f" {word.lstrip()}")
+    _check_known(tokenizer, word, ids, "force")
+    return ids
+
+
+def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
+    """The runs of tokens that spell a word: at the beginning of a text, after a space, and of a
+    sign also right behind a word."""
+    bare = word.strip()
+    if not bare:
+        raise InputError("forbid: an empty word cannot be forbidden")
+    found = [tokenizer.encode(bare), tokenizer.encode(f" {bare}")]
+    if not bare[0].isalnum():
+        letter, glued = tokenizer.encode("a"), tokenizer.encode(f"a{bare}")
+        if glued[: len(letter)] == letter:
+            found.append(glued[len(letter) :])
+    known = [tuple(ids) for ids in found if ids and tokenizer.unk_id not in ids]
+    _check_known(tokenizer, word, [i for ids in known for i in ids], "forbid")
+    return [list(run) for run in dict.fromkeys(known)]
+
+
+def _check_known(tokenizer: Tokenizer, word: str, ids: Sequence[int], what: str) -> None:
+    if not ids or tokenizer.unk_id in ids:
+        raise InputError(
+            f"{what}: the vocabulary has no {word!r}, so the model can neither be told to write it "
+            "nor not to; check its spelling, capitals included"
+        )

@@ -1,1 +1,0 @@
-"""What a model computes, as people read it: worked solutions."""

@@ -1,0 +1,109 @@
+"""Settings that fit the data, for people who give only their files.
+
+Rules of thumb, not laws: what they pick is said, stands in the run's recipe, and gives way to
+whatever the user sets. They aim at minutes on a GPU and at an hour or so on two CPU cores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.data.tokenizers.pipelines import WORDS
+from translucid.recipe.examples import Record
+from translucid.recipe.recipe import Recipe, parse
+from translucid.tasks.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much there is to learn from."""
+
+    examples: int
+    words: int  # separated by spaces, of all texts
+    words_known: int  # different ones
+
+
+def measure(train: Sequence[Record]) -> Amount:
+    """Count examples and words; numbers count as a word each."""
+    words, known = 0, set[str]()
+    for record in train:
+        words += len(record.values)
+        for text in record.texts:
+            found = text.split()
+            words += len(found)
+            known.update(found)
+    return Amount(len(train), words, len(known))
+
+
+def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any]]:
+    """Settings for this much data, in the sections of a recipe."""
+    task = TASKS[recipe.task.kind]
+    suggested = {section: dict(keys) for section, keys in task.suggested.items()}
+    if recipe.model["kind"] == "mlp":  # which reads no words
+        return suggested
+    # Few words to learn from: a small model that forgets on purpose. Many: a large one.
+    size = next(s for s in SIZES if amount.words <= s.words)
+    given = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
+    batch = given.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
+    epochs = round(size.epochs * amount.words * PIECES_PER_WORD / batch, -2)
+    steps = given.get("steps", int(min(max(epochs, 500), 100_000)))
+    training: dict[str, Any] = {
+        "steps": steps,
+        "batch_tokens": batch,
+        "learning_rate": size.learning_rate,
+        "warmup": steps // 20,
+        "evaluate_every": max(steps // 10, 1),
+    }
+    if device == "cuda":
+        training["precision"] = "bfloat16"
+    tokenizer: dict[str, Any] = {}
+    if recipe.tokenizer.kind in ("bpe", "unigram"):
+        tokenizer["vocab"] = min(size.vocab, max(amount.words_known, 500))
+    elif recipe.tokenizer.kind in WORDS:
+        tokenizer["vocab"] = max(amount.words_known + 4, 8)
+    model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
+    if recipe.model["kind"] == "recurrent":
+        model |= {"hidden": size.d_model, "layers": 1 if size.layers < 4 else 2}
+        if task.shape != "decoder":
+            model["bidirectional"] = True
+    else:
+        model |= {"heads": size.d_model // 64 if size.d_model > 128 else 4, "layers": size.layers}
+    picked = {"task": {}, "tokenizer": tokenizer, "model": model, "training": training}
+    return {section: keys | suggested.get(section, {}) for section, keys in picked.items()}
+
+
+PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
+
+
+@dataclass(frozen=True)
+class _Size:
+    words: float  # up to this many
+    d_model: int
+    layers: int
+    dropout: float
+    vocab: int
+    learning_rate: float
+    batch_tokens: int
+    epochs: int
+
+
+SIZES = (
+    _Size(100_000, 128, 2, 0.3, 2000, 2e-3, 2048, 40),
+    _Size(2_000_000, 256, 3, 0.3, 8000, 1e-3, 4096, 20),
+    _Size(20_000_000, 512, 4, 0.2, 16000, 7e-4, 8192, 10),
+    _Size(float("inf"), 512, 6, 0.1, 32000, 5e-4, 16384, 3),
+)
+
+
+def with_picks(recipe: Recipe, picks: dict[str, dict[str, Any]]) -> tuple[Recipe, list[str]]:
+    """The recipe with what was picked where the user said nothing, and what that is."""
+    values: dict[str, dict[str, Any]] = {"model": dict(recipe.model)}
+    for name in ("task", "data", "tokenizer", "training", "decoding"):
+        values[name] = getattr(recipe, name).model_dump(exclude_unset=True)
+    said = []
+    for section, keys in picks.items():
+        for key, value in keys.items():
+            if key not in values[section]:
+                values[section][key] = value
+                said.append(f"{section}.{key}={str(value).lower() if value is True else value}")
+    return parse(values), said

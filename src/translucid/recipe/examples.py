@@ -1,0 +1,95 @@
+"""From the data section of a recipe to records."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.bundle import Bundle
+from translucid.data.readers.loading import Loading
+from translucid.errors import ConfigError, InputError
+from translucid.recipe.recipe import Recipe
+from translucid.tasks.base import Task
+from translucid.tasks.contract import check_record
+from translucid.tasks.options import DataConfig, DecodingConfig, Resources
+from translucid.tasks.registry import TASKS
+
+Record = Any  # of whatever class the task reads
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The three parts of the data; test may be empty."""
+
+    train: list[Record]
+    valid: list[Record]
+    test: list[Record]
+
+
+def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
+    """Read the files of a recipe, or make them up."""
+    data, task = recipe.data, TASKS[recipe.task.kind]
+    if data.toyland is not None:
+        if data.train:
+            raise ConfigError("data.toyland and data.train were both given; leave one out")
+        held_out = min(max(data.toyland // 20, 50), 500)
+        parts = [
+            list(task.toyland(split, count))
+            for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
+        ]
+        say(
+            f"toyland: {data.toyland:,} training sentences, {held_out:,} for each of valid and test"
+        )
+        return Examples(*parts)
+    if not data.train:
+        raise ConfigError("data.train: must be given, or data.toyland = 20000 for made-up examples")
+    train, valid, test = (
+        read_records(recipe.task.kind, data.paths(files), data, say) if files else []
+        for files in (data.train, data.valid, data.test)
+    )
+    for held_out_records, files in ((valid, data.valid), (test, data.test)):
+        if files:
+            task.check_held_out(train, held_out_records, data.paths(files)[0])
+    if not valid:
+        if len(train) < 2:
+            raise InputError(
+                f"{' + '.join(data.paths(data.train))}: 1 record is too few to hold one out for "
+                "validation; give more, or a second file with --valid"
+            )
+        train, valid = _hold_out(train)
+        say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
+    return Examples(train, valid, test)
+
+
+def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
+    """Every n-th record, so that an ordered file is held out evenly."""
+    every = max(len(records) // min(max(len(records) // 20, 1), 2000), 2)
+    return [r for i, r in enumerate(records) if i % every], records[::every]
+
+
+def read_records(
+    task: str, files: Sequence[str], data: DataConfig, say: Callable[[str], None]
+) -> list[Record]:
+    """The records of a task from its file, or from several that belong together."""
+    most = TASKS[task].max_files
+    if not 0 < len(files) <= most:
+        given = ", ".join(files)
+        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {given}")
+    loading = Loading()
+    found = list(TASKS[task].read(files, data, loading))
+    for line in loading.lines():
+        say(line)
+    if not found:
+        raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
+    check_record(TASKS[task], found[0])
+    return found
+
+
+def task_of(held: Bundle) -> Task[Any, Any]:
+    """The task of a model folder."""
+    resources = Resources(
+        held.tokenizers,
+        held.labels,
+        characters=getattr(held.network.config, "letters", 0) > 0,
+        decoding=DecodingConfig(**held.decoding),
+    )
+    return TASKS[held.task].make(resources)

@@ -1,0 +1,119 @@
+"""The recipe: all that a run was told, as one file.
+
+Sections: task, data, tokenizer, model, training, decoding. Every key has a default or is named when
+missing; a key that does not exist is an error with the nearest one that does.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from translucid.config import Config, unknown_key, with_overrides
+from translucid.errors import ConfigError, InputError
+from translucid.models import ModelConfig
+from translucid.models.mlp import MLPConfig
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.tasks.options import DataConfig as DataConfig
+from translucid.tasks.options import DecodingConfig as DecodingConfig
+from translucid.tasks.options import TaskConfig as TaskConfig
+from translucid.tasks.options import TokenizerConfig as TokenizerConfig
+from translucid.tasks.registry import TASKS
+from translucid.training.config import TrainingConfig
+
+MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
+    "transformer": TransformerConfig,
+    "recurrent": RecurrentConfig,
+    "mlp": MLPConfig,
+}
+# What the task and the data decide; a recipe does not say it.
+DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
+
+
+SECTIONS: dict[str, type[Config]] = {
+    "task": TaskConfig,
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}  # and "model", whose keys depend on its kind
+
+
+class Recipe(Config):
+    """A whole recipe."""
+
+    task: TaskConfig
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: dict[str, Any]  # the keys of the model's own config, less those the data decides
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    def model_config_for(self, *, sizes: Mapping[str, Any]) -> ModelConfig:
+        """The model's full config: the recipe's keys and the sizes of task and data."""
+        options = {key: value for key, value in self.model.items() if key != "kind"}
+        return MODELS[self.model["kind"]](**options, **sizes)
+
+
+def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
+    """A recipe from nested values; all mistakes are reported at once."""
+    values = with_overrides(values, overrides)
+    mistakes = [
+        unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
+    ]
+    parsed: dict[str, Any] = {}
+    for name, config in SECTIONS.items():
+        try:
+            parsed[name] = config(**values.get(name, {}))
+        except ConfigError as error:
+            mistakes += [f"{name}.{mistake}" for mistake in error.mistakes]
+    model = dict(values.get("model", {}))
+    task = parsed["task"].kind if "task" in parsed else None
+    mistakes += [f"model.{mistake}" for mistake in _check_model(model, task)]
+    if mistakes:
+        raise ConfigError(*mistakes)
+    return Recipe(model=model, **parsed)
+
+
+def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
+    """Fill in the kind, and try the keys with sizes that any data could have."""
+    if name is None:
+        return []
+    task = TASKS[name]
+    kind = model.setdefault("kind", task.models[0])
+    if kind not in task.models:
+        return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
+    config = MODELS[kind]
+    decided = [key for key in model if key in DECIDED]
+    if decided:
+        return [f"{key}: comes from the task and the data; leave it out" for key in decided]
+    try:
+        options = {key: value for key, value in model.items() if key != "kind"}
+        config(**options, **task.smallest_sizes())
+    except ConfigError as error:
+        return list(error.mistakes)
+    return []
+
+
+def read(
+    path: str | Path, overrides: Iterable[str] = (), data: Mapping[str, Any] | None = None
+) -> Recipe:
+    """A recipe from a TOML file; `data` stands in for keys of its data section."""
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no recipe {path}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    for name, section in values.items():
+        if not isinstance(section, dict):
+            raise InputError(
+                f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
+                "below"
+            )
+    if data:
+        values["data"] = {**values.get("data", {}), **data}
+    return parse(values, overrides)

@@ -1,0 +1,82 @@
+"""Items as an endless stream of batches."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from translucid.data.batching import Plan, plan_batches
+from translucid.errors import ConfigError
+from translucid.tasks.base import Batch, Task, sizes_of
+from translucid.training.distributed import ALONE, Processes
+from translucid.recipe.recipe import Recipe
+from translucid.training.batch_shapes import few, in_few_shapes
+
+
+def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
+    """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone."""
+    training = recipe.training
+    sizes = sizes_of(task, items)
+    tokens = int(sizes.sum())
+    if training.capture is True:
+        sizes = few(sizes, int(sizes.max()))
+    largest = int(sizes.sum(axis=1).max())
+    if largest > training.batch_tokens:
+        raise ConfigError(
+            f"training.batch_tokens = {training.batch_tokens}: an example has {largest:,} tokens; "
+            "raise it, or lower data.max_length"
+        )
+    plan = plan_batches(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
+    return replace(plan, tokens=tokens)
+
+
+class Stream:
+    """Batches without end: epoch after epoch, each in its own order."""
+
+    def __init__(
+        self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
+        processes: Processes = ALONE, batches: int = 0, epoch: int = 0, index: int = 0,
+    ) -> None:  # fmt: skip
+        """Begin after so many batches, of which `index` were taken in this epoch."""
+        self._processes = processes
+        self._task, self._items, self._recipe = task, items, recipe
+        self._epoch, self._index = epoch, index
+        self._starts = {epoch: batches - index}  # how many batches came before each epoch
+        self._longest = int(sizes_of(task, items).max())
+        self._begin_epoch()
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def _begin_epoch(self) -> None:
+        self._plan = epoch_plan(self._task, self._items, self._recipe, self._epoch)
+        # Known from now on, so that `place` does not depend on how far ahead a thread has read.
+        # A run that goes on with larger batches may stand behind the last one of its epoch.
+        taken = max(len(self._plan.batches), self._index)
+        self._starts[self._epoch + 1] = self._starts[self._epoch] + taken
+
+    def __next__(self) -> Batch:
+        if self._index >= len(self._plan.batches):
+            self._epoch, self._index = self._epoch + 1, 0
+            self._begin_epoch()
+        chosen = self._plan.batches[self._index]
+        self._index += 1
+        batch = self._share([self._items[i] for i in chosen])
+        training = self._recipe.training
+        if training.capture is not True:
+            return batch
+        return in_few_shapes(batch, training.batch_tokens, self._longest)
+
+    def _share(self, items: Sequence[Any]) -> Batch:
+        """This process's rows of a batch; its count is that of all rows."""
+        if self._processes.count == 1:
+            return self._task.collate(items)
+        mine = items[self._processes.rank :: self._processes.count]
+        batch = self._task.collate(mine or items[:1])
+        count = sum(self._task.targets(item) for item in items)
+        return replace(batch, count=count, idle=not mine)
+
+    def place(self, batches: int) -> dict[str, int]:
+        """Where the stream stood after so many batches; a new stream can begin there."""
+        starts = self._starts.copy()  # a thread that reads ahead may add to it
+        epoch = max(e for e, start in starts.items() if start <= batches)
+        return {"batches": batches, "epoch": epoch, "index": batches - self._starts[epoch]}

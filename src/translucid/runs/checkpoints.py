@@ -1,0 +1,182 @@
+"""The state of a run on disk: what an exact resume needs, whole or not there.
+
+    state/step-00000500/
+        tensors.safetensors    weights, moments, running means; of sharded runs shard-*.safetensors
+        state.json             step, position in the data, best score, what the run was told
+        manifest.json          a SHA-256 of each
+
+The newest two stay: should one be damaged later, the run goes back to the other. No pickle.
+"""
+
+import json
+import shutil
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from translucid.atomic_files import aside, fault, saving, write_whole
+from translucid.errors import InputError, SaveError
+from translucid.training.distributed import ALONE, Processes, share
+
+TENSORS, NUMBERS = "tensors.safetensors", "state.json"
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One that is whole."""
+
+    step: int
+    folder: Path
+    numbers: dict[str, Any]
+
+    @torch.no_grad()
+    def fill(self, tensors: Mapping[str, Tensor]) -> None:
+        """Write what was saved into the tensors of that name, whole or shared out."""
+        if not (self.folder / TENSORS).exists():
+            from torch.distributed.checkpoint.api import CheckpointException
+            from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+            from torch.distributed.checkpoint.state_dict_loader import load
+
+            reader = HuggingFaceStorageReader(str(self.folder))
+            alone = not torch.distributed.is_initialized()
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is
+                    load(dict(tensors), storage_reader=reader, no_dist=alone)
+            except CheckpointException as error:  # no Exception: it would end in a traceback
+                raise ValueError(_first(error.failures)) from error
+            return
+        found = load_file(str(self.folder / TENSORS))
+        for name, tensor in tensors.items():
+            tensor.copy_(share(found[name], tensor))
+
+
+class Checkpoints:
+    """The checkpoints of one run. With `aside`, they are written while training goes on."""
+
+    def __init__(self, run: Path, *, aside: bool = False, processes: Processes = ALONE) -> None:
+        self._run, self._folder, self._aside = run, run / "state", aside
+        self._processes = processes
+        self._writing: threading.Thread | None = None
+        self._failed: Exception | None = None
+
+    def save(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+        """Write a checkpoint; those before the previous one go once it is there and whole."""
+        self.wait()
+        if self._processes.sharded:
+            self._write_shards(step, tensors, numbers)
+        elif self._processes.main:
+            # A copy in any case: training goes on changing the originals.
+            copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+            self._writing = threading.Thread(target=self._write, args=(step, copies, numbers))
+            self._writing.start()
+        if not self._aside:
+            self.wait()
+
+    def wait(self) -> None:
+        """Until what is being written is there."""
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise error
+
+    def _write(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+        def fill(folder: Path) -> None:
+            save_file(tensors, str(folder / TENSORS))
+            _write_numbers(folder, numbers)
+
+        try:
+            write_whole(self._place(step), fill)
+            self._check(step)
+        except Exception as error:  # whatever it is, `wait` raises it where it is heard
+            self._failed = error
+
+    def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+        """Every process writes its share into a folder that the main one puts in place."""
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+        from torch.distributed.checkpoint.state_dict_saver import save
+
+        def share(folder: Path) -> None:
+            self._processes.wait()  # until the main one has made the folder
+            writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+            try:
+                save(dict(tensors), storage_writer=writer)
+            except CheckpointException as error:  # in all of them, if one could not write
+                raise OSError(_first(error.failures)) from error
+
+        def fill(folder: Path) -> None:
+            share(folder)
+            _write_numbers(folder, numbers)
+
+        place = self._place(step)
+        if self._processes.main:
+            write_whole(place, fill)
+            self._check(step)
+        else:
+            with saving(place):
+                share(aside(place))
+        self._processes.wait()
+
+    def _check(self, step: int) -> None:
+        wrong = fault(self._place(step))
+        if wrong is not None:
+            raise SaveError(f"what was written cannot be read back: {wrong}")
+        # Newer ones are there if the run went back behind them: they are damaged, and do not count.
+        for older in [each for each in self.steps() if each <= step][KEPT:]:
+            shutil.rmtree(self._place(older), ignore_errors=True)
+
+    def _place(self, step: int) -> Path:
+        return self._folder / f"step-{step:08}"
+
+    def how_to_go_on(self) -> str:
+        """After something could not be saved: what is there, and what to type."""
+        command = f"{self._processes.command} resume {self._run}"
+        for step in self.steps():
+            if fault(self._place(step)) is None:
+                return (
+                    f"the newest whole checkpoint is of step {step:,}; "
+                    f"mend that, then go on with: {command}"
+                )
+        if self.steps():
+            return "no checkpoint is whole; mend that, then train into a new folder"
+        if (self._run / "recipe.toml").exists():
+            return f"no checkpoint was saved yet; mend that, then begin again with: {command}"
+        return "nothing was saved yet; mend that, then train again"
+
+    def steps(self) -> list[int]:
+        """Of the checkpoints that are there, newest first."""
+        found = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
+        return sorted((int(number) for number in found if number.isdigit()), reverse=True)
+
+    def newest(self, say: Callable[[str], None]) -> Checkpoint:
+        """The newest whole checkpoint; what is wrong with a newer one is said."""
+        for step in self.steps():
+            place = self._place(step)
+            wrong = fault(place)
+            if wrong is None:
+                return Checkpoint(step, place, json.loads((place / NUMBERS).read_text("utf-8")))
+            say(f"{wrong}; falling back to the checkpoint before it")
+        raise InputError(
+            f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
+            "train into a new folder"
+        )
+
+
+def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
+    """What went wrong in the first of the processes that failed."""
+    return str(next(iter(failures.values()))[0])
+
+
+def _write_numbers(folder: Path, numbers: dict[str, Any]) -> None:
+    (folder / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")

@@ -1,0 +1,83 @@
+"""What a run was told: recipe, files, tokenizers. Told otherwise, a resume is another run."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid import extensions
+from translucid._version import __version__
+from translucid.atomic_files import digest_of, digests
+from translucid.bundle import own_names
+from translucid.recipe.toml import full_model
+from translucid.training.distributed import Processes
+from translucid.recipe.recipe import Recipe
+from translucid.runs.setup import Setting
+
+
+def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
+    """All that decides the numbers of a run, fit for JSON."""
+    device = next(setting.network.parameters()).device
+    code = extensions.used(own_names(setting.task.name, setting.network.config))
+    return {
+        "recipe": _flat(setting.recipe),
+        "files": _files(setting.recipe),
+        "tokenizers": {name: t.fingerprint for name, t in setting.tokenizers.items()},
+        "circumstances": {
+            "version of translucid": __version__,
+            "version of torch": str(torch.__version__),
+            "threads": torch.get_num_threads(),
+            "device": device.type,
+            "processes": processes.count,
+            **{f"the code of {each.file}": each.sha256[:12] for each in code},
+        },
+        "folder": os.getcwd(),
+    }
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for section, keys in (recipe.model_dump() | {"model": full_model(recipe)}).items():
+        values |= {f"{section}.{key}": value for key, value in keys.items()}
+    values = json.loads(json.dumps(values))  # as a checkpoint gives it back
+    del values["data.folder"]  # where files lie does not matter; what is in them does
+    return values
+
+
+def _files(recipe: Recipe) -> dict[str, str]:
+    data = recipe.data
+    names = tuple(name for part in (data.train, data.valid, data.test) for name in part)
+    return {name: _digest(Path(path)) for name, path in zip(names, data.paths(names), strict=True)}
+
+
+def _digest(path: Path) -> str:
+    if path.is_dir():
+        return hashlib.sha256(str(sorted(digests(path).items())).encode()).hexdigest()
+    return digest_of(path)
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In words, what makes it another run."""
+    return [
+        *_differences(before["recipe"], now["recipe"], "{name} was {old!r}, is {new!r}"),
+        *_differences(before["files"], now["files"], "the content of {name}"),
+        *_differences(before["tokenizers"], now["tokenizers"], "the vocabulary of {name}"),
+    ]
+
+
+def circumstances(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In words, what lets sums round differently; the run is the same one."""
+    key = "circumstances"
+    return _differences(before[key], now[key], "{name} was {old}, is {new}")
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], words: str) -> list[str]:
+    return [
+        words.format(name=name, old=old.get(name), new=new.get(name))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]

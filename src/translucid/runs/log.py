@@ -1,0 +1,162 @@
+"""What a run tells while it goes: live on a terminal, plain lines elsewhere, files always.
+
+metrics.jsonl holds what the run computed, so that a resumed run writes it bit for bit as an
+uninterrupted one does; what depends on the clock stands in timing.jsonl.
+"""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from translucid.atomic_files import saving
+from translucid.errors import ConfigError
+from translucid.tasks.base import Score
+from translucid.training import loop
+
+FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
+TIMING = ("targets_per_second", "seconds", "memory")
+
+
+class Journal:
+    """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen.
+
+    Without a folder nothing is written or shown: of several processes, only one speaks.
+    """
+
+    def __init__(self, folder: Path | None, *, quiet: bool = False) -> None:
+        self._folder, self._quiet = folder, quiet or folder is None
+        if folder is not None:
+            with saving(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        self._metrics, self._timing, self._log = (
+            open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
+        )
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._tensorboard: Any = None
+
+    def go_back(self, length: int) -> None:
+        """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
+        if self._folder is None:
+            return
+        there = self.length()
+        if there < length:
+            self.say(
+                f"{self._metrics.name} has {there:,} of the {length:,} bytes that were written "
+                "up to here: lines of it are lost, the run is not"
+            )
+        else:
+            self._metrics.truncate(length)
+
+    def length(self) -> int:
+        """Bytes in metrics.jsonl, all of them on disk."""
+        if self._folder is None:
+            return 0
+        with saving(Path(self._metrics.name)):
+            os.fsync(self._metrics.fileno())
+            return os.fstat(self._metrics.fileno()).st_size
+
+    def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
+        """Training starts at `step` of `steps`."""
+        if tensorboard and self._folder is not None:
+            self._tensorboard = _tensorboard_writer(self._folder, step)
+        if sys.stderr.isatty() and not self._quiet:
+            self._bar = Progress(
+                SpinnerColumn(),
+                TextColumn("step"),
+                MofNCompleteColumn(),
+                BarColumn(),
+                TextColumn("{task.description}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=self._console,
+            )
+            self._bar.start()
+            self._job = self._bar.add_task("", total=steps, completed=step)
+
+    def say(self, line: str) -> None:
+        """A line for people: on the screen and in the log."""
+        write_line(self._log, line)
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._console.print(line, highlight=False, markup=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def progress(self, now: loop.Progress) -> None:
+        words = f"loss {now.loss:.3f}  {now.targets_per_second:,.0f} targets/s"
+        if now.memory is not None:
+            words += f"  {now.memory / 2**30:.1f} GiB"
+        if self._bar is not None:
+            self._bar.update(self._job, completed=now.step, description=words)
+        else:
+            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
+        values = vars(now)
+        computed = {k: v for k, v in values.items() if k not in TIMING}
+        write_line(self._metrics, json.dumps(computed))
+        write_line(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
+        for name in ("loss", "norm", "learning_rate", "targets_per_second"):
+            self._plot(f"train/{name}", values[name], now.step)
+
+    def evaluated(self, step: int, score: Score, best: bool) -> None:
+        self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
+        write_line(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
+        for name, value in score.numbers.items():
+            self._plot(f"valid/{name}", value, step)
+
+    def _plot(self, name: str, value: float, step: int) -> None:
+        if self._tensorboard is not None and self._folder is not None:
+            with saving(self._folder / "tensorboard"):
+                self._tensorboard.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        for file in (self._tensorboard, self._metrics, self._timing, self._log):
+            with suppress(OSError):  # what could not be written was reported then
+                if file is not None:
+                    file.close()
+
+
+def open_at_end(path: Path) -> TextIO:
+    """To write more lines; half a line, left by a full disk or a killed process, goes first."""
+    with saving(path):
+        if path.is_file():
+            written = path.read_bytes()
+            whole = written.rfind(b"\n") + 1
+            if whole < len(written):
+                os.truncate(path, whole)
+        return path.open("a", encoding="utf-8")
+
+
+def write_line(file: TextIO, line: str) -> None:
+    with saving(Path(file.name)):
+        file.write(line + "\n")
+        file.flush()
+
+
+def _tensorboard_writer(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError(
+            "training.tensorboard = true: the package tensorboard is not installed; "
+            "pip install tensorboard"
+        ) from None
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -1,0 +1,190 @@
+"""What a run leaves for the studio's Train view, in its folder `studio/`: it watches, no more.
+
+    about.json      the layers, and the text that the model is asked again and again
+    steps.jsonl     loss, learning rate and the gradient's norm by layer, of 2,000 steps at most;
+                    in the end how it ended
+    probes.jsonl    the answer to that text as training goes on, with one table of the trace
+
+While a run is recorded it holds a lock on steps.jsonl, so that others can tell whether it goes on.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from torch import nn
+
+from translucid.atomic_files import saving, write_text
+from translucid.bundle import Bundle
+from translucid.errors import Interrupted
+from translucid.models.base import Network
+from translucid.see.gradients import layers_of, tied_layers
+from translucid.runs.log import open_at_end, write_line
+from translucid.runs.probe import check, probe
+from translucid.training.loop import Step
+
+FOLDER = "studio"
+ABOUT, STEPS, PROBES = "about.json", "steps.jsonl", "probes.jsonl"
+MOST_STEPS, MOST_PROBES = 2000, 40  # of a run, about
+
+
+class Recorder:
+    """One sitting's record. Only the main process has one that writes."""
+
+    def __init__(
+        self,
+        run: Path,
+        network: Network,
+        steps: int,
+        bundle: Callable[[nn.Module], Bundle],
+        *,
+        main: bool = True,
+    ) -> None:
+        self._folder, self._main, self._bundle, self._network = run / FOLDER, main, bundle, network
+        self._every, self._look_every = -(-steps // MOST_STEPS), -(-steps // MOST_PROBES)
+        names = [name for name, _ in network.named_parameters()]
+        self._layers = {
+            layer: [names.index(name) for name in own]
+            for layer, own in layers_of(network, names).items()
+        }
+        self._tied = tied_layers(network)
+        self._text, self._step, self._known = "", 0, set[int]()
+        self._steps: TextIO | None = None
+        self._probes: TextIO | None = None
+
+    def begin(self, step: int, text: str | None, first: str) -> None:
+        """Go on at this step, asking this text: the one given, or that of before, or the first
+        validation example."""
+        self._step = step
+        if not self._main:
+            return
+        before = about(self._folder.parent).get("probe")
+        self._text = text if text is not None else before if isinstance(before, str) else first
+        check(self._bundle(self._network), self._text)
+        go_back(self._folder.parent, step, probes=self._text == before)
+        with saving(self._folder):
+            self._folder.mkdir(exist_ok=True)
+        told = {"format": 1, "probe": self._text, "every": self._every,
+                "layers": list(self._layers), "tied": self._tied}  # fmt: skip
+        write_text(self._folder / ABOUT, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        self._known = {each["step"] for each in lines(self._folder / PROBES) if "step" in each}
+        self._steps, self._probes = (open_at_end(self._folder / n) for n in (STEPS, PROBES))
+        _lock(self._steps)
+
+    # ---- what the training loop asks and tells ----
+
+    def watches(self, step: int) -> bool:
+        return step % self._every == 0
+
+    def stepped(self, now: Step) -> None:
+        self._step = now.step
+        if self._steps is None:
+            return
+        grad = [math.hypot(*(now.sizes[place] for place in own)) for own in self._layers.values()]
+        told = {"step": now.step, "loss": now.loss, "norm": now.norm,
+                "learning_rate": now.learning_rate, "grad": grad}  # fmt: skip
+        write_line(self._steps, json.dumps(told))
+
+    def looks(self, step: int, evaluating: bool) -> bool:
+        """At the start, often at first, then now and then, and whenever the model is evaluated."""
+        self._step = step
+        early = step < self._look_every and step & (step - 1) == 0  # 0, 1, 2, 4, 8
+        return early or evaluating or step % self._look_every == 0
+
+    def looked(self, network: nn.Module) -> None:
+        if self._probes is None or self._step in self._known:
+            return
+        self._known.add(self._step)
+        told = probe(self._bundle(network), self._text)
+        write_line(self._probes, json.dumps({"step": self._step, **told}, ensure_ascii=False))
+
+    # ---- how it ends ----
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._steps is None or self._probes is None:
+            return
+        said = {"end": "finished", "step": self._step}
+        if isinstance(error, Interrupted):
+            said["end"] = "interrupted"
+        elif error is not None:
+            said |= {"end": "failed", "why": f"{error or type(error).__name__}"[:500]}
+        with suppress(Exception):  # a full disk is what may have ended it
+            write_line(self._steps, json.dumps(said, ensure_ascii=False))
+        for file in (self._steps, self._probes):
+            with suppress(OSError):
+                file.close()
+
+
+def about(run: Path) -> dict[str, Any]:
+    """What a record says of itself; nothing where there is none, or none that can be read."""
+    try:
+        found = json.loads((run / FOLDER / ABOUT).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def go_back(run: Path, step: int, *, probes: bool = True) -> None:
+    """Forget what was recorded beyond a step, which will be computed again, and how it ended.
+    probes: keep those up to there."""
+    for name, kept in ((STEPS, True), (PROBES, probes)):
+        path = run / FOLDER / name
+        if not path.is_file():
+            continue
+        left = [
+            each
+            for each in lines(path)
+            if kept and "end" not in each and each.get("step", step + 1) <= step
+        ]
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in left)
+        if text.encode() != path.read_bytes():
+            write_text(path, text)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file that may still be written, as far as they are JSON."""
+    found = []
+    with suppress(FileNotFoundError):
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            with suppress(ValueError):
+                each = json.loads(line)
+                if isinstance(each, dict):
+                    found.append(each)
+    return found
+
+
+def goes_on(run: Path) -> bool | None:
+    """Whether a process records this run at the moment; None where the system cannot tell."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    try:
+        with (run / FOLDER / STEPS).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    except OSError:  # a file system without locks
+        return None
+    return False
+
+
+def _lock(file: TextIO) -> None:
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

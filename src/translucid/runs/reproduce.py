@@ -1,0 +1,96 @@
+"""A published result, trained again: several seeds, mean and spread, and the expected band."""
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from translucid.errors import InputError
+from translucid.recipe import recipe, shipped
+from translucid.recipe.recipe import Recipe
+from translucid.runs.run import resume_run, train_recipe
+
+EXPECTED = "expected.json"
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where the mean of a few seeds should lie, on the test data."""
+
+    metric: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    metric: str
+    scores: dict[int, float]  # by seed
+    minutes: dict[int, float]  # of training, evaluation included
+    notes: tuple[str, ...]
+    band: Band | None
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.scores.values())
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over seeds; 0 for one seed."""
+        return statistics.stdev(self.scores.values()) if len(self.scores) > 1 else 0.0
+
+    @property
+    def within(self) -> bool | None:
+        return None if self.band is None else self.band.low <= self.mean <= self.band.high
+
+    def as_json(self) -> str:
+        found = asdict(self) | {"mean": self.mean, "spread": self.spread, "within": self.within}
+        return json.dumps(found, indent=2)
+
+
+def bands() -> dict[str, Band]:
+    """What is expected of the shipped recipes."""
+    path = shipped.FOLDER / EXPECTED
+    values = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return {name: Band(**band) for name, band in values.items()}
+
+
+def reproduce(
+    name: str,
+    data: str | None,
+    out: Path,
+    seeds: Sequence[int],
+    overrides: Sequence[str] = (),
+    *,
+    quiet: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train a shipped recipe with each seed, or go on where an earlier try was stopped."""
+    path = shipped.find(name)
+    band = bands().get(name)
+    scores, minutes = {}, {}
+    notes: tuple[str, ...] = ()
+    for seed in seeds:
+        given = {} if data is None else {"folder": data}
+        chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], data=given)
+        folder = out / f"seed-{seed}"
+        _train(chosen, folder, quiet=quiet, interrupted=interrupted)
+        scored = json.loads((folder / "test.json").read_text("utf-8"))
+        metric = band.metric if band is not None else next(iter(scored["test"]))
+        scores[seed], notes = scored["test"][metric], tuple(scored["notes"])
+        timing = (folder / "timing.jsonl").read_text("utf-8").splitlines()
+        minutes[seed] = json.loads(timing[-1])["seconds"] / 60
+    return Result(name, metric, scores, minutes, notes, band)
+
+
+def _train(chosen: Recipe, folder: Path, *, quiet: bool, interrupted: Callable[[], bool]) -> None:
+    if not chosen.data.test and chosen.data.toyland is None:
+        raise InputError("the recipe names no test data, so there is nothing to compare with")
+    if (folder / "test.json").exists():
+        return
+    if (folder / "recipe.toml").exists():
+        resume_run(folder, quiet=quiet, interrupted=interrupted)
+    else:
+        train_recipe(chosen, folder, quiet=quiet, interrupted=interrupted)

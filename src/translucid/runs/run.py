@@ -1,0 +1,223 @@
+"""A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder.
+
+recipe.toml      the resolved recipe, every key explained
+metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
+best/, last/     the model with the best validation score, and the newest
+state/           what an exact resume needs      test.json       the score at the end
+checkpoints/, tensorboard/, studio/              on request
+code.json        the files of the user's that task or positions came from, if they did
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from translucid import extensions
+from translucid.atomic_files import aside, write_text, write_whole
+from translucid.bundle import Bundle, own_names
+from translucid.device import pick_device
+from translucid.errors import ConfigError, InputError, SaveError, TrainingError
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.registry import TASKS
+from translucid.recipe import recipe
+from translucid.runs import fingerprint
+from translucid.recipe.toml import dump
+from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.log import FILES, Journal
+from translucid.training.distributed import Processes, joined
+from translucid.training.random_state import random_state_kept
+from translucid.recipe.recipe import Recipe
+from translucid.runs.recorder import FOLDER
+from translucid.runs.setup import set_up
+from translucid.runs.session import Recording, Sitting
+
+CODE = "code.json"
+
+
+def train_recipe(
+    recipe: Recipe,
+    out: Path,
+    *,
+    pick: bool = False,
+    quiet: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+    recording: Recording | None = None,
+) -> Bundle:
+    """Train as the recipe says, into a new folder, and return the best model.
+
+    With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
+    `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
+    view shows, and changes nothing else.
+    """
+    device = pick_device(recipe.training.device, "training.device")
+    with (
+        random_state_kept(device),
+        joined(recipe.training.parallel, device) as processes,
+        _explained(out, processes),
+    ):
+        check_together(recipe, processes)
+        new = [folder for folder in (out, *out.parents) if not folder.exists()]
+        if processes.main:
+            _check_new(out)
+        journal = _open_journal(out, quiet=quiet, main=processes.main)
+        try:
+            processes.wait()
+            return _begin(recipe, out, journal, processes, interrupted, recording, pick=pick)
+        except BaseException:
+            if processes.main and not any(_saved(out)):
+                _clear(out, new)  # leave all as it was
+            raise
+        finally:
+            journal.close()
+
+
+def _begin(
+    recipe: Recipe, out: Path, journal: Journal, processes: Processes,
+    interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
+) -> Bundle:  # fmt: skip
+    """From the first step on."""
+    setting = set_up(recipe, journal.say, pick=pick)
+    if processes.main:
+        write_text(out / "recipe.toml", dump(setting.recipe))
+        write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
+        if noted := extensions.used(own_names(setting.task.name, setting.network.config)):
+            text = json.dumps([asdict(each) for each in noted], indent=2) + "\n"
+            write_text(out / CODE, text)
+    return Sitting(out, setting, journal, processes, interrupted, recording).go()
+
+
+def _check_new(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; choose a folder with --out")
+    there = {path.name for path in out.iterdir()} if out.exists() else set()
+    if {"recipe.toml", "log.txt"} <= there:
+        raise InputError(
+            f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
+            "folder with --out"
+        )
+    # A run that is killed before it knows its recipe leaves a journal without metrics.
+    metrics = out / "metrics.jsonl"
+    left = {*FILES, aside(out / "recipe.toml").name}
+    only_started = metrics.exists() and not metrics.stat().st_size and there <= left
+    if there and not only_started:
+        raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
+
+
+def _saved(out: Path) -> Iterator[Path]:
+    """Checkpoints and models: what is worth more than the time to begin again."""
+    yield from (out / "state").glob("step-*")
+    yield from (place for place in (out / "best", out / "last") if place.exists())
+
+
+@contextmanager
+def _explained(out: Path, processes: Processes) -> Iterator[None]:
+    """What could not be saved is said together with what is there and how to go on."""
+    try:
+        yield
+    except SaveError as error:
+        rest = Checkpoints(out, processes=processes).how_to_go_on()
+        raise TrainingError(f"{error}; {rest}") from error
+
+
+def _clear(out: Path, new: Sequence[Path]) -> None:
+    """Remove what a run wrote before it failed, and the folders that were made for it."""
+    shutil.rmtree(out)
+    if out not in new:
+        out.mkdir()
+    for folder in new[1:]:
+        with suppress(OSError):  # not empty: somebody else uses it by now
+            folder.rmdir()
+
+
+def check_together(recipe: Recipe, processes: Processes) -> None:
+    """Refuse what several processes would compute otherwise than one."""
+    training = recipe.training
+    if processes.alone:
+        return
+    if training.compile:
+        raise ConfigError("training.compile = true: not with torchrun yet; leave it out")
+    if recipe.model.get("norm") == "batch":
+        raise ConfigError(
+            "model.norm = 'batch': each process would see the statistics of its own rows; "
+            "choose layer or rms"
+        )
+    if processes.sharded and training.optimizer == "muon":
+        raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
+
+
+def _open_journal(out: Path, *, quiet: bool, main: bool) -> Journal:
+    try:
+        return Journal(out if main else None, quiet=quiet)
+    except SaveError as error:
+        raise InputError(f"{error}; choose another folder with --out") from None
+
+
+def resume_run(
+    out: Path,
+    overrides: Iterable[str] = (),
+    *,
+    allow_changes: bool = False,
+    quiet: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+    recording: Recording | None = None,
+) -> Bundle:
+    """Go on with a run from its newest whole checkpoint, as if it had never stopped.
+
+    One that was stopped before its first save begins again: nothing of it is lost but time.
+    """
+    if not (out / "recipe.toml").is_file():
+        raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+    if (out / CODE).is_file():
+        noted = json.loads((out / CODE).read_text("utf-8"))
+        extensions.require(noted, (TASKS, POSITIONS), out)
+    chosen = recipe.read(out / "recipe.toml", overrides)
+    device = pick_device(chosen.training.device, "training.device")
+    with (
+        random_state_kept(device),
+        joined(chosen.training.parallel, device) as processes,
+        _explained(out, processes),
+    ):
+        check_together(chosen, processes)
+        journal = Journal(out if processes.main else None, quiet=quiet)
+        try:
+            if not Checkpoints(out).steps():
+                journal.say(f"{out} was stopped before its first save: it begins again")
+                journal.go_back(0)
+                if processes.main and recording is None:
+                    shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
+                return _begin(chosen, out, journal, processes, interrupted, recording)
+            found = Checkpoints(out).newest(journal.say)
+            before = found.numbers["told"]
+            reachable = _where_the_files_are(chosen, before["folder"])
+            setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
+            sitting = Sitting(out, setting, journal, processes, interrupted, recording)
+            changed = fingerprint.changes(before, sitting.told)
+            if changed and not allow_changes:
+                raise InputError(
+                    f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. "
+                    "Put it back, or go on knowingly with --allow-changes"
+                )
+            for words in (*changed, *fingerprint.circumstances(before, sitting.told)):
+                journal.say(f"not bit for bit as before: {words}")
+            if processes.main:
+                write_text(out / "recipe.toml", dump(chosen))
+            sitting.put_back(found)
+            if changed:  # more steps, say: then a run that had ended goes on
+                sitting.take_up_again()
+            journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
+            return sitting.go()
+        finally:
+            journal.close()
+
+
+def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:
+    """Names of files are as seen from where the run began; a resume may begin elsewhere."""
+    data = chosen.data
+    files = [file for part in (data.train, data.valid, data.test) for file in data.paths(part)]
+    if all(Path(file).exists() for file in files):
+        return chosen
+    there = data.model_copy(update={"folder": str(Path(folder, data.folder))})
+    return chosen.model_copy(update={"data": there})

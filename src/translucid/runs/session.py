@@ -1,0 +1,191 @@
+"""One sitting of a run: from where it stands to its end, or until it is stopped."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from translucid import bundle
+from translucid.atomic_files import sweep, write_text
+from translucid.bundle import Bundle
+from translucid.errors import InputError, Interrupted
+from translucid.fast.attention_kernels import without_plans
+from translucid.models import Network
+from translucid.tasks.base import Score
+from translucid.runs import recorder, fingerprint
+from translucid.training.prefetch import made_ahead
+from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs.batches import Stream
+from translucid.runs.log import Journal
+from translucid.runs.best_models import Keeper
+from translucid.training.distributed import Processes
+from translucid.runs.recorder import Recorder
+from translucid.runs.setup import Setting
+from translucid.training.state import State
+from translucid.training.loop import Watchers, train
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
+
+
+@dataclass(frozen=True)
+class Recording:
+    """That a run is recorded for the studio's Train view."""
+
+    probe: str | None = None  # the text to follow; by default the first validation example
+
+
+class Sitting:
+    """The parts that training changes, and where they are kept."""
+
+    def __init__(
+        self,
+        out: Path,
+        setting: Setting,
+        journal: Journal,
+        processes: Processes,
+        interrupted: Callable[[], bool],
+        recording: Recording | None = None,
+    ) -> None:
+        self.out, self.setting, self.journal = out, setting, journal
+        self.processes, self.interrupted = processes, interrupted
+        training, task = setting.recipe.training, setting.task
+        self.checkpoints = Checkpoints(out, aside=training.save_aside, processes=processes)
+        self.keeper = Keeper(out, task, training.keep_best)
+        self.told = fingerprint.what_was_told(setting, processes)
+        self.state = State(
+            setting.network, training, processes, higher_is_better=task.higher_is_better
+        )
+        self.stream = Stream(task, setting.items, setting.recipe, processes=processes)
+        self.recording = recording
+
+    def put_back(self, found: Checkpoint) -> None:
+        """Stand where the run stood when the checkpoint was written."""
+        try:
+            self.state.put_back(found.fill, found.numbers["state"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"the checkpoint of step {found.step:,} does not fit the model any more: {error}; "
+                "train into a new folder"
+            ) from error
+        self.stream = Stream(
+            self.setting.task,
+            self.setting.items,
+            self.setting.recipe,
+            processes=self.processes,
+            **found.numbers["place"],
+        )
+        self.keeper.put_back(found.numbers["kept"])
+        self.journal.go_back(found.numbers["metrics"])
+        if self.processes.main:
+            recorder.go_back(self.out, found.step)
+
+    def take_up_again(self) -> None:
+        """A run that had ended goes on if it is now told to take more steps."""
+        self.state.finished = self.state.step >= self.setting.recipe.training.steps
+        if not self.state.finished and self.processes.main:
+            (self.out / "test.json").unlink(missing_ok=True)  # of the model that it was
+
+    def go(self) -> Bundle:
+        """Train to the end, then test."""
+        setting, training = self.setting, self.setting.recipe.training
+        if self.processes.main:
+            for place in (self.out, self.out / "state", self.out / "checkpoints"):
+                sweep(place)
+        self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        watchers = Watchers(
+            self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
+        )
+        if self.recording is None:
+            return self._train(watchers)
+        with Recorder(
+            self.out, setting.network, training.steps, lambda network: self._bundle(network, {}),
+            main=self.processes.main,
+        ) as record:  # fmt: skip
+            record.begin(self.state.step, self.recording.probe, setting.first)
+            return self._train(
+                replace(
+                    watchers, watches=record.watches, stepped=record.stepped,
+                    looks=record.looks, looked=record.looked,
+                )
+            )  # fmt: skip
+
+    def _train(self, watchers: Watchers) -> Bundle:
+        setting, training = self.setting, self.setting.recipe.training
+        try:
+            with (
+                without_plans(self.state.device),
+                _kernels(training.deterministic),
+                made_ahead(self.stream, captured=training.capture is True) as batches,
+            ):
+                ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
+        finally:  # however it ended: a save that fails behind it must be heard
+            self.checkpoints.wait()
+        if ending == "interrupted":
+            raise Interrupted(
+                f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
+                f"go on with: {self.processes.command} resume {self.out}"
+            )
+        if training.average_best and self.processes.main:
+            self.keeper.try_average(setting.valid, self.state.device, self.journal.say)
+        self.processes.wait()
+        return self._test()
+
+    def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
+        assert isinstance(network, Network)
+        s = self.setting
+        facts = {"step": self.state.step} | facts
+        decoding = s.task.kept_decoding(s.recipe.decoding)
+        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
+
+    def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
+        self.journal.evaluated(self.state.step, score, best)
+        if self.processes.main:
+            self.keeper.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+
+    def _save(self) -> None:
+        if not (self.out / "last").exists():  # stopped before the first evaluation
+            with self.state.readable() as network:
+                if self.processes.main:
+                    self.keeper.keep_last(self._bundle(network, {}))
+        numbers = {
+            "state": self.state.numbers(),
+            "place": self.stream.place(self.state.batches),
+            "kept": self.keeper.numbers(),
+            "metrics": self.journal.length(),
+            "told": self.told,
+        }
+        self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
+
+    def _test(self) -> Bundle:
+        best = bundle.load(self.out / "best", str(self.state.device))
+        if self.processes.main and self.setting.test and not (self.out / "test.json").exists():
+            score = self.setting.task.evaluate(best.network, self.setting.test)
+            self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(self.setting.test)
+            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+            write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
+        return best
+
+
+@contextmanager
+def _kernels(deterministic: bool) -> Iterator[None]:
+    """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
+    if not deterministic:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    workspace = os.environ.get(WORKSPACE)
+    os.environ.setdefault(WORKSPACE, ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=only_warn)
+        if workspace is None:
+            del os.environ[WORKSPACE]

@@ -1,0 +1,171 @@
+"""From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.atomic_files import fault
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.device import pick_device
+from translucid.errors import ConfigError
+from translucid.models import Network, build
+from translucid.models.base import SequenceConfig
+from translucid.models.mlp import MLP
+from translucid.tasks.base import Task, check_length
+from translucid.tasks.contract import check_contract, check_encoding
+from translucid.tasks.registry import TASKS
+from translucid.training import cuda_graphs
+from translucid.recipe import automatic_sizes
+from translucid.checks.startup import startup
+from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
+from translucid.recipe.examples import Examples, load_examples
+from translucid.runs.batches import epoch_plan
+from translucid.recipe.resources import prepare
+from translucid.training.random_state import seed_generators
+from translucid.recipe.recipe import DataConfig, Recipe
+from translucid.recipe.automatic_sizes import Amount
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run begins with, before any step."""
+
+    recipe: Recipe  # resolved
+    task: Task[Any, Any]
+    network: Network  # on its device, its weights as the seed gives them
+    tokenizers: dict[str, Tokenizer]
+    labels: tuple[str, ...]
+    items: Sequence[Any]  # to train on
+    valid: Sequence[Any]
+    test: Sequence[Any]
+    first: str = ""  # the text of the first validation example, as a model is asked for it
+
+    def save_tokenizers(self, folder: Path) -> None:
+        for name, tokenizer in self.tokenizers.items():
+            tokenizer.save(folder / name)
+
+
+def set_up(
+    recipe: Recipe, say: Say, *, pick: bool = False, tokenizers: Path | None = None
+) -> Setting:
+    """Read the data and build the model, saying what people want to know before they wait.
+
+    With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
+    folder that an earlier sitting of the run wrote.
+    """
+    device = pick_device(recipe.training.device, "training.device")
+    if recipe.training.optimizer == "muon" and device.type == "cpu":
+        raise ConfigError(
+            "training.optimizer = 'muon': torch's Muon works in bfloat16 and takes many seconds a "
+            "step on a CPU; use adamw, or a GPU"
+        )
+    made_before = _made_before(tokenizers, say) if tokenizers is not None else None
+    items: Sequence[Any]
+    valid: Sequence[Any]
+    held_rows: Sequence[Any] | None = None
+    if recipe.data.store is not None:
+        check_storable(recipe)
+        if pick:
+            recipe = _pick_sizes(recipe, amount_of(recipe), device, say)
+        known, examples, items, held_rows = read_corpus(recipe, say, made_before)
+    else:
+        examples = load_examples(recipe, say)
+        if pick:
+            recipe = _pick_sizes(recipe, automatic_sizes.measure(examples.train), device, say)
+        known = prepare(recipe, examples, made_before=made_before)
+        if TASKS.source(known.task.name) is not None:
+            check_encoding(known.task, examples.train[0])
+        items = known.task.training_items(examples.train, recipe.data, say)
+    valid, test = (
+        known.task.held_out_items(part, recipe.data.max_length)
+        for part in (examples.valid, examples.test)
+    )
+    valid = valid if held_rows is None else held_rows
+    seed_generators(recipe.training.seed, device)
+    config = recipe.model_config_for(sizes=known.sizes)
+    training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
+    recipe = recipe.model_copy(update={"training": training})
+    network = build(config)
+    _check_positions(network, known.task, recipe.data, valid, test)
+    network.to(device)
+    if TASKS.source(known.task.name) is not None:
+        check_contract(known.task, network, items, valid)
+    if isinstance(network, MLP) and network.standardise is not None:
+        network.standardise.fit(known.task.collate(items).inputs["x"])
+    _say_about(known.task, known.tokenizers, items, examples, recipe, say)
+    if tokenizers is None:  # a resumed run was looked at when it began
+        startup(known.task, network, items, examples, say)
+    say(
+        f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
+        f"seed {recipe.training.seed}"
+    )
+    return Setting(
+        recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
+        known.task.first_text(examples.valid, valid),
+    )  # fmt: skip
+
+
+def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
+    chosen, said = automatic_sizes.with_picks(recipe, automatic_sizes.pick(recipe, amount, device.type))
+    if said:
+        examples = f"{amount.examples:,} examples with " if amount.examples else "about "
+        say(f"picked for {examples}{amount.words:,} words:")
+        say("  " + " ".join(said))
+        say("  change any of them by writing it at the end of the command")
+    return chosen
+
+
+def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:
+    wrong = fault(folder)
+    if wrong is not None:
+        say(f"{wrong}; the tokenizer is trained again")
+        return None
+    places = sorted(place for place in folder.iterdir() if place.is_dir())
+    return {place.name: Tokenizer.load(place) for place in places}
+
+
+def _check_positions(
+    network: Network,
+    task: Task[Any, Any],
+    data: DataConfig,
+    valid: Sequence[Any],
+    test: Sequence[Any],
+) -> None:
+    """Say before training, not at its first evaluation, what learned positions cannot hold."""
+    longest = network.config.longest if isinstance(network.config, SequenceConfig) else None
+    if longest is None:
+        return
+    if data.max_length > longest:
+        raise ConfigError(
+            f"data.max_length = {data.max_length}, but model.max_length = {longest} positions are "
+            "learned; lower the first or raise the second"
+        )
+    for part, files in ((valid, data.valid), (test, data.test)):
+        name = data.paths(files)[0] if files else "held-out examples"
+        for item in task.as_evaluated(part):
+            check_length(max(task.sizes(item)), longest, task.place_of(item, name))
+
+
+def _say_about(
+    task: Task[Any, Any],
+    tokenizers: dict[str, Tokenizer],
+    items: Sequence[Any],
+    examples: Examples,
+    recipe: Recipe,
+    say: Say,
+) -> None:
+    """Vocabulary, unknown words, padding."""
+    for name, tokenizer in tokenizers.items():
+        texts = [text for record in examples.valid for text in record.texts_of(name)]
+        texts = [line for text in texts for line in text.split("\n")]  # a text may be a whole file
+        say(
+            f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
+            f"{tokenizer.unknown_rate(texts):.2%}"
+        )
+    for line in epoch_plan(task, items, recipe, 0).lines():
+        say(f"an epoch: {line}")

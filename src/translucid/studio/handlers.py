@@ -1,0 +1,282 @@
+"""Answers to what a page asks, whichever way the question came: over HTTP, or over the channel of a
+notebook's widget. A question is a method, a path with its query, and a body."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+import torch
+
+from translucid.catalogue import describe
+from translucid.errors import InputError, TranslucidError
+from translucid.studio import answers, lessons, saved_session
+from translucid.studio.describe import catalogue, describe_model, describe_run
+from translucid.studio.run_follower import Followed, Reading, history
+from translucid.studio.server.questions import (
+    BINARY,
+    HTML,
+    QUESTIONS,
+    Asked,
+    Given,
+    Reply,
+    read_query,
+    told,
+)
+from translucid.studio.tensors import Cut, Place, cut_shape, frame
+from translucid.studio.text_runs import Library, Run, clipped
+
+EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
+MOST = 2**25  # numbers that are sent at once
+
+
+class Desk:
+    """What is asked about opened models, and the answers."""
+
+    def __init__(self, library: Library, followed: Mapping[str, Followed] | None = None) -> None:
+        self.library, self.followed = library, followed or {}
+
+    def answer(self, name: str, asked: Asked) -> Reply:
+        """`name`: of one of the methods here, as QUESTIONS has it. Mistakes are told in JSON, with
+        what is allowed."""
+        try:
+            reply: Reply = getattr(self, name)(asked)
+            return reply
+        except (TranslucidError, ValueError) as error:
+            return told({"error": str(error)}, 422)
+        except LookupError:
+            return told({"error": "there is no number in this place"}, 422)
+        except (MemoryError, torch.OutOfMemoryError):
+            return told({"error": "the memory of this machine is too small for this"}, 422)
+
+    def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
+        """`address`: a path with its query, as a page writes it."""
+        path, _, query = address.partition("?")
+        for (verb, pattern), name in QUESTIONS.items():
+            found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
+            if found and verb == method:
+                place = {part: unquote(value) for part, value in found.groupdict().items()}
+                return self.answer(name, Asked(place, read_query(query), body))
+        return told({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
+
+    def models(self, asked: Asked) -> Reply:
+        names = {key: each.name for key, each in self.followed.items()}
+        names |= {key: each.name for key, each in self.library.opened.items()}
+        return told([{"m": key, "name": names[key]} for key in sorted(names)])
+
+    def model(self, asked: Asked) -> Reply:
+        m = asked.place["m"]
+        if m in self.followed and m not in self.library.opened:  # it has not been saved yet
+            return told(describe_run(m, self.followed[m]))
+        return told(describe_model(self.library.model(m)) | {"trains": m in self.followed})
+
+    def catalogue(self, asked: Asked) -> Reply:
+        return told(catalogue())
+
+    def new_run(self, asked: Asked) -> Reply:
+        m, text, target, off = _asked(_parsed(asked.body))
+        return told(self.library.run(m, text, target, off).as_dict())
+
+    def run(self, asked: Asked) -> Reply:
+        return told(self._run(asked).as_dict(), forever=True)
+
+    def tensors(self, asked: Asked) -> Reply:
+        given = asked.given
+        names = given.all("at")
+        if not 1 <= len(names) <= 64:
+            raise InputError(f"at: name 1 to 64 points, not {len(names)}")
+        form = given.text("as", "u8")
+        if form not in ("u8", "f16", "f32"):
+            raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
+        pool = _pool(given.one("pool")) if "pool" in given else None
+        cut = Cut(_index(given.text("index", "")), form, pool)  # type: ignore[arg-type]
+        run = self._run(asked)
+        run.check(names)
+        count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
+        if form == "f32" and count > EXACT * len(names):
+            raise InputError(
+                f"as=f32 sends {EXACT:,} numbers of a point at most; cut with index or pool"
+            )
+        if count > MOST:
+            raise InputError(
+                f"{count:,} numbers; {MOST:,} are sent at once: cut with index or pool"
+            )
+        reading = run.reading(names)
+        body = b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
+        return Reply(body, BINARY, forever=True)
+
+    def heads(self, asked: Asked) -> Reply:
+        given = asked.given
+        pool = _whole(given.text("pool", "48"), "pool", 4, 512)
+        body = answers.heads(self._run(asked), given.text("kind", "encoder"), pool)
+        return Reply(body, BINARY, forever=True)
+
+    def cell(self, asked: Asked) -> Reply:
+        given = asked.given
+        index = _index(given.text("index", ""))
+        places = tuple(place for place in index if isinstance(place, int))
+        if len(places) < len(index):
+            raise InputError("index: one number has a place along every axis; leave * and : out")
+        return told(answers.cell(self._run(asked), _named(given, "at"), places), forever=True)
+
+    def steps(self, asked: Asked) -> Reply:
+        given, run = asked.given, self._run(asked)
+        k = _whole(given.text("k", "10"), "k", 1, 200)
+        positions = (
+            _span(given.text("positions", ""), "positions") if "positions" in given else None
+        )
+        if "tokens" not in given:
+            return told(answers.steps(run, positions, k), forever=True)
+        tokens = _tokens(given.text("tokens", ""), "tokens")
+        return told(answers.steps_along(run, tokens, positions, k), forever=True)
+
+    def decode(self, asked: Asked) -> Reply:
+        given = asked.given
+        beams, best = _whole(given.text("beams", "4"), "beams", 1, 32), given.one("best")
+        force: dict[int, str | int] = {
+            _whole(place, "force", 0, 10**6): word
+            for place, _, word in (each.partition(":") for each in given.all("force"))
+        }
+        force |= dict(enumerate(_tokens(given.text("begin", ""), "begin")))
+        wanted = _whole(best, "best", 1, 32) if best else min(beams, 4)
+        found = answers.decode(self._run(asked), beams, wanted, force)
+        return told(found, forever=True)
+
+    def effect(self, asked: Asked) -> Reply:
+        off = asked.given.all("off")
+        return told(answers.effect(self._run(asked), off), forever=True)
+
+    def diff(self, asked: Asked) -> Reply:
+        given = asked.given
+        a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
+        return told(answers.compare(a, b), forever=True)
+
+    # ---- a training, for those who have no socket ----
+
+    def training(self, asked: Asked) -> Reply:
+        return told({"about": self._followed(asked).about()})
+
+    def history(self, asked: Asked) -> Reply:
+        """All so far, as the socket's first message has it."""
+        reading = Reading(self._followed(asked))
+        return Reply(history(reading.more(), reading.state()), BINARY)
+
+    def _followed(self, asked: Asked) -> Followed:
+        m = asked.place["m"]
+        if m not in self.followed:
+            raise InputError(f"m: there is no training {clipped(m)}")
+        return self.followed[m]
+
+    def probes(self, asked: Asked) -> Reply:
+        run, given = self._followed(asked), asked.given
+        steps = [_whole(each, "step", 0, 10**9 - 1) for each in given.all("step")]
+        if not 1 <= len(steps) <= 64:
+            raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
+        form = given.text("as", "u8")
+        if form not in ("u8", "f32"):
+            raise InputError(f"as: u8 or f32, not {clipped(form)}")
+        return Reply(run.tables(steps, form), BINARY)
+
+    # ---- lessons ----
+
+    def lessons(self, asked: Asked) -> Reply:
+        return told(lessons.listed())
+
+    def lesson(self, asked: Asked) -> Reply:
+        return told(lessons.lesson(asked.place["id"]))
+
+    def lesson_on(self, asked: Asked) -> Reply:
+        return told(lessons.told(self._run(asked), asked.place["id"]), forever=True)
+
+    def save(self, asked: Asked) -> Reply:
+        """What was looked at so far, in one file."""
+        address, questions = saved_session.read_questions(_parsed(asked.body))
+        kept = Desk(self.library)  # without trainings: a file has nothing to follow
+        found = saved_session.recording(self.library, kept._recorded, questions)
+        return Reply(saved_session.page(found, address), HTML)
+
+    def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
+        """All views of one text in one file."""
+        ask = cache(self._recorded)
+        questions = saved_session.everything(ask, text)
+        return saved_session.page(
+            saved_session.recording(self.library, ask, questions, budget), address
+        )
+
+    def _recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:
+        reply = self.ask(question.method, question.path, question.body.encode())
+        return reply.status, reply.kind, reply.body
+
+    def _run(self, asked: Asked) -> Run:
+        return self.library.found(asked.place["run"])
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON, or too deep") from error
+
+
+def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
+    """What POST /api/runs is told, checked key by key."""
+    if not isinstance(asked, dict):
+        raise InputError("the request must be an object with m and text")
+    for key in asked:
+        if key not in ("m", "text", "target", "off"):
+            raise InputError(f"{clipped(key)}: no such key; there are m, text, target and off")
+    m, text, target, off = (asked.get(key) for key in ("m", "text", "target", "off"))
+    if not isinstance(m, str) or not isinstance(text, str):
+        raise InputError("m and text must be given, as texts")
+    if target is not None and not isinstance(target, str):
+        raise InputError("target: a text, or leave it out")
+    off = [] if off is None else off
+    if not isinstance(off, list) or not all(isinstance(key, str) for key in off):
+        raise InputError("off: a list of the keys of switches")
+    return m, text, target, off
+
+
+def _named(given: Given, name: str) -> str:
+    if name not in given:
+        raise InputError(f"{name}: it must be given")
+    return given.text(name, "")
+
+
+def _whole(text: str | None, name: str, least: int, most: int) -> int:
+    if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise InputError(f"{name}: a whole number from {least} to {most}, not {clipped(text)}")
+
+
+def _tokens(text: str, name: str) -> list[int]:
+    """7.43.269: the ids of tokens."""
+    return [_whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
+
+
+def _index(text: str) -> tuple[Place, ...]:
+    """2,5 or 2,*,3 or 2,10:30; * takes all, 10:30 those from 10 to 29."""
+    return tuple(map(_place, text.split(","))) if text else ()
+
+
+def _place(text: str) -> Place:
+    if text == "*":
+        return None
+    return _span(text, "index") if ":" in text else _whole(text, "index", 0, 10**6)
+
+
+def _span(text: str, name: str) -> range:
+    """10:30, those from 10 to 29."""
+    first, _, last = text.partition(":")
+    begin = _whole(first, name, 0, 10**6)
+    return range(begin, _whole(last, name, begin + 1, 10**6))
+
+
+def _pool(text: str | None) -> int | tuple[int, int] | None:
+    """64, or 100,8 for the last axis but one and the last."""
+    sizes = tuple(_whole(part, "pool", 1, 1024) for part in (text or "").split(",", 1))
+    return (sizes[0], sizes[1]) if len(sizes) > 1 else sizes[0]

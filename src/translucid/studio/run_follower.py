@@ -1,0 +1,275 @@
+"""A run folder as the Train view sees it: files that grow while training goes on, here or in
+another process. Nothing is written, and nothing is asked of the training itself.
+
+A run that was trained with `--studio` has a record of its steps (see `training.recorder`); of any
+other the lines of metrics.jsonl are shown.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from translucid.errors import InputError, TranslucidError
+from translucid.recipe import recipe
+from translucid.runs.probe import table_of
+from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
+from translucid.studio.tensors import packed
+from translucid.tasks.registry import TASKS
+
+METRICS = "metrics.jsonl"
+POINTS = 2000  # of a curve that are sent
+COLUMNS = 400  # of the table of norms: more would be thinner than 3 px
+AT_ONCE = 40  # points in one message while it goes on
+CELLS = 120  # norms in one message
+KEPT = 200  # evaluations and probes that are listed, the newest
+
+Numbers = NDArray[np.float32]
+Point = tuple[float, float, float, float, float]  # step, loss, its least, its most, learning rate
+
+
+class Tail:
+    """The lines of a file, as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at, self._node = 0, 0
+
+    def more(self) -> tuple[list[dict[str, Any]], bool]:
+        """The whole lines since the last call; and whether the file was begun anew, so that these
+        are all there are."""
+        try:
+            with self.path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                again = self._at > 0 and (found.st_ino != self._node or found.st_size < self._at)
+                self._at, self._node = 0 if again else self._at, found.st_ino
+                file.seek(self._at)
+                read = file.read()
+        except OSError:
+            again, self._at = self._at > 0, 0
+            return [], again
+        whole = read[: read.rfind(b"\n") + 1]
+        self._at += len(whole)
+        lines = []
+        for line in whole.split(b"\n"):
+            with suppress(ValueError, RecursionError):
+                each = json.loads(line)
+                if isinstance(each, dict) and isinstance(each.get("step"), int):
+                    lines.append(each)
+        return lines, again
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """At most so many: of neighbours the mean, with the least and the most of them. What is no
+    number does not count, unless there is nothing else."""
+    if len(points) <= most:
+        return list(points)
+    found = []
+    for some in np.array_split(np.array(points, np.float64), most):
+        losses = some[np.isfinite(some[:, 1])]
+        mean = losses[:, 1].mean() if len(losses) else math.nan
+        least = losses[:, 2].min() if len(losses) else math.nan
+        largest = losses[:, 3].max() if len(losses) else math.nan
+        found.append((some[-1, 0], float(mean), float(least), float(largest), some[-1, 4]))
+    return found
+
+
+@dataclass
+class News:
+    """What came since the last look."""
+
+    points: list[Point] = field(default_factory=list)
+    columns: list[tuple[int, list[float]]] = field(default_factory=list)  # step, norms by layer
+    valid: list[list[Any]] = field(default_factory=list)  # step, score, the best so far?
+    probes: list[list[Any]] = field(default_factory=list)  # step, answer
+    bad: list[int] = field(default_factory=list)  # steps whose loss or gradient is no number
+
+    @property
+    def some(self) -> bool:
+        return bool(self.points or self.columns or self.valid or self.probes or self.bad)
+
+
+class Followed:
+    """One run folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.pages: dict[int, bool] = {}  # that listen; and whether they know that it has ended
+
+    @property
+    def owed(self) -> bool:
+        """Whether a page listens that was not told yet how it ended."""
+        return not all(list(self.pages.values()))
+
+    def about(self) -> dict[str, Any]:
+        """What does not change while it trains."""
+        told, kind, steps, task = about(self.folder), "", 0, None
+        with suppress(TranslucidError, OSError):
+            chosen = recipe.read(self.folder / "recipe.toml")
+            kind, steps = chosen.task.kind, chosen.training.steps
+            task = TASKS[kind]
+        layers = told.get("layers")
+        return {
+            "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),
+            "metric": task.metric if task else "", "recorded": bool(layers),
+            "higher": task.higher_is_better if task else True,
+            "layers": layers if layers else ["all weights"], "tied": told.get("tied", ""),
+            "probe": told.get("probe", ""), "every": told.get("every", 1),
+        }  # fmt: skip
+
+    def tables(self, steps: Sequence[int], form: str) -> bytes:
+        """The tables of these probes, as frames."""
+        found = {}
+        for each in Tail(self.folder / FOLDER / PROBES).more()[0]:
+            if each["step"] in steps:
+                found[each["step"]] = each
+        for step in steps:
+            if step not in found:
+                raise InputError(f"step: there is no probe of step {step}")
+        return b"".join(_table(found[step], form) for step in steps)
+
+
+def _table(line: dict[str, Any], form: str) -> bytes:
+    values = table_of(line)
+    finite = np.isfinite(values)
+    most = float(np.abs(values[finite]).max()) if finite.any() else 1.0
+    hi = 1.0 if line["scale"] == "unit" else most or 1.0
+    lo = -hi if line["scale"] == "signed" else 0.0
+    header = {
+        "at": line["at"], "axes": ["rows", "columns"], "shape": list(values.shape), "dtype": form,
+        "scale": line["scale"], "lo": lo, "hi": hi, "step": line["step"], "rows": line["rows"],
+        "columns": line["columns"], "note": line.get("note", ""),
+    }  # fmt: skip
+    if form == "f32":
+        return packed(header, values.astype("<f4").tobytes())
+    steps = np.clip(np.round((np.nan_to_num(values) - lo) / (hi - lo) * 254), 0, 254)
+    return packed(header, np.where(finite, steps, 255).astype(np.uint8).tobytes())
+
+
+class Reading:
+    """One page's look at a run: what it was sent, and what has come since."""
+
+    def __init__(self, run: Followed) -> None:
+        self.run, self.about = run, run.about()
+        self.recorded = bool(self.about["recorded"])
+        self.layers = self.about["layers"] if self.recorded else []
+        self._tails = {name: Tail(run.folder / FOLDER / name) for name in (STEPS, PROBES)}
+        self._tails[METRICS] = Tail(run.folder / METRICS)
+        self._end: dict[str, Any] | None = None
+        self._last = 0  # step
+        self.again = False  # a file was begun anew: all must be sent again
+        self._live: bool | None = None  # does it train? None: nobody knows
+
+    def more(self) -> News:
+        news = News()
+        # Asked before anything is read: once it is over, all that it wrote is there.
+        self._live = goes_on(self.run.folder) if self.recorded else None
+        metrics = self._lines(METRICS)
+        for each in metrics:
+            score = each.get("valid")
+            if isinstance(score, dict) and self.about["metric"] in score:
+                value = _number(score[self.about["metric"]])
+                news.valid.append([each["step"], value, bool(each.get("best"))])
+        for each in self._lines(STEPS) if self.recorded else metrics:
+            if "end" in each:
+                self._end, self._last = each, max(self._last, each.get("step", 0))
+            elif "loss" in each:
+                self._step(each, news)
+        if self._live is False:  # it may have gone on without a record
+            for each in metrics:
+                if "loss" in each and each["step"] > self._last:
+                    self._step(each, news)
+        for each in self._lines(PROBES):
+            news.probes.append([each["step"], each.get("answer")])
+        return news
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        found, again = self._tails[name].more()
+        self.again = self.again or again
+        return found
+
+    def _step(self, each: dict[str, Any], news: News) -> None:
+        step, loss = each["step"], _number(each["loss"])
+        given = each.get("grad") if self.recorded else [each.get("norm")]
+        norms = [_number(value) for value in given] if isinstance(given, list) else []
+        self._end, self._last = None, step  # it goes on
+        news.points.append((step, loss, loss, loss, _number(each.get("learning_rate"))))
+        if len(norms) == len(self.about["layers"]):
+            news.columns.append((step, norms))
+        if not all(map(math.isfinite, [loss, *norms])):
+            news.bad.append(step)
+
+    def state(self) -> dict[str, Any]:
+        """How the run stands: training, finished, interrupted, failed, stopped (without a word), or
+        unknown, where nothing was recorded."""
+        if self._live:
+            return {"state": "training"}
+        if self._end is None:
+            ended = (self.run.folder / "test.json").exists()
+            return {
+                "state": "finished" if ended else "unknown" if self._live is None else "stopped"
+            }
+        return {"state": self._end["end"], "why": self._end.get("why", "")}
+
+
+def is_run(folder: Path) -> bool:
+    """Whether there is anything of a training to show."""
+    return (folder / "recipe.toml").is_file() and (folder / METRICS).is_file()
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def history(news: News, state: dict[str, Any]) -> bytes:
+    """All so far, as two frames: the points of the curves, and the norms by layer and step."""
+    points = thinned(news.points, POINTS)
+    columns = fewer(news.columns, COLUMNS)
+    first = {
+        "at": "points", "axes": ["points", "step loss least most rate"],
+        "shape": [len(points), 5], "dtype": "f32", **lists(news, KEPT), **state,
+        "thinned": len(points) < len(news.points),
+    }  # fmt: skip
+    second: dict[str, object] = {
+        "at": "norms", "axes": ["columns", "layers"], "dtype": "f32",
+        "shape": [len(columns), len(columns[0][1]) if columns else 0],
+        "steps": [step for step, _ in columns],
+    }  # fmt: skip
+    norms = np.array([norms for _, norms in columns], "<f4")
+    return packed(first, np.array(points, "<f4").tobytes()) + packed(second, norms.tobytes())
+
+
+def message(news: News, state: dict[str, Any]) -> dict[str, Any]:
+    """What is new, small enough to be sent four times a second."""
+    layers = len(news.columns[0][1]) if news.columns else 1
+    columns = fewer(news.columns, max(1, CELLS // layers))
+    return {
+        "points": [[_short(value) for value in point] for point in thinned(news.points, AT_ONCE)],
+        "norms": [[step, *map(_short, norms)] for step, norms in columns],
+        **lists(news, 8), **state,
+    }  # fmt: skip
+
+
+def lists(news: News, most: int) -> dict[str, Any]:
+    finite = [[step, value if math.isfinite(value) else None, best]
+              for step, value, best in news.valid[-most:]]  # fmt: skip
+    return {"valid": finite, "probes": news.probes[-most:], "bad": news.bad[-most:]}
+
+
+def fewer(columns: Sequence[tuple[int, list[float]]], most: int) -> list[tuple[int, list[float]]]:
+    """Every n-th column, the last one always: none is a mixture."""
+    each = -(-len(columns) // most) if columns else 1
+    return [
+        column for place, column in enumerate(columns) if (len(columns) - 1 - place) % each == 0
+    ]
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None

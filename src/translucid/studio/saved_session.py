@@ -1,0 +1,229 @@
+"""A session of the studio in one file: the page, its styles and the recorded answers, to be opened
+anywhere, without a server and without the model."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from translucid.catalogue import describe
+from translucid.errors import InputError
+from translucid.studio.answers import MOST_LIKELY
+from translucid.studio.page_bundle import bundle
+from translucid.studio.tensors import Cut, frame
+from translucid.studio.text_runs import Library, Run
+
+BUDGET = 32_000_000  # characters of recorded answers in a file
+QUESTIONS = 5_000  # of a page
+CELLS = 4_000  # attention weights that are worked out one by one
+SWITCHES = 200  # switched off one by one
+LIKELIEST = 60  # tokens of a position, as What-if asks for
+JSON = "application/json"
+
+
+class Question(NamedTuple):
+    method: str
+    path: str
+    body: str = ""
+
+
+Ask = Callable[[Question], tuple[int, str, bytes]]  # status, kind and body of the answer
+
+
+def recording(
+    library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
+) -> dict[str, Any]:
+    """The answers to these questions, then the whole tensors of the runs they speak of, as long as
+    there is room; what has none is told by the page when somebody looks for it."""
+    answers: dict[Question, list[Any]] = {}
+    runs: list[str] = []
+    used = 0
+    for question in questions:
+        if question in answers:
+            continue
+        status, kind, body = ask(question)
+        told = body.decode() if kind == JSON else base64.b64encode(body).decode()
+        if status != 200 or used + len(told) > budget:
+            continue
+        used += len(told)
+        answers[question] = [status, kind, told]
+        if question[:2] == ("POST", "/api/runs") and not (run := json.loads(told))["off"]:
+            runs.append(run["run"])  # of changed models the page shows differences only
+    points: dict[str, str] = {}
+    for key in dict.fromkeys(runs):
+        found = library.found(key)
+        if found.kept is not None and used + found.bytes * 4 // 3 <= budget:
+            points[key] = base64.b64encode(_whole(found)).decode()
+            used += len(points[key])
+    return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
+
+
+def _whole(run: Run) -> bytes:
+    """Every point with all its digits."""
+    names = list(run.shapes)
+    reading = run.reading(names)
+    cut = Cut((), "f32", None)
+    return b"".join(frame(name, reading[name], describe(name).axes, cut) for name in names)
+
+
+def page(recorded: dict[str, Any], address: str) -> bytes:
+    """The file. Words of a model stand in it as JSON in which no tag can begin, and its policy runs
+    no script but ours."""
+    script = bundle("recorded.js") + (
+        "studio.open(document.getElementById('studio'),"
+        " JSON.parse(document.getElementById('recorded').textContent));\n"
+    )
+    style = "html, body { margin: 0; height: 100%; overflow: hidden; }"
+    data = json.dumps(recorded | {"address": address}, ensure_ascii=True, separators=(",", ":"))
+    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Translucid session</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<div id="studio"></div>\n'
+        f'<script type="application/json" id="recorded">{data}</script>\n'
+        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    ).encode()
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def read_questions(asked: Any) -> tuple[str, list[Question]]:
+    """What POST /api/session is told: the address, and what the page has asked so far."""
+    match asked:
+        case {"address": str(address), "asked": list(given), **more} if not more:
+            pass
+        case _:
+            raise InputError("the request must be an object with address and asked, and no more")
+    if len(given) > QUESTIONS:
+        raise InputError(f"asked: {len(given):,} questions; {QUESTIONS:,} are recorded at once")
+    questions = []
+    for each in given:
+        match each:
+            case ["GET" | "POST" as method, str(path), str(body)] if "/api/session" not in path:
+                questions.append(Question(method, path, body))
+            case _:
+                raise InputError("asked: a list of [method, path, body]")
+    return address, questions
+
+
+# ---- all views of one text ----
+
+
+def everything(ask: Ask, text: str | None) -> Iterator[Question]:
+    """What the views ask when somebody walks through them; tensors stand in the file whole."""
+
+    def answer(question: Question) -> Any:
+        status, _, body = ask(question)
+        return json.loads(body) if status == 200 else None
+
+    yield (models := Question("GET", "/api/models"))
+    yield Question("GET", "/api/catalogue")
+    told = {each["m"]: Question("GET", f"/api/model/{each['m']}") for each in answer(models)}
+    yield from told.values()
+    known = {m: answer(question) for m, question in told.items()}
+    first = next(iter(known.values()))
+    if text is None and not first["examples"]:
+        raise InputError(f"{first['name']} has no sentence to begin with; give a text")
+    text = first["examples"][0] if text is None else text
+    runs: dict[str, Any] = {}
+    for m in known:
+        yield (question := _run(m=m, text=text))
+        if (run := answer(question)) is not None:
+            runs[m] = run
+    for m, run in runs.items():
+        yield from _views(run, known[m], answer)
+    yield from _pairs(runs, answer)
+
+
+def _run(**asked: Any) -> Question:
+    return Question("POST", "/api/runs", json.dumps(asked))
+
+
+def _of(run: Any, what: str, **given: Any) -> Question:
+    return Question("GET", f"/api/runs/{run['run']}/{what}?{urlencode(given, doseq=True)}")
+
+
+def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
+    for kind in ("encoder", "decoder", "cross"):
+        for pool in (48, 96, 40):  # Attention, Compare
+            yield _of(run, "heads", kind=kind, pool=pool)
+    rows = max(len(run["tokens"][side]) for side in ("source", "target"))
+    if rows:  # Flow, its inspector, What-if: recorded.js cuts out of this what each of them shows
+        yield _of(run, "steps", k=min(LIKELIEST, MOST_LIKELY // rows))
+    if model["generates"]:
+        yield from _search(run, answer)
+    yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
+    for switch in model["switches"][:SWITCHES]:
+        yield _of(run, "effect", off=switch["key"])
+        asked = {"m": run["m"], "text": run["text"], "off": [switch["key"]]}
+        asked |= {} if run["target"] is None else {"target": run["target"]}
+        yield (question := _run(**asked))
+        if (other := answer(question)) is not None:
+            yield (
+                pair := Question(
+                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other['run']})}"
+                )
+            )
+            apart = (answer(pair) or {}).get("variation") or [0]
+            worst = apart.index(max(apart))
+            yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
+    yield from _cells(run)
+
+
+def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
+    for beams in (4, 1, 2, 3, 6, 8):
+        yield (question := _of(run, "decode", beams=beams))
+        nodes = ((answer(question) or {}).get("tree") or {}).get("nodes") or []
+        winner = [node["token"] for node in nodes[1:] if node["chosen"]][:-1]
+        yield _of(run, "steps", tokens=_dotted(winner), k=6)
+        for node in nodes[1:] if beams == 4 else []:
+            before: list[int] = []
+            at = nodes[node["parent"]]
+            while at["parent"] is not None:
+                before.insert(0, at["token"])
+                at = nodes[at["parent"]]
+            if before != winner[: (n := len(before))]:  # beside the winner
+                yield _of(run, "steps", tokens=_dotted(before), positions=f"{n}:{n + 1}", k=6)
+
+
+def _dotted(tokens: list[int]) -> str:
+    return ".".join(map(str, tokens))
+
+
+def _cells(run: Any) -> Iterator[Question]:
+    """Every weight of attention worked out, where there are few."""
+    for point in run["points"]:
+        if not point["at"].endswith(".pattern"):
+            continue
+        places: list[tuple[int, ...]] = [()]
+        for size in point["shape"]:
+            places = [(*place, i) for place in places for i in range(size)]
+        if len(places) <= CELLS:
+            for place in places:
+                yield _of(run, "cell", at=point["at"], index=",".join(map(str, place)))
+
+
+def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[Question]:
+    """Compare: each model is also asked for what the other one wrote."""
+    for m, run in runs.items():
+        for other, theirs in runs.items():
+            if m == other or theirs["target"] is None:
+                continue
+            yield (question := _run(m=m, text=run["text"], target=theirs["target"]))
+            if (found := answer(question)) is not None:
+                for kind in ("encoder", "decoder", "cross"):
+                    for pool in (96, 40):
+                        yield _of(found, "heads", kind=kind, pool=pool)
+                yield Question(
+                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': found['run']})}"
+                )

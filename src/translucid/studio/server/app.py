@@ -1,0 +1,157 @@
+"""The studio's server: pages and numbers, for this machine only. The page is shown while the models
+are still being opened; what it asks for waits for them. So nothing here may import torch, which
+takes longer than all the rest."""
+
+import asyncio
+import mimetypes
+import secrets
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+from translucid.errors import TranslucidError
+from translucid.studio.server.guard import Guard, Refused, cookie_name
+from translucid.studio.server.questions import QUESTIONS, Asked, as_json, read_query
+
+if TYPE_CHECKING:
+    from translucid.studio.handlers import Desk
+
+STATIC = Path(__file__).parents[1] / "static"
+FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
+WAITING = 64  # requests that may wait for the models
+LIVE = 16  # pages that may follow a training at once
+
+# What the page's policy insists on, whatever this machine's own table says.
+mimetypes.add_type("text/javascript", ".js")
+mimetypes.add_type("text/css", ".css")
+mimetypes.add_type("image/svg+xml", ".svg")
+
+
+class Told(JSONResponse):
+    def render(self, content: Any) -> bytes:
+        return as_json(content)
+
+
+class Pages(StaticFiles):
+    """The page's files; a browser asks each time whether they have changed."""
+
+    def file_response(self, *given: Any, **more: Any) -> Response:
+        answer = super().file_response(*given, **more)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
+
+
+class Studio:
+    """What the routes answer with."""
+
+    def __init__(self, opening: "Future[Desk]", token: str) -> None:
+        self.opening, self.token = opening, token
+        self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
+        self.live = 0
+
+    def routes(self) -> list[Route | Mount | WebSocketRoute]:
+        return [
+            Route("/", self.page),
+            Route("/open/{token}", self.open),
+            *(
+                Route(path, self._in_turn(name), methods=[method])
+                for (method, path), name in QUESTIONS.items()
+            ),
+            WebSocketRoute("/api/train/{m}", self.train),
+            Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
+        ]
+
+    async def _desk(self) -> "Desk":
+        """As soon as the models are open; a page that goes in the meantime stops nobody."""
+        return await asyncio.shield(asyncio.wrap_future(self.opening))
+
+    def _in_turn(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """One at a time, on a thread."""
+
+        async def in_turn(request: Request) -> Response:
+            body = await request.body()  # to its end, so that it is seen when nobody waits any more
+            asked = Asked(request.path_params, read_query(request.url.query), body)
+            if self.waiting >= WAITING:
+                return Told({"error": "the studio is busy; ask again in a moment"}, 503)
+            self.waiting += 1
+            try:
+                desk = await self._desk()
+                async with self.turn:
+                    if await request.is_disconnected():
+                        raise ClientDisconnect
+                    reply = await run_in_threadpool(desk.answer, name, asked)
+            finally:
+                self.waiting -= 1
+            headers = FOREVER if reply.forever else None
+            return Response(reply.body, reply.status, headers, reply.kind)
+
+        return in_turn
+
+    # ---- the page ----
+
+    async def page(self, request: Request) -> Response:
+        return Response((STATIC / "index.html").read_bytes(), media_type="text/html")
+
+    async def open(self, request: Request) -> Response:
+        """Sets the cookie. A page goes on from here, and not a redirection: a browser would hold
+        the page that had the link for the one that asks, and keep the cookie to itself."""
+        answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
+        answer.set_cookie(
+            cookie_name(request.headers["host"]), self.token,
+            httponly=True, samesite="strict", path="/",
+        )  # fmt: skip
+        return answer
+
+    # ---- training ----
+
+    async def train(self, socket: WebSocket) -> None:
+        from translucid.studio.server.live import follow
+
+        run = (await self._desk()).followed.get(socket.path_params["m"])
+        if run is None or self.live >= LIVE:
+            await socket.close(1008)
+            return
+        self.live += 1
+        try:
+            await follow(socket, run)
+        finally:
+            self.live -= 1
+
+
+async def _wrong(request: Request, error: Exception) -> Response:
+    """No such address, another method, a request that was cut short, a mistake of ours."""
+    match error:
+        case HTTPException():
+            return Told({"error": error.detail}, error.status_code, headers=error.headers)
+        case Refused():
+            return Told({"error": error.why}, error.status, headers={"connection": "close"})
+        case TranslucidError():
+            return Told({"error": str(error)}, 422)  # the models could not be opened
+        case ClientDisconnect():
+            return Response(status_code=400)  # nobody reads it
+        case _:
+            said = "the studio has made a mistake; what went wrong stands where it was started"
+            return Told({"error": said}, 500)
+
+
+def make_app(
+    opening: "Future[Desk]", *, token: str | None = None, hosts: frozenset[str], once: str = ""
+) -> Guard:
+    """The guarded application; `guard.token` stands in the address to open, or, for one time,
+    `once`."""
+    token = token or secrets.token_urlsafe(24)
+    kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
+    app = Starlette(
+        routes=Studio(opening, token).routes(), exception_handlers=dict.fromkeys(kinds, _wrong)
+    )
+    return Guard(app, token=token, hosts=hosts, once=once)

@@ -1,0 +1,69 @@
+"""What the Train view is sent over its socket: all so far, then what comes, four times a second.
+
+    text     {"about": {...}}                 once, and again when the run is begun anew
+    binary   two frames (see `following`)     all so far; again at the end, and when begun anew
+    text     {"points": ..., "state": ...}    what is new, or how the run stands now
+
+The page sends nothing; that it pauses is its own affair.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from translucid.runs.recorder import about
+from translucid.studio.run_follower import Followed, Reading, history, message
+
+BETWEEN = 0.25  # seconds from one message to the next
+ENDED = ("finished", "interrupted", "failed", "stopped")
+
+
+async def follow(socket: WebSocket, run: Followed) -> None:
+    """Until the page goes, or the server ends."""
+    await socket.accept()
+    gone = asyncio.create_task(_gone(socket))
+    run.pages[id(socket)] = False
+    try:
+        await _send_all(socket, run, gone)
+    except (WebSocketDisconnect, RuntimeError):  # it went while something was sent
+        pass
+    finally:
+        gone.cancel()
+        del run.pages[id(socket)]
+
+
+async def _send_all(socket: WebSocket, run: Followed, gone: "asyncio.Task[None]") -> None:
+    while not gone.done():
+        reading = await run_in_threadpool(Reading, run)
+        news = await run_in_threadpool(reading.more)
+        state = reading.state()
+        await socket.send_text(_json({"about": reading.about}))
+        await socket.send_bytes(history(news, state))
+        run.pages[id(socket)] = state["state"] in ENDED
+        reading.again = False
+        while not gone.done():
+            await asyncio.wait([gone], timeout=BETWEEN)
+            if gone.done():
+                return
+            before, news = state, await run_in_threadpool(reading.more)
+            state = reading.state()
+            if reading.again or about(run.folder).get("layers", []) != reading.layers:
+                break  # begun anew, or recorded only now
+            if state != before and state["state"] in ENDED:
+                break  # all of it once more: on the way, a fast run was thinned
+            if news.some or state != before:
+                await socket.send_text(_json(message(news, state)))
+                run.pages[id(socket)] = state["state"] in ENDED
+
+
+async def _gone(socket: WebSocket) -> None:
+    """The page has nothing to say: one that sends is let go of."""
+    if (await socket.receive())["type"] != "websocket.disconnect":
+        await socket.close(1008, "the Train view sends nothing")
+
+
+def _json(told: dict[str, Any]) -> str:
+    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,120 @@
+"""The studio's server on a port of this machine: for itself, or beside a training."""
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from translucid.errors import InputError
+from translucid.studio.server.app import make_app
+
+if TYPE_CHECKING:  # it imports torch, and the page is shown before that
+    from translucid.studio.handlers import Desk
+
+LOOPBACK = ("127.0.0.1", "localhost")
+FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
+HEAD_START = 0.7  # seconds in which a browser takes the page; opening models would hold it up
+AFTERWARDS = 0.5  # seconds in which they may ask for the last table
+OPTIONS: dict[str, Any] = {
+    "log_level": "warning", "http": "h11", "ws": "wsproto", "ws_max_size": 1024, "lifespan": "off",
+    "proxy_headers": False, "timeout_graceful_shutdown": 2, "server_header": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A server that holds its port and has not begun."""
+
+    server: uvicorn.Server
+    held: socket.socket
+    begin: str  # of an address; a token follows
+    token: str
+    once: str  # works a single time
+    opening: "Future[Desk]"
+
+    @property
+    def address(self) -> str:
+        return self.begin + self.token
+
+    def run(self) -> None:
+        """Until Ctrl-C."""
+        self.server.run(sockets=[self.held])
+
+    def run_opening(self, opened: "Callable[[], Desk]", after: float = 0.0) -> None:
+        """Until Ctrl-C, and on a thread meanwhile what opens the models, `after` so many seconds.
+        If they cannot be opened that ends all, after the pages that wait have been told."""
+        thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
+        thread.start()
+        self.run()
+        thread.join()
+        self.opening.result()
+
+    def _open(self, opened: "Callable[[], Desk]", after: float) -> None:
+        try:
+            time.sleep(after)
+            self.opening.set_result(opened())
+        except BaseException as error:
+            self.opening.set_exception(error)
+            self.server.should_exit = True
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """On a thread of its own, as long as the block lasts."""
+        thread = threading.Thread(target=self.run, name="studio", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._say_goodbye()
+            self.server.should_exit = True
+            thread.join(5)
+            self.held.close()
+
+    def _say_goodbye(self) -> None:
+        followed, until = self.opening.result().followed.values(), FAREWELL
+        listened = any(run.pages for run in followed)
+        while until > 0 and any(run.owed for run in followed):
+            time.sleep(0.05)
+            until -= 0.05
+        if listened:
+            time.sleep(AFTERWARDS)
+
+
+def ready(port: int) -> Ready:
+    """Take a port of this machine, any for 0."""
+    try:
+        held = socket.create_server((LOOPBACK[0], port))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"port {port} cannot be used ({why}); leave --port out for a free one"
+        ) from error
+    # asyncio does so only for sockets that name their protocol, and this one does not; without it
+    # every answer waits 40 ms for an acknowledgement.
+    held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    number = held.getsockname()[1]
+    token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
+    opening: Future[Desk] = Future()
+    app = make_app(opening, token=token, hosts=frozenset(hosts), once=once)
+    server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
+    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
+
+
+def beside_training(folder: Path, port: int) -> Ready:
+    """For a run that is about to begin: there is no model to open, only its files to follow."""
+    from translucid.studio.handlers import Desk
+    from translucid.studio.run_follower import Followed
+    from translucid.studio.text_runs import Library
+
+    page = ready(port)
+    page.opening.set_result(Desk(Library({}), {"a": Followed(folder, folder.resolve().name)}))
+    return page

@@ -1,0 +1,344 @@
+"""What the page asks about: models that were opened, and texts that they have read.
+
+A run never changes: its name is made of the model, the text and what was switched off, so that a
+link to it shows the same numbers again.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.bundle import CONFIG, place
+from translucid.catalogue import describe, entry, formula
+from translucid.errors import InputError, TraceBudgetError, nearest
+from translucid.models.variants import formulas
+from translucid.see.mathml import mathml
+from translucid.see.of_points import scale_of
+from translucid.see.reading import Reading
+from translucid.see.switches import Switch, switches, together
+from translucid.studio.model import Load, StudioModel
+from translucid.studio.run_follower import Followed, is_run
+from translucid.tasks.example import Example
+from translucid.tasks.outputs import Outputs
+from translucid.trace import Edit, Trace
+
+LONGEST_TEXT = 20_000  # characters
+LONGEST = 2048  # tokens; attention has the square of them in memory, several times
+KEPT = 24  # runs
+KEPT_BYTES = 2**30  # of all runs together
+ASKED = 500  # questions that are remembered: a run that is gone is made again
+BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
+
+
+_set = cache(mathml)  # the same few formulas, in every layer
+
+
+def clipped(given: object) -> str:
+    """What was given, for a message."""
+    told = repr(given)
+    return told if len(told) <= 80 else f"{told[:80]}…"
+
+
+def _hinted(given: str, allowed: Iterable[str]) -> str:
+    close = nearest(given[:200], list(allowed), 3)
+    return clipped(given) + (f"; the nearest are {', '.join(close)}" if close else "")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model on the page."""
+
+    key: str  # in addresses: a, b, ...
+    name: str  # of its folder
+    model: StudioModel
+
+    @cached_property
+    def switches(self) -> dict[str, Switch]:
+        return {switch.key: switch for switch in switches(self.model.network)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the weights and of what they are for."""
+        found = hashlib.sha256(repr(self.model.network.config).encode())
+        for name, value in self.model.network.state_dict().items():
+            found.update(name.encode())
+            found.update(value.detach().float().cpu().numpy().tobytes())
+        return found.hexdigest()[:16]
+
+    def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
+        """What these switches do together."""
+        for key in keys:
+            if key not in self.switches:
+                raise InputError(f"off: this model has no switch {_hinted(key, self.switches)}")
+        return together(self.switches[key] for key in keys)
+
+
+class Outline(Trace):
+    """Meets every point and keeps nothing but its shape."""
+
+    def __init__(self, edit: Mapping[str, Edit]) -> None:
+        super().__init__("*", edit=edit)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def keeps(self, name: str, position: int | None, value: Tensor) -> None:
+        shape = tuple(value.shape)
+        if position is not None:
+            shape = (shape[0], position + 1, *shape[1:])
+        self.shapes[name] = shape
+
+
+class Run:
+    """One text as one model has read it, with some of its parts perhaps switched off."""
+
+    def __init__(
+        self, opened: Opened, key: str, text: str, target: str | None, off: tuple[str, ...]
+    ) -> None:
+        began = time.perf_counter()
+        self.opened, self.key, self.text, self.off = opened, key, text, off
+        self.edit = opened.edit(off)
+        self._short_enough("text", opened.model.task.example(text))
+        self.target = opened.model.target_for(text, target)
+        self.example: Example = opened.model.task.example(text, self.target)
+        self._short_enough("target", self.example)
+        try:
+            self.kept = self._read("*", BUDGET)
+            self.shapes = {name: tuple(self.kept[name].shape) for name in self.kept}
+        except TraceBudgetError:
+            outline = Outline(self.edit)
+            with torch.no_grad():
+                opened.model.network(**self.example.inputs_for(opened.model.network), trace=outline)
+            self.shapes = outline.shapes
+            self.kept = self._read(self._worth_keeping(), None)
+        self.lately = self.kept  # of a long text: the part that was looked at last
+        self.whole = len(self.kept) == len(self.shapes)
+        self.ms = 1000 * (time.perf_counter() - began)
+
+    @property
+    def bytes(self) -> int:
+        return self.kept.bytes + (self.lately.bytes if self.lately is not self.kept else 0)
+
+    def _worth_keeping(self) -> list[str]:
+        """Of a long text: what is small, then the weights of attention, which are seen first."""
+
+        def size(name: str) -> tuple[int, bool]:
+            return math.prod(self.shapes[name]), not name.endswith(".pattern")
+
+        found, room = [], BUDGET // 4  # numbers of four bytes
+        for name in sorted(self.shapes, key=size):
+            room -= math.prod(self.shapes[name])
+            if room < 0:
+                break
+            found.append(name)
+        return found
+
+    def check(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.shapes:
+                raise InputError(f"at: this run has no point {_hinted(name, self.shapes)}")
+
+    def reading(self, names: Sequence[str]) -> Reading:
+        """A reading that has these points."""
+        self.check(names)
+        for reading in (self.kept, self.lately):
+            if all(name in reading for name in names):
+                return reading
+        self.lately = self.kept  # gone before the next one needs its room
+        self.lately = self._read(self._with_neighbours(names), None)
+        return self.lately
+
+    def _with_neighbours(self, names: Sequence[str]) -> list[str]:
+        """And the other points of the same parts, if they are not too many: whoever looks at the
+        weights of a head asks for its scores next."""
+        scopes = {name.rpartition(".")[0] for name in names}
+        near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
+        size = sum(math.prod(self.shapes[name]) for name in near)
+        return near if size <= BUDGET // 4 else list(names)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.reading([name])[name]
+
+    def logits_without(self, off: Sequence[str]) -> Tensor:
+        """What the model would say to the same text with other parts switched off."""
+        at = self.output_point
+        return self._read([at], None, self.opened.edit(off))[at]
+
+    def _read(
+        self, keep: str | list[str], budget: int | None, edit: Mapping[str, Edit] | None = None
+    ) -> Reading:
+        model = self.opened.model
+        edit = self.edit if edit is None else edit
+        # By hand: what is kept of it must be the same numbers, whatever else is kept.
+        reading = Reading(
+            model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=budget,
+            by_hand=True,
+        )  # fmt: skip
+        with torch.no_grad():
+            model.network(**self.example.inputs_for(model.network), trace=reading)
+        return reading
+
+    def _short_enough(self, name: str, example: Example) -> None:
+        if example.tokens > LONGEST:
+            raise InputError(
+                f"{name}: {example.tokens:,} tokens; the studio takes {LONGEST:,} at once"
+            )
+
+    # ---- for the page ----
+
+    def as_dict(self) -> dict[str, Any]:
+        words = self.example.words
+        return {
+            "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
+            "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
+            "loss": self.loss(),
+            "tokens": {
+                "source": list(words.source), "target": list(words.target),
+                "follows": list(words.follows), "features": list(words.features),
+            },
+            "ids": {
+                name: value[0].tolist()
+                for name, value in self.example.batch.inputs.items()
+                if not value.is_floating_point() and value.dim() == 2
+            },
+            "points": [
+                {
+                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
+                    "scale": scale_of(name), **self._own_formula(name),
+                }
+                for name, shape in self.shapes.items()
+            ],
+        }  # fmt: skip
+
+    def _own_formula(self, name: str) -> dict[str, str]:
+        """Where this model computes a point otherwise than the catalogue says of all: how."""
+        right = self._formulas[name]
+        return {"formula": _set(right)} if right != formula(entry(name)) else {}
+
+    @cached_property
+    def _formulas(self) -> dict[str, str]:
+        return formulas(self.opened.model.network, self.shapes)
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the model's last values mean."""
+        return self.opened.model.task.outputs
+
+    @property
+    def output_point(self) -> str:
+        return self.opened.model.network.output_point
+
+    @property
+    def said(self) -> Tensor:
+        """The model's last values. (1, outputs) or (1, length, outputs)"""
+        return self[self.output_point]
+
+    def answer(self) -> Any:
+        """What the model says: a text, a label, tags, numbers."""
+        return self.outputs.plain(self.said[0])
+
+    def loss(self, said: Tensor | None = None) -> float | None:
+        """Nats for each target, where there are targets."""
+        targets = self.example.batch.targets
+        count = int(self.outputs.counts(targets).sum())
+        if not self.outputs.probabilities or count == 0:
+            return None
+        said = self.said if said is None else said
+        return float(self.outputs.summed_loss(said, targets.to(said.device))) / count
+
+
+Question = tuple[str, str, str | None, tuple[str, ...]]
+
+
+class Library:
+    """The opened models, and the runs of late. One thread at a time."""
+
+    def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
+        """A run that has saved no model yet has None. `start` goes into the names of runs, so that
+        what a browser has kept of an earlier start is not taken for what this program computes."""
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        self.opened = {
+            letter: Opened(letter, name, model)
+            for letter, (name, model) in zip(letters, models.items(), strict=False)
+            if model is not None
+        }
+        self.start = start
+        self.runs: OrderedDict[str, Run] = OrderedDict()
+        self.asked: OrderedDict[str, Question] = OrderedDict()
+
+    def model(self, key: str) -> Opened:
+        if key not in self.opened:
+            raise InputError(
+                f"m: there is no model {clipped(key)}; there are {', '.join(self.opened)}"
+            )
+        return self.opened[key]
+
+    def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
+        """Let a model read a text; the same question gets the same run."""
+        opened = self.model(m)
+        for name, given in (("text", text), ("target", target or "")):
+            if len(given) > LONGEST_TEXT:
+                raise InputError(
+                    f"{name}: {len(given):,} characters; the studio takes {LONGEST_TEXT:,} at once"
+                )
+            if any("\ud800" <= letter <= "\udfff" for letter in given):
+                raise InputError(f"{name}: it holds half a character (a lone surrogate)")
+        if not text.strip():
+            raise InputError("text: it is empty; type a sentence")
+        question = (m, text, target, tuple(sorted(set(off))))
+        told = [self.start, opened.fingerprint, *question]
+        key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        if key not in self.runs:
+            opened.model.task.check_line(text, "text", opened.model.network)
+            self.runs[key] = Run(opened, key, *question[1:])
+            self._make_room()
+        self.asked[key] = question
+        self.asked.move_to_end(key)
+        while len(self.asked) > ASKED:
+            self.asked.popitem(last=False)
+        return self.found(key)
+
+    def found(self, key: str) -> Run:
+        if key not in self.asked:
+            raise InputError(f"run {clipped(key)} is gone; ask for it again")
+        if key not in self.runs:
+            return self.run(*self.asked[key])
+        self.runs.move_to_end(key)
+        return self.runs[key]
+
+    def _make_room(self) -> None:
+        """The runs of long ago go, never the newest."""
+        while len(self.runs) > KEPT or (
+            len(self.runs) > 1 and sum(run.bytes for run in self.runs.values()) > KEPT_BYTES
+        ):
+            self.runs.popitem(last=False)
+
+
+def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
+    """The models of run folders, by name; the same name twice gets a number. None for a run that
+    has not saved a model yet."""
+    found: dict[str, StudioModel | None] = {}
+    for folder in folders:
+        name, number = folder.resolve().name, 2
+        while name in found:
+            name, number = f"{folder.resolve().name} ({number})", number + 1
+        young = is_run(folder) and not (place(folder) / CONFIG).is_file()
+        found[name] = None if young else load(folder)
+    return found
+
+
+def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, Followed]:
+    """Those of the folders that hold a run, and not a model alone, by letter."""
+    return {
+        letter: Followed(folder, name)
+        for letter, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
+        if is_run(folder)
+    }

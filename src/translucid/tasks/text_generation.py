@@ -1,0 +1,291 @@
+"""Models that write, at the level of text: search, draw, score and read again.
+
+A translator and a language model are the same to this file. What one writes after a source and a
+beginning, the other writes after a prompt.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.data.records import Text
+from translucid.errors import InputError
+from translucid.fast.attention_kernels import without_plans
+from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.decode import Model, find, limits
+from translucid.generate.results import Candidate, Decoded, Scored, pieces_of
+from translucid.generate.sampler import Drawn
+from translucid.generate.sampling import Sampling
+from translucid.generate.text_stream import check_stop
+from translucid.generate.tree import Tree
+from translucid.generate.word_constraints import NamedRule, Wishes
+from translucid.models.base import AutoregressiveNetwork
+from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
+from translucid.tasks.base import IGNORE, Batch, given, in_batches
+from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.translate import Translate, TranslateItem
+from translucid.trace import NO_TRACE, NoTrace
+
+Network = AutoregressiveNetwork[Any]
+ROWS = 64  # texts of a language model that are written at once
+NO_WISHES = Wishes()
+
+
+def settings(base: Search, options: Mapping[str, Any]) -> Search:
+    """The settings with some of them changed. Unless beams are given, there are as many as the
+    texts that are asked for and the groups need."""
+    values = base.model_dump() | dict(options)
+    best, groups = values["best"], values["groups"]
+    if "beams" not in options and isinstance(best, int) and isinstance(groups, int) and groups > 0:
+        values["beams"] = groups * -(-max(values["beams"], best) // groups)
+    return Search(**values)
+
+
+class Scribe:
+    """A translator or a language model, alone or with others of its vocabulary."""
+
+    def __init__(
+        self, task: Translate | Language, network: Network, beside: Sequence[Network] = ()
+    ) -> None:
+        self.task, self.network, self.beside = task, network, list(beside)
+        self.writer: Model = GeneratingEnsemble([network, *beside]) if beside else network
+        self.graphs = DecodeGraphs()
+        self.tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
+
+    def search(
+        self,
+        texts: Sequence[str],
+        how: Search,
+        wishes: Wishes = NO_WISHES,
+        *,
+        prefix: str = "",
+        tree: bool = False,
+        trace: NoTrace = NO_TRACE,
+    ) -> list[Decoded]:
+        """The best texts for each source or prompt; with the tree of the search, if asked. Every
+        step is taken with the trace."""
+        items = self._items(texts, prefix)
+        # The rules of `how` stand among ours, which know where a text starts.
+        plain = Search(**(how.model_dump() | {"no_repeat": 0, "repetition": 1.0}))
+        if not tree:
+            found = self._find(items, how, plain, wishes, trace=trace)
+            return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
+        results = []
+        for text, item in zip(texts, items, strict=True):
+            grown = self._tree(item, how, wishes)
+            (found_here,) = self._find([item], how, plain, wishes, grown, trace)
+            results.append(self._decoded(text, item, found_here, grown))
+        return results
+
+    def _find(
+        self,
+        items: Sequence[Any],
+        how: Search,
+        plain: Search,
+        wishes: Wishes,
+        tree: Tree | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> list[list[Hypothesis]]:
+        watching: dict[str, Any] = {"trace": trace, "graphs": self.graphs}
+        if tree is not None:
+            watching["watch"] = tree.watch
+
+        def rules(start: int) -> list[NamedRule]:
+            named = wishes.rules(self.tokenizer, how, start)
+            if tree is not None:
+                tree.rules = named
+            return named
+
+        if isinstance(self.task, Translate):
+            begun = [item.target for item in items]
+            extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
+            return self.task.find(
+                self.network, [item.source for item in items], plain,
+                beside=self.beside, prefixes=begun, extra=extra, **watching,
+            )  # fmt: skip
+
+        def act(batch: Batch) -> list[list[Hypothesis]]:
+            prefixes, sources = given(batch)
+            extra = [rule for _, rule in rules(max(map(len, prefixes)))]
+            return find(
+                self.writer, prefixes, sources, plain, eos=self.tokenizer.eos_id,
+                pad=self.tokenizer.pad_id, extra=extra, **watching,
+            )  # fmt: skip
+
+        return self._in_batches(items, act)
+
+    def _tree(self, item: Any, how: Search, wishes: Wishes) -> Tree:
+        prefixes, sources = given(self.task.collate([item]).to(self.network.device))
+        least, most = limits(self.writer, prefixes, sources, how)
+        return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        by: Sampling,
+        how: Search,
+        wishes: Wishes = NO_WISHES,
+        *,
+        seed: int = 0,
+        samples: int = 1,
+        prefix: str = "",
+        stop: Sequence[str] = (),
+        trace: NoTrace = NO_TRACE,
+    ) -> list[Decoded]:
+        """Texts by chance, in the order in which they were drawn. Of `how`, only the lengths, the
+        rules and alpha count. Every step is taken with the trace."""
+        check_stop(stop)
+        if samples < 1:
+            raise InputError(f"samples = {samples}: at least 1 must be asked for")
+        items = self._items([text for text in texts for _ in range(samples)], prefix)
+
+        def act(batch: Batch) -> list[Candidate]:
+            prefixes, sources = given(batch)
+            drawn = Drawn(self.writer, self.tokenizer, prefixes, stop, trace)
+            numbers = [line % samples for line in batch.lines]  # a line is a place among the items
+            for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
+                pass
+            return [drawn.candidate(row, how.alpha) for row in range(len(prefixes))]
+
+        found = [
+            _NOTHING if _is_empty(item) else each
+            for item, each in zip(items, self._in_batches(items, act), strict=True)
+        ]
+        grouped = [found[i : i + samples] for i in range(0, len(found), samples)]
+        return [Decoded(*each) for each in zip(texts, grouped, strict=True)]
+
+    def stream(
+        self, text: str, by: Sampling, how: Search, wishes: Wishes = NO_WISHES, *,
+        seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
+    ) -> Iterator[str]:  # fmt: skip
+        """One text, piece by piece; joined, they are what `sample` gives."""
+        check_stop(stop)
+        batch = self.task.collate(self._items([text], "")).to(self.network.device)
+        prefixes, sources = given(batch)
+        drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
+        yield drawn.tellers[0].begin()
+        steps = drawn.steps(sources, by, how, wishes, seed, [sample])
+        while True:
+            with without_plans(self.network.device):  # not while others go on with a piece
+                pieces = next(steps, None)
+            if pieces is None:
+                break
+            if pieces[0]:
+                yield pieces[0]
+        if rest := drawn.tellers[0].end():
+            yield rest
+
+    def score(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Scored]:
+        """The log-probability of given texts, token by token, by one reading of the whole."""
+        items: list[Any] = []
+        if isinstance(self.task, Translate):
+            if targets is None:
+                raise InputError("a translator scores a translation: give source and target")
+            for line, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                items.append(
+                    TranslateItem(self._source(source), self.tokenizer.encode(target), line)
+                )
+        else:
+            if targets is not None:
+                raise InputError("a language model scores one text; leave the target out")
+            items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
+
+        def act(batch: Batch) -> list[Scored]:
+            log_probs = mean_log_probs([model(**batch.inputs) for model in self.networks])
+            said = batch.targets
+            gains = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
+            return [self._scored(*row) for row in zip(gains, said, strict=True)]
+
+        return in_batches(self.network, items, self.task, act)
+
+    def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
+        """Read the best text again, whole: position i of the decoder is where token i was chosen,
+        counted from the beginning of the prefix or prompt."""
+        best = decoded.texts[0]
+        (item,) = self._items([decoded.source], prefix)
+        inputs = self.task.collate([item]).inputs
+        key = "target" if isinstance(self.task, Translate) else "ids"
+        begun = inputs[key][0].tolist()
+        ids = [*begun, *best.tokens][: len(begun) + len(best.gains) - 1]
+        given = {key: torch.tensor([ids])}
+        if isinstance(self.task, Translate):
+            given["source"] = inputs["source"]
+        with torch.no_grad():
+            self.network(**{k: v.to(self.network.device) for k, v in given.items()}, trace=trace)
+
+    @property
+    def networks(self) -> list[Network]:
+        return [self.network, *self.beside]
+
+    def _source(self, text: str) -> list[int]:
+        assert isinstance(self.task, Translate)
+        return [*self.task.source.encode(text), self.task.source.eos_id]
+
+    def _items(self, texts: Sequence[str], prefix: str) -> list[Any]:
+        if isinstance(self.task, Translate):
+            begun = self.tokenizer.encode(prefix)
+            sources = self.task.source.encode_batch(texts)
+            eos = self.task.source.eos_id
+            return [TranslateItem([*ids, eos], begun, i) for i, ids in enumerate(sources)]
+        if prefix:
+            raise InputError("a language model goes on with its prompt; put the prefix there")
+        start = self.task.start_id
+        prompts = [[start, *self.tokenizer.encode(text)] for text in texts]
+        return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
+
+    def _in_batches(self, items: Sequence[Any], act: Any) -> list[Any]:
+        """However short prompts are, what follows them takes memory: so many rows at once.
+
+        Padding takes room in a state, of which learned positions have no more than a text alone
+        needs: then all prompts of a batch are of one length.
+        """
+        sizes = [self.task.sizes(item)[-1] for item in items]
+        if self.writer.max_length is None:
+            groups = [list(range(len(items)))]
+        else:
+            groups = [[i for i, s in enumerate(sizes) if s == size] for size in sorted(set(sizes))]
+        found: dict[int, Any] = {}
+        for group in groups:
+            for start in range(0, len(group), ROWS):
+                places = group[start : start + ROWS]
+                part = [items[place] for place in places]
+                results = in_batches(self.network, part, self.task, act, 4096)
+                found |= zip(places, results, strict=True)
+        return [found[place] for place in range(len(items))]
+
+    def _decoded(
+        self, text: str, item: Any, found: Sequence[Hypothesis], tree: Tree | None = None
+    ) -> Decoded:
+        begun = item.target if isinstance(item, TranslateItem) else item.ids[1:]
+        texts = [
+            Candidate(
+                text=self.tokenizer.decode([*begun, *each.tokens] if each.gains else []),
+                pieces=pieces_of(
+                    self.tokenizer, each.tokens, ended=each.finished and bool(each.gains)
+                ),
+                score=each.score,
+                log_probability=each.log_probability,
+                gains=each.gains,
+                finished=each.finished,
+                tokens=each.tokens,
+            )
+            for each in found
+        ]
+        return Decoded(text, texts, None if _is_empty(item) else tree)
+
+    def _scored(self, gains: Tensor, said: Tensor) -> Scored:
+        real = said != IGNORE
+        numbers = gains[real].tolist()
+        pieces = pieces_of(self.tokenizer, said[real].tolist()[:-1], ended=True)
+        return Scored(pieces, numbers, sum(numbers))
+
+
+_NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
+
+
+def _is_empty(item: Any) -> bool:
+    """Where there is nothing to translate, nothing is written."""
+    return isinstance(item, TranslateItem) and len(item.source) <= 1

@@ -1,0 +1,169 @@
+"""Forward and backward as a CUDA graph for each shape of a batch: one launch, not a thousand.
+
+A small Transformer's step is some thousand kernels of a few microseconds; Python takes longer to
+launch them than a GPU to run them. A graph is bound to shapes and to memory: batches come in few
+shapes (`shapes`) and are copied to where the graph reads, and gradients stay where they are.
+
+Dropout in a graph draws from the generator's seed as it is when the graph is launched, so each
+step has its own draws, as without graphs.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from translucid.errors import ConfigError, TrainingError
+from translucid.models import ModelConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.parts.positions import POSITIONS
+from translucid.tasks.base import Batch, Task
+from translucid.tasks.registry import TASKS
+from translucid.training.config import TrainingConfig
+from translucid.training.distributed import ALONE
+from translucid.training.gradients import Gradients
+
+
+def decide(
+    config: TrainingConfig,
+    model: ModelConfig,
+    device: torch.device,
+    say: Callable[[str], None],
+    *,
+    task: str | None = None,
+) -> TrainingConfig:
+    """With `capture` as true or false: what cannot be captured is refused, or said if left open."""
+    if config.capture is False:
+        return config
+    why_not = _why_not(config, model, device, task)
+    if why_not is not None and config.capture is True:
+        raise ConfigError(f"training.capture = true: {why_not}; set it to false")
+    if why_not is not None and device.type == "cuda":
+        say(f"training.capture: {why_not}; steps are launched kernel by kernel")
+    return config.model_copy(update={"capture": why_not is None})
+
+
+def _why_not(
+    config: TrainingConfig, model: ModelConfig, device: torch.device, task: str | None
+) -> str | None:
+    if device.type != "cuda":
+        return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
+    if dist.is_initialized():
+        return "steps of several processes are not captured"
+    if config.compile:
+        return "a compiled model is not captured"
+    if not isinstance(model, TransformerConfig):
+        return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
+    if model.norm == "batch":
+        return "batch norm would count the rows that fill up a batch"
+    if model.members > 1:
+        return "a committee takes another member at each step"
+    if task is not None and TASKS.source(task) is not None:
+        return f"of a task of your own ({task}), rows that fill up a batch would count"
+    if POSITIONS.source(model.positions) is not None:
+        return f"positions of your own ({model.positions}) are not captured"
+    if model.letters:
+        return "a model that reads letters is not captured"
+    return None
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A graph, where it reads its batch, and where it writes its loss."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    loss: Tensor
+
+
+class Captured(Gradients):
+    """The same gradients, with a graph for every shape that comes."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Any, Any],
+        config: TrainingConfig,
+        device: torch.device,
+    ) -> None:
+        super().__init__(model, task, config, device, ALONE)
+        self._held: dict[tuple[Any, ...], _Held] = {}
+        self._share = torch.zeros((), device=device)
+        self._stream = torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        for p in self._parameters:
+            p.grad = torch.zeros_like(p)
+
+    def prepare(self, micro: Sequence[Batch]) -> None:
+        """Capture the shapes that are new. This draws random numbers, and adds to gradients."""
+        for batch in micro:
+            if _shape(batch) not in self._held:
+                self._held[_shape(batch)] = self._capture(batch)
+                self._zero()
+
+    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+        held = self._held[_shape(batch)]
+        for name, tensor in batch.inputs.items():
+            held.batch.inputs[name].copy_(tensor, non_blocking=True)
+        held.batch.targets.copy_(batch.targets, non_blocking=True)
+        self._share.fill_(share)
+        held.graph.replay()
+        return held.loss
+
+    def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self._zero()
+
+    def _zero(self) -> None:
+        torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None])
+
+    def _capture(self, batch: Batch) -> _Held:
+        batch = batch.to(self.device)
+        graph = torch.cuda.CUDAGraph()
+        # Not on the default stream, which graphs cannot be captured from; and the passes before
+        # on the same one, since autograd remembers where a gradient was added up.
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        try:
+            with torch.cuda.stream(self._stream):
+                self._pass(batch, self._share)  # kernels are chosen and loaded
+                with _no_waiting():
+                    self._pass(batch, self._share)
+            # The thread that makes batches may ask CUDA for memory meanwhile.
+            with torch.cuda.graph(
+                graph, self._pool, self._stream, capture_error_mode="thread_local"
+            ):
+                loss = self._pass(batch, self._share)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise TrainingError(
+                f"training.capture = true: this model's step cannot be captured ({reason}); "
+                "set training.capture=false"
+            ) from error
+        torch.cuda.current_stream(self.device).wait_stream(self._stream)
+        return _Held(graph, batch, loss)
+
+
+@contextmanager
+def _no_waiting() -> Iterator[None]:
+    """Within the block an error tells of what makes the CPU wait for the GPU, which no graph can
+    do. Found by the capture itself, it would leave the generator of random numbers unusable."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+
+
+def _shape(batch: Batch) -> tuple[Any, ...]:
+    named = (("targets", batch.targets), *batch.inputs.items())
+    return tuple((name, *tensor.shape) for name, tensor in named)

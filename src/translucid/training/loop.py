@@ -1,0 +1,234 @@
+"""The training loop: one function, top to bottom, no callbacks that change what it computes."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from translucid.errors import TrainingError
+from translucid.fast.compiled import Compiled
+from translucid.tasks.base import Batch, Score, Task
+from translucid.training.config import TrainingConfig
+from translucid.training.cuda_graphs import Captured
+from translucid.training.distributed import whole
+from translucid.training.gradients import Gradients
+from translucid.training.optimisers import rate
+from translucid.training.random_state import seed_generators
+from translucid.training.state import State
+
+Ending = Literal["finished", "interrupted"]
+ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of the journal: what happened since the last."""
+
+    step: int
+    loss: float  # per target
+    norm: float  # of the gradient, before clipping
+    learning_rate: float
+    targets: int
+    targets_per_second: float
+    seconds: float  # since the start
+    memory: int | None  # bytes at the highest point so far, of the GPU or else of the process
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, looked at closely."""
+
+    step: int
+    loss: float  # of this step alone, per target
+    norm: float  # of the gradient, before clipping
+    learning_rate: float
+    sizes: list[float]  # the norm of each parameter's gradient, before clipping
+
+
+def _ignore(*_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Watchers:
+    """Who may look on, and be told; nobody here changes what is computed."""
+
+    progress: Callable[[Progress], None] = _ignore
+    evaluated: Callable[[nn.Module, Score, bool], None] = _ignore  # the last: best so far?
+    save: Callable[[], None] = _ignore  # now is a good time to write the state down
+    interrupted: Callable[[], bool] = lambda: False
+    say: Callable[[str], None] = _ignore
+    watches: Callable[[int], bool] = lambda step: False  # is `stepped` to be told of this step?
+    stepped: Callable[[Step], None] = _ignore
+    # and `looked`, of the network as it is after it? The second: is it evaluated there?
+    looks: Callable[[int, bool], bool] = lambda step, evaluating: False
+    looked: Callable[[nn.Module], None] = _ignore
+
+
+def train(
+    state: State,
+    task: Task[Any, Any],
+    batches: Iterator[Batch],  # endless
+    valid: Sequence[Any],
+    config: TrainingConfig,
+    watchers: Watchers,
+) -> Ending:
+    """Train in place, from where the state is. `evaluated` is told when to keep the model, `save`
+    when to keep the state."""
+    model, device, processes = state.network, state.device, state.processes
+    gradients, parameters = _gradients(state, task, config, watchers), list(model.parameters())
+    marked = time.monotonic()
+    began = marked - state.seconds
+    targets_then = state.target_sum  # the time of these was spent in an earlier sitting
+    model.train()
+    if watchers.looks(state.step, False):
+        look(state, watchers)
+        marked = time.monotonic()
+
+    while not state.finished:
+        share = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
+        for optimizer in state.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate * share
+
+        # Divide by the targets of the whole step: batches of unequal length weigh as they should.
+        micro = [next(batches) for _ in range(config.accumulate)]
+        targets = sum(batch.count for batch in micro)
+        each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        gradients.prepare(micro)
+        seed_step(config.seed, state.step, device, processes.rank)
+        step_loss = torch.zeros((), device=device)
+        for place, batch in enumerate(micro, start=1):
+            step_loss += gradients.add(batch, each, last=place == len(micro))
+
+        watched = watchers.watches(state.step + 1)
+        sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
+        # The one number of a step that the CPU waits for, once all of its work is launched.
+        norm = float(whole(nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
+        loss = processes.sum(step_loss)
+        if math.isfinite(norm):
+            for optimizer in state.optimizers:
+                optimizer.step()
+            if state.average is not None:
+                state.average.update()
+            state.loss_sum += loss.float()
+            state.target_sum += targets
+        else:
+            _leave_out(state, norm, micro, config, watchers)
+        gradients.clear(state.optimizers)
+        state.step += 1
+        state.batches += config.accumulate
+        if sizes is not None:
+            each_loss, used = float(loss) / max(targets, 1), config.learning_rate * share
+            watchers.stepped(Step(state.step, each_loss, norm, used, sizes.tolist()))
+
+        now = time.monotonic()
+        state.seconds = now - began
+        late = config.minutes is not None and state.seconds > 60 * config.minutes
+        last = state.step >= config.steps or processes.any(late)
+        if state.step % config.log_every == 0 or last:
+            speed = (state.target_sum - targets_then) / max(now - marked, 1e-9)
+            watchers.progress(
+                Progress(
+                    step=state.step,
+                    loss=float(state.loss_sum) / max(state.target_sum, 1),
+                    norm=norm,
+                    learning_rate=config.learning_rate * share,
+                    targets=state.target_sum,
+                    targets_per_second=speed,
+                    seconds=state.seconds,
+                    memory=peak_memory(device),
+                )
+            )
+            state.loss_sum.zero_()
+            marked, state.target_sum, targets_then = now, 0, 0
+        evaluating = state.step % config.evaluate_every == 0 or last
+        if evaluating:
+            with state.readable() as network:
+                score = task.evaluate(network, valid)
+                value = processes.agree(score.numbers[task.metric])
+                watchers.evaluated(network, score, state.best.update(value))
+            marked = time.monotonic()  # the time of an evaluation is not the time of training
+        if watchers.looks(state.step, evaluating):
+            before = time.monotonic()
+            look(state, watchers)
+            marked += time.monotonic() - before
+        state.finished = last or state.best.stalled
+        interrupted = processes.any(watchers.interrupted())
+        due = evaluating if config.save_every is None else state.step % config.save_every == 0
+        if due or interrupted or state.finished:
+            state.seconds = time.monotonic() - began
+            watchers.save()
+            marked = time.monotonic()
+        if interrupted and not state.finished:
+            return "interrupted"
+    return "finished"
+
+
+def _gradients(
+    state: State, task: Task[Any, Any], config: TrainingConfig, watchers: Watchers
+) -> Gradients:
+    if config.capture is True:
+        return Captured(state.network, task, config, state.device)
+    called = Compiled(state.network, watchers.say) if config.compile else state.called
+    return Gradients(called, task, config, state.device, state.processes)
+
+
+def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """The norm of the gradient of each parameter; 0 where there is none. (parameters,)"""
+    found = [p.grad.detach() for p in parameters if p.grad is not None]
+    norms = iter(torch._foreach_norm(found) if found else ())
+    zero = torch.zeros((), device=parameters[0].device)
+    return torch.stack([zero if p.grad is None else whole(next(norms)).float() for p in parameters])
+
+
+def look(state: State, watchers: Watchers) -> None:
+    """Show the network as it would be kept now. In all processes, since sharing it takes all."""
+    training = state.network.training
+    with state.readable() as network:
+        network.eval()
+        watchers.looked(network)
+    state.network.train(training)
+
+
+def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> None:
+    """Seed the generators that dropout draws from: every step has its own draws, whatever was
+    drawn before it, so that a resumed run draws what it would have drawn."""
+    words = np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)
+    seed_generators(int(words[0]), device)
+
+
+def _leave_out(
+    state: State, norm: float, micro: Sequence[Batch], config: TrainingConfig, watchers: Watchers
+) -> None:
+    """The weights are still those of before this step: keep them, and stop or go on as told."""
+    bad = _not_finite(state.step, norm, micro)
+    if state.skipped >= config.skip_bad_batches:
+        watchers.save()
+        raise TrainingError(f"{bad}; {ADVICE}")
+    state.skipped += 1
+    watchers.say(f"{bad}: left out, {state.skipped} so far")
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes at the highest point so far, where the system tells."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def _not_finite(step: int, norm: float, micro: Sequence[Batch]) -> str:
+    lines = sorted({line for batch in micro for line in batch.lines})
+    shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
+    return f"step {step}: the gradient norm is {norm} (lines {shown} of the training data)"

@@ -1,0 +1,143 @@
+"""Attention by one head."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from translucid.errors import InputError
+from translucid.parts.attention import Layout, attend
+from translucid.trace import Trace
+from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
+from translucid.worked.heads import (
+    NO_BIAS,
+    head_values,
+    read_weights,
+    state_inputs,
+    title,
+    write_head,
+)
+from translucid.worked.solution.names import Missing
+from translucid.worked.solution.numbers import Numbers, matrix, shape
+from translucid.worked.solution.solution import Solution
+
+EXAMPLE = "1 0; 0 1; 1 1"
+
+
+def attention(
+    q: Numbers | None = None,
+    k: Numbers | None = None,
+    v: Numbers | None = None,
+    *,
+    x: Numbers | None = None,
+    wq: Numbers | None = None,
+    wk: Numbers | None = None,
+    wv: Numbers | None = None,
+    identity: bool = False,
+    causal: bool = False,
+    unscaled: bool = False,
+    digits: int = 3,
+) -> Solution:
+    """softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections.
+
+    `identity` makes W_Q, W_K and W_V the identity matrix.
+    """
+    board = Board(digits)
+    example = all(given is None for given in (q, k, v, x, wq, wk, wv))
+    asked = identity or causal or unscaled
+    if example:
+        x, identity = EXAMPLE, True
+    weights = {"wq": wq, "wk": wk, "wv": wv}
+    sources: dict[str, Tensor | str] = {}
+    if x is None:
+        query, key, value = _three({"q": q, "k": k, "v": v}, weights)
+        for symbol, table in (("Q", query), ("K", key), ("V", value)):
+            board.state(symbol, table)
+    else:
+        if not all(given is None for given in (q, k, v)):
+            raise InputError("give either q, k and v, or x with its weights, not both")
+        inputs = matrix(x, "x")
+        found = dict(
+            zip(("W_Q", "W_K", "W_V"), read_weights(weights, inputs, identity), strict=True)
+        )
+        state_inputs(board, inputs, found, identity)
+        query, key, value = (_project(inputs, weight) for weight in found.values())
+        sources = {"x": inputs, **{n: "I" if identity else w for n, w in found.items()}}
+    _check(query, key, value, causal)
+
+    def run(trace: Trace) -> None:
+        scope = trace.at("attention")
+        rows = {"query": query, "key": key, "value": value}
+        q, k, v = (scope(name, row[None, None]) for name, row in rows.items())
+        layout = Layout(causal=causal)
+        scope("mixed", attend(q, k, v, layout, scaled=not unscaled, trace=scope))
+
+    trace, textbook = run_softmax(run)
+    values = sources | head_values(trace, 0)
+    if x is not None:
+        for name in ("query", "key", "value"):
+            board.point(f"attention.{name}", values, {"x": "X"}, NO_BIAS)
+    write_head(board, values, causal=causal, unscaled=unscaled, textbook=textbook)
+    pattern = trace["attention.pattern"][0, 0]
+    return board.solution(
+        title=title("Attention", causal, unscaled),
+        notes=(STABLE if textbook else SHIFTED,),
+        closing=_shares(board, pattern),
+        next="translucid work multihead" if causal else "translucid work attention --causal",
+        more="--causal" if not causal and len(query) == len(key) else "",
+        example=example,
+        asked=asked,
+    )
+
+
+def _shares(board: Board, pattern: Tensor) -> str:
+    """The second row in words: what most sources compute by hand."""
+    row = min(1, pattern.shape[0] - 1)
+    if pattern.shape[1] > 6:
+        return ""
+    weights = pattern[row].tolist()
+    shares = [f"{board.number(weight)} of value {i}" for i, weight in enumerate(weights, 1)]
+    text = ", ".join(shares[:-1]) + " and " + shares[-1] if len(shares) > 1 else shares[0]
+    return f"Query {row + 1} takes {text}."
+
+
+@torch.no_grad()
+def _project(x: Tensor, weight: Tensor) -> Tensor:
+    """x W, by the layer that does it in a model."""
+    linear = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
+    linear.weight.copy_(weight.T)
+    projected: Tensor = linear(x)
+    return projected
+
+
+def _three(
+    given: Mapping[str, Numbers | None], weights: Mapping[str, Numbers | None]
+) -> list[Tensor]:
+    stray = [name for name, table in weights.items() if table is not None]
+    missing = [name for name, table in given.items() if table is None]
+    if stray:
+        raise Missing(
+            f"{stray[0]} needs x: it turns inputs into queries, keys or values", (stray[0], "x")
+        )
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise Missing(
+            f"{' and '.join(missing)} {are} missing: give q, k and v, or x with identity, "
+            f"or x with wq, wk and wv",
+            (*given, "x", "identity", *weights),
+        )
+    return [matrix(table, name) for name, table in given.items() if table is not None]
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
+    if q.shape[1] != k.shape[1]:
+        raise InputError(
+            f"q is {shape(q)} and k is {shape(k)}: queries and keys need the same number of columns"
+        )
+    if k.shape[0] != v.shape[0]:
+        raise InputError(f"k is {shape(k)} and v is {shape(v)}: every key needs its value (row)")
+    if causal and q.shape[0] != k.shape[0]:
+        raise InputError(
+            f"q is {shape(q)} and k is {shape(k)}: causal attention is over one sequence, "
+            f"so it needs as many queries as keys"
+        )

@@ -1,0 +1,259 @@
+"""Greedy and beam search over a table of next-word probabilities."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from translucid.errors import InputError
+from translucid.generate.beam_search import Hypothesis, Round, Search, search
+from translucid.generate.table_model import END, PAD, TableModel
+from translucid.models.autoregressive import GenerationInputs
+from translucid.worked.board import Board
+from translucid.worked.solution.content import Given, Step, Table, Value, literal
+from translucid.worked.solution.numbers import Numbers, scalar, whole
+from translucid.worked.solution.solution import Solution
+
+EXAMPLE: dict[str, dict[str, float]] = {
+    "I am": {"fine": 0.5, "finally": 0.4, "here": 0.1},
+    "I am fine": {END: 0.5, "thanks": 0.3, "today": 0.2},
+    "I am finally": {"feeling": 0.95, END: 0.05},
+    "I am finally feeling": {"much": 0.95, END: 0.05},
+    "I am finally feeling much": {"better": 0.95, END: 0.05},
+    "I am finally feeling much better": {END: 0.95, "now": 0.05},
+}
+_SHOWN = 12  # candidates of a round
+_ROWS = 40  # lines of the table
+
+
+def beam(
+    table: Mapping[str, Mapping[str, float]] | None = None,
+    prefix: str | None = None,
+    *,
+    beams: int | str | None = None,
+    steps: int | str | None = None,
+    alpha: Numbers | None = None,
+    digits: int = 4,
+) -> Solution:
+    """Every round of greedy search and of beam search, from the probabilities after each prefix.
+
+    table: {"I am": {"fine": 0.5, "here": 0.5}}; after a prefix that it does not list, the sentence
+    ends. Prefixes are compared by log-probability, ended sentences by log-probability /
+    length^alpha.
+    """
+    example = table is None
+    model = _model(EXAMPLE if table is None else table)
+    start = next(iter(model.table)) if prefix is None else prefix
+    if not start.split():
+        raise InputError("prefix is empty; give the words with which the sentence begins")
+    width = 2 if beams is None else whole(beams, "beams")
+    rounds = 20 if steps is None else whole(steps, "steps")
+    power = 0.0 if alpha is None else scalar(alpha, "alpha").item()
+    board = Board(digits)
+    board.state("B", str(width), name="beams")
+    if power:
+        board.state(r"\alpha", board.writer.number(power), name="alpha")
+    model.encode(start)  # unknown words are refused here, before anything is written
+    board.given.append(_given(board, model, example))
+    greedy = _search(board, model, start, 1, rounds, 0.0, "Greedy search: a beam of 1")
+    title = f"Beam search: the best {width} are kept"
+    found = _search(board, model, start, width, rounds, power, title)
+    board.section = "Side by side"
+    rows = [
+        _answer(board, "greedy", model, start, greedy),
+        _answer(board, "beam", model, start, found),
+    ]
+    board.table(
+        "Results: the same table, two searches",
+        Table(("search", "sentence", "log-probability", "probability"), tuple(rows)),
+        name="results",
+        value={
+            "greedy": _value(model, start, greedy),
+            "beam": _value(model, start, found),
+        },
+    )
+    return board.solution(
+        title=literal(f"Greedy search and beam search after “{start}”"),
+        notes=_missing(model, board.steps),
+        closing=_compare(board, model, start, greedy, found),
+        next="translucid work beam --beams 3 --alpha 0.6" if width == 2 else "translucid work beam",
+        more="--beams 3 --alpha 0.6" if width == 2 else "",
+        example=example,
+        asked=any(option is not None for option in (prefix, beams, steps, alpha)),
+    )
+
+
+def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
+    if not isinstance(table, Mapping) or not table:
+        raise InputError('table is empty; give probabilities such as "I am" = { fine = 1.0 }')
+    for prefix, following in table.items():
+        if not isinstance(following, Mapping) or not following:
+            raise InputError(
+                f"table, after {prefix!r}: give the next words and their probabilities, "
+                f"such as {{ fine = 0.5, here = 0.5 }}"
+            )
+        for word, p in following.items():
+            if isinstance(p, bool) or not isinstance(p, int | float):
+                raise InputError(f"table, after {prefix!r}: P({word}) = {p!r} is not a number")
+    return TableModel(table)
+
+
+def _given(board: Board, model: TableModel, example: bool) -> Given:
+    """The table, one line for each prefix and next word."""
+    lines: list[tuple[str, ...]] = []
+    for prefix, following in model.table.items():
+        for i, (word, p) in enumerate(following.items()):
+            lines.append(("" if i else literal(prefix), literal(word), board.number(p)))
+    shown = tuple(lines[:_ROWS])
+    heading = "The built-in table of next words" if example else "The table of next words"
+    if len(lines) > len(shown):
+        heading += f", its first {len(shown)} of {len(lines)} lines"
+    return Given(
+        name="table",
+        symbol=heading,
+        value={prefix: dict(following) for prefix, following in model.table.items()},
+        table=Table(("after", "next", "$P$"), shown),
+    )
+
+
+def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
+    """A note for the prefixes that were met and that the table does not have."""
+    met: dict[str, None] = {}
+    for step in steps:
+        for candidate in step.value if isinstance(step.value, list) else []:
+            assert isinstance(candidate, dict)
+            prefix = candidate["prefix"]
+            if candidate["word"] == END and prefix not in model.table:
+                met[f"“{prefix}”"] = None
+    if not met:
+        return ()
+    several = f" and {len(met) - 3} more" if len(met) > 3 else ""
+    listed = literal(", ".join([*met][:3]) + several)
+    return (f"the table has no row after {listed}, so the sentence ends there with $P = 1$.",)
+
+
+def _search(
+    board: Board, model: TableModel, start: str, beams: int, steps: int, alpha: float, title: str
+) -> Hypothesis:
+    board.section = title
+    state = model.start(GenerationInputs(1), capacity=steps)
+    prefix = model.encode(start)
+    if prefix.shape[1] > 1:
+        model.step(prefix[:, :-1], state)
+    state.expand(beams)
+    rounds: list[Round] = []
+    found = search(
+        model.step,
+        state,
+        prefix,
+        torch.zeros(1, dtype=torch.long),
+        torch.tensor([steps]),
+        Search(beams=beams, best=beams, alpha=alpha),
+        eos=model.ids[END],
+        pad=model.ids[PAD],
+        watch=rounds.append,
+    )
+    for number_of, each in enumerate(rounds, start=1):
+        _round(board, model, each, number_of, alpha)
+    return found[0][0]
+
+
+def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: float) -> None:
+    """All candidates of a round, best first, and which of them stay."""
+    before, after = each.before, each.after
+    alive = after.tokens[0][after.scores[0] > -math.inf]
+    kept = {model.decode(row) for row in alive}
+    rows: list[tuple[float, tuple[str, ...], dict[str, Value]]] = []
+    for j in range(before.tokens.shape[1]):
+        if before.scores[0, j] == -math.inf:
+            continue
+        prefix, score = model.decode(before.tokens[0, j]), before.scores[0, j].item()
+        if before.finished[0, j]:
+            length = int(before.lengths[0, j])
+            rows.append(_candidate(board, prefix, "(ended)", None, score, length, alpha, kept))
+            continue
+        length = int(before.lengths[0, j]) + 1
+        for word, log_p in zip(model.words, each.log_probs[0, j].tolist(), strict=True):
+            if log_p > -math.inf:
+                rows.append(
+                    _candidate(board, prefix, word, log_p, score + log_p, length, alpha, kept)
+                )
+    rows.sort(key=lambda row: (row[2]["word"] != "(ended)", -row[0]))  # it keeps its place
+    header = ["prefix", "next", "$P$", r"$\sum \ln P$", *(["rank by"] if alpha else []), ""]
+    hidden = len(rows) - _SHOWN
+    board.table(
+        f"Round {number_of}: every beam, every next word",
+        Table(tuple(header), tuple(cells for _, cells, _ in rows[:_SHOWN])),
+        name=f"round {number_of}",
+        value=[value for _, _, value in rows],
+        note=f"{hidden} more candidates are pruned." if hidden > 0 else "",
+    )
+
+
+def _candidate(
+    board: Board,
+    prefix: str,
+    word: str,
+    log_p: float | None,
+    score: float,
+    length: int,
+    alpha: float,
+    kept: set[str],
+) -> tuple[float, tuple[str, ...], dict[str, Value]]:
+    """One row of the table: its rank, its cells, its full value."""
+    whole_text = prefix if log_p is None else f"{prefix} {word}"
+    stays = whole_text in kept
+    rank = score / max(length, 1) ** alpha
+    chance = "" if log_p is None else board.number(math.exp(log_p))
+    ranks = [board.number(rank)] if alpha else []
+    cells = (literal(prefix), literal(word), chance, board.number(score), *ranks)
+    value: dict[str, Value] = {
+        "prefix": prefix, "word": word, "score": score, "rank": rank, "kept": stays,
+    }  # fmt: skip
+    return rank, (*cells, "kept" if stays else "pruned"), value
+
+
+def _answer(
+    board: Board, name: str, model: TableModel, start: str, found: Hypothesis
+) -> tuple[str, ...]:
+    sentence = _sentence(model, start, found) + ("" if found.finished else " (unfinished)")
+    score = found.log_probability
+    return name, literal(sentence), board.number(score), board.number(math.exp(score))
+
+
+def _sentence(model: TableModel, start: str, found: Hypothesis) -> str:
+    """From the prefix to the end."""
+    words = [model.words[i] for i in found.tokens] + [END] * found.finished
+    return " ".join([*start.split(), *words])
+
+
+def _value(model: TableModel, start: str, found: Hypothesis) -> Value:
+    return {
+        "sentence": _sentence(model, start, found),
+        "score": found.log_probability,
+        "probability": math.exp(found.log_probability),
+        "finished": found.finished,
+    }
+
+
+def _compare(
+    board: Board, model: TableModel, start: str, greedy: Hypothesis, found: Hypothesis
+) -> str:
+    one, other = (
+        literal("“" + _sentence(model, start, each).removesuffix(END).strip() + "”")
+        for each in (greedy, found)
+    )
+    ended = [each.finished for each in (greedy, found)]
+    if not all(ended):  # the probability of a beginning is not that of a sentence
+        first, second = ("ends with" if end else "is left unfinished at" for end in ended)
+        return (
+            f"Greedy search {first} {one} and beam search {second} {other}: more steps would be "
+            f"needed to compare them."
+        )
+    if one == other:
+        return f"Both searches find {one}."
+    ratio = math.exp(found.log_probability - greedy.log_probability)
+    times = board.number(ratio)
+    if ratio < 1:
+        return f"Beam search prefers {other}, at {times} times the probability of {one}."
+    return f"Beam search finds {other}, {times} times as likely as {one}, which is greedy's."

@@ -1,0 +1,165 @@
+"""The blackboard: steps written from the values of a trace, through the catalogue."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid import catalogue
+from translucid.errors import InputError
+from translucid.trace import Trace
+from translucid.worked.solution.content import Given, Step, Table, Value, plain
+from translucid.worked.solution.notation import NOISE, Writer
+from translucid.worked.solution.numbers import whole
+from translucid.worked.solution.solution import Solution
+
+STABLE = (
+    r"a computer first takes the largest entry off, $\exp(x - \max x)$: the result is the same, "
+    r"and nothing can overflow."
+)
+SHIFTED = (
+    r"the largest entry is taken off first. Without that, these exponentials would leave the range "
+    r"of the computer's numbers; the result is the same."
+)
+ROUNDED = (
+    "numbers are shown rounded and computed in full, so printed sums may differ in the last digit."
+)
+_SAFE = 700.0  # e^709 is the largest power of e that float64 holds
+
+
+@dataclass
+class Board:
+    """Collects what is given and the steps; `section` heads the steps that follow."""
+
+    digits: int
+    section: str = ""
+    given: list[Given] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.digits = whole(self.digits, "digits", least=-100)
+        if not 1 <= self.digits <= 12:
+            raise InputError(f"digits = {self.digits}: must be from 1 to 12")
+        self.writer = Writer(self.digits)
+
+    def number(self, value: float, noise: float = NOISE) -> str:
+        """A number within a text or a table cell."""
+        return f"${self.writer.number(value, noise)}$"
+
+    def solution(self, *, notes: tuple[str, ...] = (), **fields: Any) -> Solution:
+        """All that was written, with a last note where numbers were rounded."""
+        if self.writer.rounded:
+            notes = (*notes, ROUNDED)
+        return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
+
+    def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
+        """Write down something that is given."""
+        if isinstance(value, str):
+            self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
+        else:
+            text = self.writer.value(value)
+            self.given.append(
+                Given(symbol=symbol, text=text, name=name or symbol, value=plain(value))
+            )
+
+    def point(
+        self,
+        name: str,
+        values: Mapping[str, Tensor | str],
+        symbols: Mapping[str, str] | None = None,
+        absent: Collection[str] = (),
+        *,
+        label: str = "",
+        note: str = "",
+    ) -> None:
+        """One trace point. `values` holds all numbers of its part by their names, this one's too;
+        `symbols` says what is written otherwise than in the catalogue."""
+        key = catalogue.entry(name)
+        part, _, point = key.partition(".")
+        entry, symbols = catalogue.CATALOGUE[key], symbols or {}
+        value = values[point]
+        assert isinstance(value, Tensor)
+        self.steps.append(
+            Step(
+                title=f"{label or point.replace('_', ' ').capitalize()}: {_set(entry.meaning)}",
+                section=self.section,
+                name=name,
+                symbol=symbols.get(point, entry.symbol),
+                formula=catalogue.formula(key, symbols, absent),
+                numbers=self.writer.numbers(entry.formula, part, values, absent),
+                result=self.writer.value(value),
+                value=plain(value),
+                note=note,
+            )
+        )
+
+    def step(
+        self,
+        title: str,
+        symbol: str,
+        template: str,
+        value: Tensor,
+        values: Mapping[str, Tensor | str],
+        *,
+        symbols: Mapping[str, str] | None = None,
+        formula: str | None = None,
+        name: str = "",
+        note: str = "",
+        noise: float = NOISE,
+    ) -> None:
+        """What is no trace point: a loss, a gradient, an update.
+
+        `formula` is written instead of the template with symbols, where that would be too long.
+        """
+        self.steps.append(
+            Step(
+                title=title,
+                section=self.section,
+                name=name or title,
+                symbol=symbol,
+                formula=catalogue.fill(template, "", symbols) if formula is None else formula,
+                numbers=self.writer.numbers(template, "", values),
+                result=self.writer.value(value, noise),
+                value=plain(value),
+                note=note,
+            )
+        )
+
+    def table(
+        self, title: str, table: Table, *, name: str, value: Value = None, note: str = ""
+    ) -> None:
+        """A step whose result is a table; for a trace point, title and formula are its own."""
+        symbol, formula = "", ""
+        if not title:
+            point = catalogue.describe(name)
+            title = f"{name.rpartition('.')[2].capitalize()}: {point.meaning}"
+            symbol, formula = point.symbol, catalogue.formula(catalogue.entry(name))
+        self.steps.append(
+            Step(
+                title=title, section=self.section, name=name, symbol=symbol, formula=formula,
+                table=table, value=value, note=note,
+            )
+        )  # fmt: skip
+
+
+def _set(meaning: str) -> str:
+    """A symbol within the catalogue's plain words, set as a formula."""
+    return re.sub(r"\b([a-z]_[a-z])\b", r"$\1$", meaning)
+
+
+def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
+    """The trace of a run that takes a softmax, and whether it is the textbook form.
+
+    The textbook form has no shift; it is taken where it can neither overflow nor vanish.
+    """
+    trace = Trace()
+    run(trace)
+    shifts = torch.cat([trace[name].flatten() for name in trace.names("*shift")])
+    if shifts.abs().max() > _SAFE:
+        return trace, False
+    trace = Trace(edit={"*shift": 0.0})
+    run(trace)
+    return trace, True

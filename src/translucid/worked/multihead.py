@@ -1,0 +1,102 @@
+"""Attention by several heads."""
+
+import torch
+from torch import Tensor
+
+from translucid.errors import ConfigError, InputError
+from translucid.parts.attention import Layout, SelfAttention
+from translucid.trace import Trace
+from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
+from translucid.worked.heads import (
+    NO_BIAS,
+    head_values,
+    read_weights,
+    state_inputs,
+    title,
+    write_head,
+)
+from translucid.worked.solution.names import Missing
+from translucid.worked.solution.numbers import Numbers, many, matrix, whole
+from translucid.worked.solution.solution import Solution
+
+EXAMPLE = "1 0 1 0; 0 1 0 1; 1 1 0 0"
+
+
+def multihead(
+    x: Numbers | None = None,
+    heads: int | str | None = None,
+    *,
+    wq: Numbers | None = None,
+    wk: Numbers | None = None,
+    wv: Numbers | None = None,
+    wo: Numbers | None = None,
+    identity: bool = False,
+    causal: bool = False,
+    unscaled: bool = False,
+    digits: int = 3,
+) -> Solution:
+    """Several heads, each with its own columns of Q, K and V, joined and mixed by W_O."""
+    given = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
+    example = x is None and all(table is None for table in given.values())
+    asked = identity or causal or unscaled or heads is not None
+    if example:
+        x, identity = EXAMPLE, True
+    if x is None:
+        raise Missing("x is missing: give the inputs, one row for each position", ("x",))
+    inputs = matrix(x, "x")
+    d_model = inputs.shape[1]
+    weights = read_weights(given, inputs, identity, square=True)
+    count = 2 if heads is None else whole(heads, "heads")
+    try:
+        part = SelfAttention(d_model, count, bias=False, scaled=not unscaled).double()
+    except ConfigError as error:
+        raise InputError(f"heads = {count}: x has {d_model} columns, and {error}") from None
+    with torch.no_grad():
+        part.qkv.weight.copy_(torch.cat([w.T for w in weights[:3]]))
+        part.output.weight.copy_(weights[3].T)
+
+    @torch.no_grad()
+    def run(trace: Trace) -> None:
+        part(inputs[None], Layout(causal=causal), trace=trace.at("attention"))
+
+    trace, textbook = run_softmax(run)
+    board = Board(digits)
+    named = dict(zip(("W_Q", "W_K", "W_V", "W_O"), weights, strict=True))
+    state_inputs(board, inputs, named, identity)
+    board.state("h", str(count), name="heads")
+    shown: dict[str, Tensor | str] = {n: "I" if identity else w for n, w in named.items()}
+
+    board.section = "All heads at once"
+    joined = {n: _join(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
+    for name in joined:
+        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"}, NO_BIAS)
+    for head in range(count):
+        first, last = head * part.d_head + 1, (head + 1) * part.d_head
+        columns = f"column {first}" if first == last else f"columns {first} to {last}"
+        board.section = f"Head {head + 1}: {columns} of $Q$, $K$ and $V$"
+        write_head(
+            board, head_values(trace, head), f"_{head + 1}",
+            causal=causal, unscaled=unscaled, textbook=textbook,
+        )  # fmt: skip
+    board.section = "All heads together"
+    mixed = [board.writer.value(trace["attention.mixed"][0, i]) for i in range(count)]
+    board.point(
+        "attention.output",
+        shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0]},
+        {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
+        absent=NO_BIAS,
+    )
+    return board.solution(
+        title=title(f"Multi-head attention with {many(count, 'head')}", causal, unscaled),
+        notes=(STABLE if textbook else SHIFTED,),
+        closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
+        rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
+        next="translucid work params --d-model 768 --heads 12",
+        example=example,
+        asked=asked,
+    )
+
+
+def _join(x: Tensor) -> Tensor:
+    """(1, heads, positions, d_head) -> (positions, heads * d_head)"""
+    return x[0].transpose(0, 1).flatten(1)

@@ -1,0 +1,190 @@
+"""RNN, LSTM and GRU over a short sequence: every gate of every step, and back through time."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.parts.recurrent import INSIDE, CellName
+from translucid.trace import Trace
+from translucid.worked.board import Board
+from translucid.worked.descent import check_rate
+from translucid.worked.exercise import Exercise, read_exercise, symbol
+from translucid.worked.solution.names import quoted
+from translucid.worked.solution.numbers import Numbers, many, vector
+from translucid.worked.solution.solution import Solution
+from translucid.worked.through_time import backward
+
+EXAMPLES: dict[str, dict[str, Numbers]] = {
+    "rnn": {"W": "0.5; -1", "U": "0.4 0.3; -0.2 0.6", "b": "0 0.1"},
+    "lstm": {
+        "W_f": "0.5", "U_f": "0.1", "b_f": "1", "W_i": "-0.25", "U_i": "0.2", "b_i": "0",
+        "W_g": "0.75", "U_g": "0.4", "b_g": "0", "W_o": "1", "U_o": "-0.3", "b_o": "0",
+    },
+    "gru": {
+        "W_r": "-0.25", "U_r": "0.2", "b_r": "0", "W_z": "0.5", "U_z": "0.1", "b_z": "0",
+        "W_n": "0.75", "U_n": "0.4", "b_n": "0",
+    },
+}  # fmt: skip
+EXAMPLE_X = "1; -0.5; 2"
+_FULL = {  # the examples, with a loss and one step
+    "rnn": 'translucid work rnn --target "1 1" --rate 0.1',
+    "lstm": "translucid work lstm --target 1 --rate 0.1",
+    "gru": "translucid work gru --target 1 --rate 0.1",
+}
+_NEXT = {
+    "rnn": "translucid work lstm",
+    "lstm": "translucid work gru",
+    "gru": "translucid work attention",
+}
+
+
+def rnn(
+    x: Numbers | None = None,
+    weights: Mapping[str, Numbers] | None = None,
+    *,
+    h0: Numbers | None = None,
+    target: Numbers | None = None,
+    rate: Numbers | None = None,
+    activation: str | None = None,
+    digits: int = 4,
+) -> Solution:
+    """h_t = act(W x_t + U h_{t-1} + b); one row of x for each step; weights {"W", "U", "b"}."""
+    if activation not in (None, "tanh", "relu"):
+        raise InputError(f"activation = {activation}: an RNN here has tanh or relu")
+    cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
+    asked = activation is not None
+    return _solve(cell, x, weights, h0, None, target, rate, digits, asked)
+
+
+def lstm(
+    x: Numbers | None = None,
+    weights: Mapping[str, Numbers] | None = None,
+    *,
+    h0: Numbers | None = None,
+    c0: Numbers | None = None,
+    target: Numbers | None = None,
+    rate: Numbers | None = None,
+    digits: int = 4,
+) -> Solution:
+    """An LSTM over the rows of x; weights {"W_f", "U_f", "b_f"} and the same for i, g and o."""
+    return _solve("lstm", x, weights, h0, c0, target, rate, digits)
+
+
+def gru(
+    x: Numbers | None = None,
+    weights: Mapping[str, Numbers] | None = None,
+    *,
+    h0: Numbers | None = None,
+    target: Numbers | None = None,
+    rate: Numbers | None = None,
+    digits: int = 4,
+) -> Solution:
+    """A GRU over the rows of x; weights {"W_r", "U_r", "b_r"}, the same for z and n, and b_hn."""
+    return _solve("gru", x, weights, h0, None, target, rate, digits)
+
+
+def _solve(
+    cell: CellName,
+    x: Numbers | None,
+    weights: Mapping[str, Numbers] | None,
+    h0: Numbers | None,
+    c0: Numbers | None,
+    target: Numbers | None,
+    rate: Numbers | None,
+    digits: int,
+    asked: bool = False,
+) -> Solution:
+    kind = "rnn" if cell == "rnn_relu" else cell
+    example = x is None and not weights and h0 is None and c0 is None
+    if example:
+        x, weights = EXAMPLE_X, EXAMPLES[kind]
+    exercise = read_exercise(cell, x, weights or {}, h0, c0)
+    goal, speed = _goal(exercise, target, rate)
+    board = Board(digits)
+    _given(board, exercise, goal, speed)
+    part, trace = exercise.build(exercise.weights), Trace()
+    last = exercise.read(part, trace)
+    for t in range(len(exercise.x)):
+        _time_step(board, exercise, trace, t)
+    closing = f"The last state is {', '.join(board.number(v) for v in last.tolist())}."
+    if goal is not None:
+        closing = backward(board, exercise, part, trace, goal, speed)
+    return board.solution(
+        title=f"{kind.upper()} with {_units(len(exercise.h0))} "
+        f"over {many(len(exercise.x), 'step')}",
+        notes=_notes(cell),
+        closing=closing,
+        next=_NEXT[kind] if goal is not None and speed is not None else _FULL[kind],
+        more=_more(goal, speed, len(exercise.h0)),
+        example=example,
+        asked=asked or target is not None,
+    )
+
+
+def _more(goal: Tensor | None, rate: Tensor | None, hidden: int) -> str:
+    if goal is None:
+        return f"--target {quoted(' '.join(['1'] * hidden))} --rate 0.1"
+    return "--rate 0.1" if rate is None else ""
+
+
+def _units(hidden: int) -> str:
+    return "one unit" if hidden == 1 else f"{hidden} units"
+
+
+def _notes(cell: CellName) -> tuple[str, ...]:
+    if cell != "gru":
+        return ()
+    return (
+        "here, as in torch, $z$ is the share of the OLD state that stays, and the reset gate acts "
+        "after the recurrent product. Some books exchange $z$ and $1 - z$.",
+    )
+
+
+def _goal(
+    exercise: Exercise, target: Numbers | None, rate: Numbers | None
+) -> tuple[Tensor | None, Tensor | None]:
+    goal = None if target is None else vector(target, "target")
+    if goal is not None and len(goal) != len(exercise.h0):
+        raise InputError(
+            f"target has {len(goal)} number{'s' * (len(goal) > 1)}, but the state has "
+            f"{len(exercise.h0)}; give one for each unit"
+        )
+    speed = check_rate(rate, "target", goal)
+    return goal, speed
+
+
+def _given(board: Board, exercise: Exercise, goal: Tensor | None, rate: Tensor | None) -> None:
+    for t, row in enumerate(exercise.x, 1):
+        board.state(f"x_{{{t}}}", row)
+    for name, weight in exercise.written.items():
+        board.state(symbol(name), weight, name=name)
+    board.state("h_0", exercise.h0)
+    if exercise.c0 is not None:
+        board.state("c_0", exercise.c0)
+    if goal is not None:
+        board.state("y", goal, name="target")
+    if rate is not None:
+        board.state(r"\eta", rate, name="rate")
+
+
+def _time_step(board: Board, exercise: Exercise, trace: Trace, t: int) -> None:
+    """Every point of one step, in the order of the trace."""
+    board.section = f"Step {t + 1}"
+    scope = f"layers.0.{exercise.kind}"
+
+    def at(point: str, when: int) -> Tensor:
+        return trace[f"{scope}.{point}@{when}"][0].detach()
+
+    points = [n for n in trace.names(f"{scope}.*") if n.rpartition(".")[2] in INSIDE[exercise.cell]]
+    values: dict[str, Tensor | str] = dict(exercise.weights)
+    values |= {n.rpartition(".")[2]: at(n.rpartition(".")[2], t) for n in points}
+    values["x"] = exercise.x[t]
+    values["h_before"] = exercise.h0 if t == 0 else at("hidden", t - 1)
+    if exercise.c0 is not None:
+        values["c_before"] = exercise.c0 if t == 0 else at("cell", t - 1)
+    values["act"] = r"\tanh" if exercise.cell == "rnn" else r"\mathrm{ReLU}"
+    symbols = {"x": f"x_{{{t + 1}}}", "hidden": f"h_{{{t + 1}}}", "cell": f"c_{{{t + 1}}}"}
+    symbols |= {"h_before": f"h_{{{t}}}", "c_before": f"c_{{{t}}}", "act": str(values["act"])}
+    for name in points:
+        board.point(name, values, symbols, exercise.absent)

@@ -1,0 +1,100 @@
+"""softmax(x), and with a target the cross-entropy loss and its gradient."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.parts import activations
+from translucid.trace import Trace
+from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
+from translucid.worked.solution.numbers import Numbers, many, vector, whole
+from translucid.worked.solution.solution import Solution
+
+EXAMPLE = "2 1 0"
+
+
+def softmax(
+    x: Numbers | None = None, target: int | str | None = None, *, digits: int = 3
+) -> Solution:
+    """Softmax of one row of numbers; with the index of the right entry, its loss too.
+
+    The index counts from 0, as programs do; what the solution says counts entries from 1.
+    """
+    example = x is None
+    logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()
+    right = None if target is None else _index(target, len(logits))
+
+    def run(trace: Trace) -> None:
+        scope = trace.at("softmax")
+        scope("probabilities", activations.softmax(logits[None], scope))
+
+    trace, textbook = run_softmax(run)
+    board = Board(digits)
+    board.state("x", logits.detach()[None])
+    values: dict[str, Tensor | str] = {"x": logits.detach()[None]}
+    values |= {name.partition(".")[2]: trace[name].detach() for name in trace}
+    for name in trace:
+        if not (textbook and name == "softmax.shift"):
+            board.point(name, values, absent=["shift"] if textbook else [])
+    probabilities = trace["softmax.probabilities"][0]
+    closing = _likeliest(board, probabilities.detach())
+    if right is not None:
+        board.state("k", str(right), name="target")
+        closing = _loss(board, logits, probabilities.detach(), right)
+    return board.solution(
+        title="Softmax",
+        notes=(STABLE if textbook else SHIFTED,),
+        closing=closing,
+        next="translucid work softmax --target 0"
+        if right is None
+        else 'translucid work attention --x "1 0; 0 1; 1 1" --identity',
+        more="--target 0" if right is None else "",
+        example=example,
+        asked=right is not None,
+    )
+
+
+def _index(target: int | str, size: int) -> int:
+    index = whole(target, "target", least=0)
+    if index >= size:
+        allowed = "must be 0" if size == 1 else f"is one of 0 to {size - 1}"
+        raise InputError(f"target = {index}: x has {many(size)}, so the target {allowed}")
+    return index
+
+
+def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> str:
+    loss = F.cross_entropy(logits[None], torch.tensor([right]))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    board.step(
+        "Loss: how surprising the right entry is",
+        "L",
+        r"-\ln <p_k>",
+        loss.detach(),
+        {"p_k": probabilities[right]},
+        name="loss",
+        note=f"The target {right} counts from 0, as programs do: it is entry {right + 1} of $x$.",
+    )
+    onehot = F.one_hot(torch.tensor(right), len(logits))
+    board.step(
+        "Gradient: the probabilities, less 1 at the right entry",
+        r"\frac{\partial L}{\partial x}",
+        r"<p> - <onehot>",
+        gradient[None],
+        {"p": probabilities[None], "onehot": onehot[None]},
+        symbols={"onehot": r"\mathrm{onehot}(k)"},
+        name="gradient",
+        note="Going against the gradient raises the right entry and lowers all others.",
+    )
+    return f"The loss is {board.number(loss.item())}."
+
+
+def _likeliest(board: Board, probabilities: Tensor) -> str:
+    """The entries with the largest probability, counted from 1."""
+    largest = probabilities.max()
+    best = [i for i, p in enumerate(probabilities, 1) if torch.isclose(p, largest, rtol=1e-12)]
+    chance = board.number(largest.item())
+    if len(best) == 1:
+        return f"Entry {best[0]} is the most likely, with probability {chance}."
+    *others, last = (str(i) for i in best)
+    return f"Entries {', '.join(others)} and {last} are equally likely, at {chance} each."

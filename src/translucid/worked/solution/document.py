@@ -1,0 +1,204 @@
+"""A solution as Markdown, and as a LaTeX document."""
+
+import re
+
+from translucid.worked.solution.content import Content, Given, Step, Table, dollars
+from translucid.worked.solution.layout import words
+
+_PREAMBLE = r"""\documentclass[11pt]{article}
+\usepackage[T1]{fontenc}
+\usepackage[a4paper, margin=2.2cm]{geometry}
+\usepackage{amsmath, amssymb, graphicx}
+\setcounter{MaxMatrixCols}{100}
+\setlength{\parindent}{0pt}
+\setlength{\lineskip}{7pt}
+\setlength{\lineskiplimit}{4pt}
+% A formula wider than the page is made smaller.
+\newcommand{\fit}[1]{%
+  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{$\displaystyle #1$}}
+"""
+_LINE = 72  # columns of the terminal layout that fit on one line of a page
+_SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
+_SPECIAL |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+_SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}"}
+
+
+# ---- Markdown ----
+
+
+def markdown(solution: Content) -> str:
+    """Headings, formulas between $$, tables with |."""
+    out = [f"# {_md(solution.title)}"]
+    if solution.opening:
+        out.append(f"*{_md(solution.opening)}*")
+    if solution.given:
+        out += ["**Given**", *_md_given(solution.given)]
+    section = ""
+    for number, step in enumerate(solution.steps, 1):
+        if step.section != section:
+            section = step.section
+            out += [f"## {_md(section)}"] if section else []
+        out.append(f"**{number}. {_md(step.title)}**")
+        if step.sides():
+            out.append(_display(aligned(step)))
+        if step.table is not None:
+            out.append(_md_table(step.table))
+        if step.note:
+            out.append(f"*{_md(step.note)}*")
+    out += [f"> Note: {_md(note)}" for note in solution.notes]
+    out += [f"**{_md(solution.closing)}**"] if solution.closing else []
+    out += [f"Next: `{solution.next}`"] if solution.next else []
+    return dollars("\n\n".join(out) + "\n", r"\$")
+
+
+def _md(text: str) -> str:
+    """Plain text within Markdown; formulas stay as they are."""
+    parts = text.split("$")
+    return "$".join(
+        part if i % 2 else re.sub(r"([\\`*_\[\]<>|])", r"\\\1", part)
+        for i, part in enumerate(parts)
+    )
+
+
+def _display(formula: str) -> str:
+    return f"$$\n{formula}\n$$"
+
+
+def _md_given(given: tuple[Given, ...]) -> list[str]:
+    formulas = [f"{item.symbol} = {item.text}" for item in given if item.table is None]
+    out = [_display(" \\qquad ".join(formulas))] if formulas else []
+    for item in given:
+        if item.table is not None:
+            out += [_md(item.symbol), _md_table(item.table)]
+    return out
+
+
+def _md_table(table: Table) -> str:
+    lines = [table.header, tuple("---" for _ in table.header), *table.rows]
+    return "\n".join(
+        "| " + " | ".join(cell if cell == "---" else _md(cell) for cell in line) + " |"
+        for line in lines
+    )
+
+
+def aligned(step: Step) -> str:
+    """All on one line where that is short, else one right-hand side under the other."""
+    first, *others = (grown(side) for side in step.sides())
+    width = sum(box.width + 1 for side in step.sides() for box in words(f"= {side}"))
+    if width <= _LINE:
+        return " = ".join([step.symbol, first, *others])
+    lines = [f"{step.symbol} &= {first}", *(f"&= {side}" for side in others)]
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+# ---- LaTeX ----
+
+
+def latex(solution: Content) -> str:
+    """A complete document."""
+    title = dollars(f"\\begin{{center}}\\Large {_tex(solution.title)}\\end{{center}}", r"\$")
+    body = f"{title}\n\n{latex_body(solution)}"
+    # pdflatex stops at a letter that its fonts lack, and words may be in any script.
+    foreign = sorted({c for c in body if ord(c) > 0x24F and c not in "“”…"})
+    known = [rf"\DeclareUnicodeCharacter{{{ord(c):04X}}}{{[U+{ord(c):04X}]}}" for c in foreign]
+    guard = [r"\ifdefined\DeclareUnicodeCharacter", *known, r"\fi"] if known else []
+    head = _PREAMBLE + "".join(f"{line}\n" for line in guard)
+    return f"{head}\\begin{{document}}\n{body}\\end{{document}}\n"
+
+
+def latex_body(solution: Content) -> str:
+    """What stands between \\begin{document} and \\end{document}."""
+    out = []
+    if solution.opening:
+        out.append(rf"\emph{{{_tex(solution.opening)}}}")
+    if solution.given:
+        out += [r"\textbf{Given}", *_tex_given(solution.given)]
+    section = ""
+    for number, step in enumerate(solution.steps, 1):
+        if step.section != section:
+            section = step.section
+            out += [f"\\section*{{{_tex(section)}}}"] if section else []
+            out.append(_tex_step(number, step, leads=bool(section)))
+        else:
+            out.append(_tex_step(number, step))
+    out += [f"\\medskip\\emph{{Note: {_tex(note)}}}" for note in solution.notes]
+    out += [f"\\medskip\\textbf{{{_tex(solution.closing)}}}"] if solution.closing else []
+    return dollars("\n\n".join(out) + "\n", r"\$")
+
+
+def _tex_given(given: tuple[Given, ...]) -> list[str]:
+    items = [_fit(f"{g.symbol} = {grown(g.text)}") for g in given if g.table is None]
+    out = ["\\begin{center}\n" + " \\qquad\n".join(items) + "\n\\end{center}"] if items else []
+    for item in given:
+        if item.table is not None:
+            out.append(f"{_tex(item.symbol)}\\nopagebreak\n{_tex_table(item.table)}")
+    return out
+
+
+def _tex_step(number: int, step: Step, leads: bool = False) -> str:
+    # A step begins where there is room for it; the first of a section stays with its heading.
+    start = "" if leads else "\\filbreak\\medskip\n"
+    out = [f"{start}\\textbf{{{number}.}} {_tex(step.title)}\\nopagebreak"]
+    if step.sides():
+        # Boxes in a paragraph: TeX breaks the line between them where it must.
+        first, *others = (grown(side) for side in step.sides())
+        lines = [_fit(f"{step.symbol} = {first}"), *(_fit(f"= {side}") for side in others)]
+        out.append("\\begin{quote}\\raggedright\n" + "\n".join(lines) + "\n\\end{quote}")
+    if step.table is not None:
+        out.append(_tex_table(step.table))
+    if step.note:
+        out.append(rf"\emph{{{_tex(step.note)}}}\par\smallskip")
+    return "\n".join(out)
+
+
+def _fit(formula: str) -> str:
+    return f"\\fit{{{formula}}}"
+
+
+def _tex(text: str) -> str:
+    """Plain text within LaTeX; formulas stay as they are."""
+    parts = text.split("$")
+    return "$".join(
+        part if i % 2 else "".join(_SPECIAL.get(c, c) for c in part) for i, part in enumerate(parts)
+    )
+
+
+def _tex_table(table: Table) -> str:
+    columns = "l" * len(table.header)
+    lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in table.rows]
+    head = " & ".join(_tex(cell) for cell in table.header) + r" \\ \hline"
+    body = "\n".join([head, *lines])
+    inner = f"\\begin{{tabular}}{{{columns}}}\n{body}\n\\end{{tabular}}"
+    # Scaled down where it is wider than the page; short tables stay as they are.
+    return (
+        "\\begin{center}\n\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+        f"{inner}}}\n\\end{{center}}"
+    )
+
+
+def grown(formula: str) -> str:
+    """Parentheses that grow with the matrix inside them."""
+    out: list[str] = []
+    stack: list[
+        tuple[int, int]
+    ] = []  # where an opening one stands, and how many matrices came before
+    matrices = 0
+    i = 0
+    while i < len(formula):
+        if formula.startswith(r"\begin{bmatrix}", i):
+            matrices += 1
+        if formula[i] == "(":
+            stack.append((len(out), matrices))
+        if formula[i] == ")" and stack:
+            start, before = stack.pop()
+            if matrices > before:
+                out[start] = r"\left("
+                out.append(r"\right)")
+                i += 1
+                continue
+        out.append(formula[i])
+        i += 1
+    grown = "".join(out)
+    if matrices:
+        grown = grown.replace(r"\lVert", r"\left\lVert").replace(r"\rVert", r"\right\rVert")
+    return grown

@@ -1,0 +1,197 @@
+"""Numbers as people give them: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
+
+A matrix may be written as text, rows parted by `;` (or a new line) and numbers by spaces or
+commas. A fraction such as 1/3 is a number too. Every mistake names the argument and the place.
+"""
+
+import json
+import math
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from translucid.errors import InputError, nearest
+from translucid.worked.solution.names import spelt
+
+Numbers: TypeAlias = (
+    str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
+)
+
+
+def matrix(given: Numbers, name: str) -> Tensor:
+    """Any way of giving numbers, as (rows, columns) in float64; a flat list is one row."""
+    rows = _rows(given, name)
+    if not rows or not any(rows):
+        raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (rows by ;)')
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise InputError(
+                f"{name}: row {number} has {many(len(row))}, but row 1 has {len(rows[0])}; "
+                f"every row of a matrix must be as long as the first"
+            )
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def vector(given: Numbers, name: str) -> Tensor:
+    """One row or one column, as (size,)."""
+    table = matrix(given, name)
+    if 1 not in table.shape:
+        raise InputError(
+            f"{name} is {shape(table)}, but one row (or one column) of numbers is needed"
+        )
+    return table.flatten()
+
+
+def scalar(given: Numbers, name: str) -> Tensor:
+    """One number, as a tensor without axes."""
+    try:
+        table = matrix(given, name)
+    except InputError:
+        if isinstance(given, str):
+            raise InputError(f"{name} = {given}: must be one number, such as 0.5") from None
+        raise
+    if table.numel() != 1:
+        raise InputError(f"{name} is {shape(table)}, but one number is needed")
+    return table.reshape(())
+
+
+def whole(given: object, name: str, *, least: int = 1) -> int:
+    """A whole number, also when written as text."""
+    text = str(given).strip()
+    if isinstance(given, bool) or not text.lstrip("+-").isdigit():
+        raise InputError(f"{name} = {given}: must be a whole number, such as {max(least, 2)}")
+    if int(text) < least:
+        raise InputError(f"{name} = {given}: must be at least {least}")
+    return int(text)
+
+
+def wholes(given: str | Sequence[int] | Tensor, name: str, *, least: int = 0) -> list[int]:
+    """Whole numbers in a row, such as positions."""
+    found = vector(given, name).tolist()
+    for number in found:
+        if number != int(number) or number < least:
+            raise InputError(
+                f"{name}: {number:g} is not a whole number of at least {least}; "
+                f'write for example "0 1 2"'
+            )
+    return [int(number) for number in found]
+
+
+def shape(table: Tensor) -> str:
+    """`3 x 2`, as a message says it."""
+    return " x ".join(str(size) for size in table.shape) or "one number"
+
+
+def _rows(given: Numbers, name: str) -> list[list[float]]:
+    if isinstance(given, str):
+        return _read(given, name)
+    if not isinstance(given, Sequence):  # a tensor, an array or one number
+        given = given.tolist() if hasattr(given, "tolist") else given
+        if not isinstance(given, list):
+            return [[_number(given, name, "")]]
+    if not any(_is_row(row) for row in given):
+        return [[_number(entry, name, f", number {i}") for i, entry in enumerate(given, 1)]]
+    rows: list[list[float]] = []
+    for r, row in enumerate(given, 1):
+        if not _is_row(row):
+            raise InputError(f"{name}: row {r} is {row!r}, not a row of numbers")
+        assert isinstance(row, Sequence)
+        rows.append([_number(e, name, f", row {r}, number {i}") for i, e in enumerate(row, 1)])
+    return rows
+
+
+def _is_row(entry: object) -> bool:
+    return isinstance(entry, Sequence) and not isinstance(entry, str)
+
+
+def _read(text: str, name: str) -> list[list[float]]:
+    """Text, also with the brackets of Python or JSON."""
+    plain = text.replace("],", ";").replace("[", " ").replace("]", " ").replace("−", "-")
+    lines = plain.replace("\n", ";").split(";")
+    while lines and not lines[-1].strip():  # `1 0; 0 1;` ends a row, it does not begin one
+        lines.pop()
+    rows = []
+    for r, line in enumerate(lines, 1):
+        words = line.replace(",", " ").split()
+        if not words:
+            raise InputError(f"{name}: row {r} is empty; take out one of the ;")
+        where = f", row {r}" if len(lines) > 1 else ""
+        rows.append([_number(word, name, where) for word in words])
+    return rows
+
+
+def _number(entry: object, name: str, where: str) -> float:
+    if isinstance(entry, bool) or not isinstance(entry, str | int | float):
+        raise InputError(f"{name}{where}: {entry!r} is not a number")
+    try:
+        value = float(Fraction(entry)) if isinstance(entry, str) and "/" in entry else float(entry)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise InputError(
+            f"{name}{where}: {entry!r} is not a number; part numbers by spaces or commas, rows by ;"
+        ) from None
+    if not math.isfinite(value):
+        raise InputError(f"{name}{where}: {entry} is not a finite number")
+    return value
+
+
+def many(count: int, what: str = "number") -> str:
+    """`1 number`, `2 numbers`"""
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
+def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The keys and values of a TOML or JSON file; `-` is standard input.
+
+    `kinds` has the keys that may stand in it, each a "word", a "flag" or "numbers"; what numbers
+    may look like, whoever uses them decides. Keys may be spelt in any way: W_Q, w_q, wq.
+    """
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"file {path}: there is no such file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"file {path}: is not UTF-8 text; give a TOML or JSON file") from None
+    except OSError as error:
+        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+    content = _parse(path, text)
+    if not isinstance(content, Mapping):
+        raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
+    found: dict[str, Any] = {}
+    for written, value in content.items():
+        key = spelt(written, kinds)
+        if key in found:
+            raise InputError(f"file {path}: {key} is given twice, once as {written}")
+        found[key] = value
+        if key not in kinds:
+            close = nearest(key.lower(), kinds, 1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(kinds)}"
+            raise InputError(f"file {path}: no such key {key!r}; {hint}")
+        if kinds[key] == "flag" and not isinstance(value, bool):
+            raise InputError(f"file {path}: {key} = {value!r}: must be true or false")
+        if kinds[key] == "word" and not isinstance(value, str):
+            raise InputError(f"file {path}: {key} = {value!r}: must be a word in quotes")
+    return found
+
+
+def _parse(path: Path, text: str) -> Any:
+    kind = path.suffix.lower()
+    if kind not in ("", ".toml", ".json", ".txt"):
+        raise InputError(f"file {path}: give a .toml or a .json file, not {kind}")
+    if kind == ".json" or (str(path) == "-" and text.lstrip()[:1] in ("{", "[")):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"file {path}, line {error.lineno}: is not JSON ({error.msg})"
+            ) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"file {path}: is not TOML: {error}") from None

@@ -1,0 +1,50 @@
+"""A worked solution as people use it: its content, and every way to show it."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from translucid.worked.solution import document, text
+from translucid.worked.solution.content import Content, dollars
+from translucid.worked.solution.page import page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution(Content):
+    """A solution as a teacher writes it; print it, or ask for text, Markdown, LaTeX, HTML or
+    JSON."""
+
+    def text(self, width: int = 80, *, color: bool = False) -> str:
+        """For a terminal of this width."""
+        return text.render(self, width, color)
+
+    def markdown(self) -> str:
+        """For notebooks and pages that set $$ formulas $$."""
+        return document.markdown(self)
+
+    def latex(self) -> str:
+        """A complete document, ready for pdflatex."""
+        return document.latex(self)
+
+    def html(self) -> str:
+        """For notebooks and pages: one element that brings its style and needs no script."""
+        return page(self)
+
+    def json(self) -> str:
+        """Every step with its formula and its value in full precision."""
+        content = asdict(self)
+        del content["more"]  # `next` says it
+        content["steps"] = [{"number": i, **step} for i, step in enumerate(content["steps"], 1)]
+        written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        return dollars(written, "$")
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+    def _repr_latex_(self) -> str:
+        return document.latex_body(self)
