@@ -10,7 +10,7 @@ from torch import nn
 
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.fast.padded_linear import PaddedLinear
-from translucid.fast.unchanged import unchanged
+from translucid.fast.unchanged import parts_of, unchanged
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import Layer, TransformerDecoder
 from translucid.parts.attention import CrossAttention, SelfAttention
@@ -61,7 +61,7 @@ def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
     decoder, head = model.decoder, model.head
     if type(decoder) is not TransformerDecoder or type(head) is not LanguageHead:
         return None
-    modules = [model, *decoder.modules(), *head.modules()]
+    modules = [model, *parts_of(decoder), *parts_of(head)]
     fits = (
         all(map(_children_known, modules[1:]))
         and unchanged(modules)
@@ -73,13 +73,14 @@ def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
 
 
 def _children_known(module: nn.Module) -> bool:
+    children = module._modules.items()
     if type(module) is nn.ModuleList:
-        return all(type(child) is Layer for child in module)
+        return all(type(child) is Layer for _, child in children)
     allowed = CHILDREN.get(type(module), {})
-    return all(type(child) in allowed.get(name, ()) for name, child in module.named_children())
+    return all(type(child) in allowed.get(name, ()) for name, child in children)
 
 
 def _one_placement(decoder: TransformerDecoder) -> bool:
     """All norms stand on one side; before the sub-layers, one more stands behind the last."""
-    placements = {part.placement for part in decoder.modules() if isinstance(part, Residual)}
+    placements = {part.placement for part in parts_of(decoder) if isinstance(part, Residual)}
     return placements == {"post" if type(decoder.final_norm) is NoNorm else "pre"}

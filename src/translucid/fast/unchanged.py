@@ -17,6 +17,14 @@ OURS = ("translucid.parts.", "translucid.models.", "translucid.fast.")
 TORCHS = "torch.nn.modules."
 
 
+def parts_of(module: nn.Module) -> list[nn.Module]:
+    """A module and all within it, as `modules` gives them, but sooner: every search asks."""
+    found = [module]
+    for each in found:  # it grows on the way
+        found += [child for child in each._modules.values() if child is not None]
+    return found
+
+
 def unchanged(modules: Iterable[nn.Module]) -> bool:
     """Whether these do what the library wrote, as they do after training."""
     if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
