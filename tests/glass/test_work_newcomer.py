@@ -1,6 +1,5 @@
 """What someone meets who tries `translucid work` for the first time."""
 
-import ast
 import json
 import shlex
 import typing
@@ -10,7 +9,6 @@ import pytest
 from tests.glass.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
-import translucid.worked
 from translucid import worked
 from translucid.cli import work_options
 from translucid.errors import TranslucidError
@@ -213,26 +211,6 @@ def test_every_option_has_help() -> None:
     for command in get_command(app).commands.values():  # type: ignore[attr-defined]
         for option in command.params:
             assert option.help, f"{command.name} {option.name}"
-
-
-def test_no_import_circle_even_within_functions() -> None:
-    root = Path(translucid.worked.__path__[0])
-    found: dict[str, set[str]] = {}
-    for file in root.rglob("*.py"):
-        name = ".".join(("translucid.worked", *file.relative_to(root).with_suffix("").parts))
-        found[name] = {
-            candidate
-            for node in ast.walk(ast.parse(file.read_text("utf-8")))
-            if isinstance(node, ast.ImportFrom) and node.module
-            for candidate in (node.module, *(f"{node.module}.{a.name}" for a in node.names))
-        }
-    while True:
-        leaves = [name for name, uses in found.items() if not uses & set(found)]
-        if not leaves:
-            break
-        for name in leaves:
-            del found[name]
-    assert not found, f"these import each other: {sorted(found)}"
 
 
 def test_words_of_a_command_in_quotes() -> None:

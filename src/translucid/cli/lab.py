@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.lab_meter import meter
-from translucid.cli.lab_text import (
+from translucid.cli.shared.lab_meter import meter
+from translucid.cli.shared.lab_text import (
     RUNS,
     counted,
     facts,
