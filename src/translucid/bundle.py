@@ -26,6 +26,7 @@ from translucid.models import Network, config_from
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
+from translucid.renamed import section_today
 from translucid.tasks.registry import TASKS
 from translucid.weights import load_weights, save_weights
 
@@ -44,7 +45,9 @@ class Bundle:
     )  # "tokenizer", or "source" and "target"
     labels: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
-    decoding: dict[str, Any] = field(default_factory=dict)  # of a translator: keys of Search
+    decoding: dict[str, Any] = field(
+        default_factory=dict
+    )  # of a translator: keys of GenerationConfig
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -110,5 +113,5 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     }
     network.to(device).eval()
     labels = tuple(config["labels"])
-    decoding = config.get("decoding", {})  # not in older bundles
+    decoding = section_today("decoding", config.get("decoding", {}))  # not in older bundles
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)

@@ -4,6 +4,12 @@ A recipe or model folder written before is translated, and that is said; an old 
 today is refused with the new one.
 """
 
+import warnings
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from translucid.errors import ConfigError
+
 # Keys of recipes, section and all.
 KEYS = {
     "tokenizer.vocab": "tokenizer.vocab_size",
@@ -37,3 +43,52 @@ GENERATION = {
     "diversity": "diversity_penalty",
     "beside": "ensemble",
 }
+
+# Options of the command line that are no options of generation.
+OPTIONS = {"max_tokens": "max_input_length"}
+
+
+class Renamed(UserWarning):
+    """What was written with a name of before has been read all the same."""
+
+
+def is_now(old: str, new: str) -> str:
+    """The message for a name of before."""
+    return f"{old}: now {new}"
+
+
+def refuse_old(options: Iterable[str]) -> None:
+    """Options of generation by names that they had once."""
+    mistakes = [is_now(name, GENERATION[name]) for name in options if name in GENERATION]
+    if mistakes:
+        raise ConfigError(*mistakes)
+
+
+def keys_today(sections: Mapping[str, Any], where: str, known: Container[str]) -> dict[str, Any]:
+    """The sections of a recipe file with today's keys; what was translated is said.
+
+    known: the keys of today. A file is of one time: one that holds an old key and a new one is
+    refused.
+    """
+    written = [f"{section}.{key}" for section, keys in sections.items() for key in keys]
+    old = [key for key in written if key in KEYS and key not in known]
+    if old and not {*KEYS.values()}.isdisjoint(written):
+        raise ConfigError(*(f"{where}: {is_now(key, KEYS[key])}" for key in old))
+    for key in old:
+        warnings.warn(f"{where}: {is_now(key, KEYS[key])}", Renamed, stacklevel=3)
+    return {
+        section: {
+            (_today(section, key) if f"{section}.{key}" in old else key): value
+            for key, value in keys.items()
+        }
+        for section, keys in sections.items()
+    }
+
+
+def section_today(section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """One section of a model folder, in today's keys."""
+    return {_today(section, key): value for key, value in keys.items()}
+
+
+def _today(section: str, key: str) -> str:
+    return KEYS.get(f"{section}.{key}", f"{section}.{key}").removeprefix(f"{section}.")

@@ -513,7 +513,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("beam", {"table": {"a": {"b": 0.4}}}, "the probabilities sum to 0.4, not 1"),
         ("beam", {"prefix": " "}, "prefix is empty"),
         ("beam", {"prefix": "You"}, "the table has no word 'You'"),
-        ("beam", {"beams": 0}, "beams = 0: must be at least 1"),
+        ("beam", {"beam_size": 0}, "beam_size = 0: must be at least 1"),
     ],
 )
 def test_mistakes_name_the_argument(name: str, arguments: dict[str, Any], message: str) -> None:

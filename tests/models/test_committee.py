@@ -109,7 +109,10 @@ def test_one_member_is_no_committee() -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"members": 0}, "members = 0: input should be greater than 0"), ({"members": 2}, "--beside")],
+    [
+        ({"members": 0}, "members = 0: input should be greater than 0"),
+        ({"members": 2}, "--ensemble"),
+    ],
 )
 def test_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):

@@ -208,8 +208,8 @@ def beam(
     prefix: Annotated[
         str | None, typer.Option("--prefix", help="Where to begin (the table's first row).")
     ] = None,
-    beams: Annotated[
-        str | None, numbers("--beams", metavar="N", help="How many to keep (2).")
+    beam_size: Annotated[
+        str | None, numbers("--beam-size", metavar="N", help="Beam size: prefixes to keep (2).")
     ] = None,
     steps: Annotated[
         str | None, numbers("--steps", metavar="N", help="At most so many (20).")
@@ -226,9 +226,9 @@ def beam(
     The file has a [table] of next-word probabilities, one row for each prefix:
     "I am" = { fine = 0.5, here = 0.5 }.
 
-    Example: translucid work beam --beams 2
+    Example: translucid work beam --beam-size 2
     """
-    values = {"beams": beams, "steps": steps, "alpha": alpha, "table": None}
+    values = {"beam_size": beam_size, "steps": steps, "alpha": alpha, "table": None}
     words = {"prefix": prefix}
     return solve("beam", collect({**values, "digits": digits}, file, words=words))
 

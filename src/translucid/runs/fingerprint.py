@@ -13,10 +13,11 @@ from translucid import extensions
 from translucid._version import __version__
 from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
-from translucid.recipe.toml import full_model
-from translucid.training.distributed import Processes
 from translucid.recipe.recipe import Recipe
+from translucid.recipe.toml import full_model
+from translucid.renamed import KEYS
 from translucid.runs.setup import Setting
+from translucid.training.distributed import Processes
 
 
 def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
@@ -63,7 +64,11 @@ def _digest(path: Path) -> str:
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In words, what makes it another run."""
     return [
-        *_differences(before["recipe"], now["recipe"], "{name} was {old!r}, is {new!r}"),
+        *_differences(
+            _today(before["recipe"], now["recipe"]),
+            now["recipe"],
+            "{name} was {old!r}, is {new!r}",
+        ),  # fmt: skip
         *_differences(before["files"], now["files"], "the content of {name}"),
         *_differences(before["tokenizers"], now["tokenizers"], "the vocabulary of {name}"),
     ]
@@ -81,3 +86,8 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], words: str) -> 
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
+
+
+def _today(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a run that was begun with names of before."""
+    return {key if key in now else KEYS.get(key, key): value for key, value in before.items()}
