@@ -1,4 +1,4 @@
-"""Texts that are drawn by chance, a batch of them, while they grow."""
+"""Texts that are sampled, a batch of them, while they grow."""
 
 from collections.abc import Iterator, Sequence
 

@@ -102,7 +102,7 @@ class Generator:
             found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
         else:
             if tree:
-                raise InputError("drawing by chance has no tree; leave tree or sampling out")
+                raise InputError("sampling has no tree; leave tree or sampling out")
             found = scribe.sample(
                 texts, sampling, how, wishes,
                 seed=seed, samples=how.n_best, prefix=prefix, trace=edited,
@@ -157,7 +157,7 @@ class Generator:
         repetition_penalty: float = 1.0,
         forbid: Sequence[str] = (),
     ) -> str | list[str]:
-        """The prompt and how it goes on, drawn by chance; temperature 0 always takes the likeliest
+        """The prompt and how it goes on, sampled; temperature 0 always takes the likeliest
         token. Of several prompts or samples a list, the samples of the first prompt first.
 
         The same seed gives the same text for a prompt, alone or among others. The text ends before

@@ -138,7 +138,7 @@ class Scribe:
         stop: Sequence[str] = (),
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """Texts by chance, in the order in which they were drawn. Of `how`, only the lengths, the
+        """Sampled texts, in the order in which they were drawn. Of `how`, only the lengths, the
         rules and alpha count. Every step is taken with the trace."""
         check_stop(stop)
         if samples < 1:
