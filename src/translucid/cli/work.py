@@ -236,7 +236,8 @@ def beam(
 @app.command(cls=WorkCommand)
 def params(
     d_model: Annotated[
-        str | None, numbers("--d-model", metavar="N", help="Model dimension: values for each position (768).")
+        str | None,
+        numbers("--d-model", metavar="N", help="Model dimension: values for each position (768)."),
     ] = None,
     heads: Annotated[str | None, numbers("--heads", metavar="N", help="Heads (12).")] = None,
     layers: Annotated[
