@@ -13,7 +13,7 @@ from translucid import worked
 from translucid.cli import work_options
 from translucid.errors import TranslucidError
 from translucid.registry import choices
-from translucid.worked.solution.names import bare, quoted, spelt
+from translucid.spelling import bare, quoted, spelt
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [

@@ -166,14 +166,14 @@ def test_exhaustive(name: str, alpha: float) -> None:
     steps, prefix = 3, 2
     model = randomised(TINY[name])
     text = random_text(model, rows=2, length=prefix)
-    all_texts = sorted({ended(words) for words in product(range(4), repeat=steps)})
+    all_texts = sorted({ended(ids) for ids in product(range(4), repeat=steps)})
     everything = len(all_texts)
     how = Search(beams=everything, best=everything, alpha=alpha)
     found = search(model, text, how, steps)
     for row in range(2):
         one = text.take([row] * everything)
         tokens = torch.cat([one.ids, torch.tensor(all_texts)], dim=1)
-        lengths = torch.tensor([length(words) for words in all_texts])
+        lengths = torch.tensor([length(ids) for ids in all_texts])
         scores = score(model, one, tokens, lengths)
         order = (scores / lengths**alpha).argsort(descending=True)
         expected = [list(all_texts[i][: int(lengths[i])]) for i in order.tolist()]

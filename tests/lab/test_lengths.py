@@ -309,7 +309,8 @@ def test_counting_computations():
     counted = fixed_encoding.Counted(8)
     x = torch.zeros(1, 10, 8)
     for _ in range(3):
-        counted.add(x, torch.arange(10)[None])
+        positions = torch.arange(10)[None]
+        assert torch.equal(counted.add(x, positions), Sinusoidal(8).add(x, positions))
     assert counted.computed == 1
     longer, places = torch.zeros(1, 100, 8), torch.arange(100).flip(0)[None]  # beyond the table
     assert torch.equal(counted.add(longer, places), Sinusoidal(8).add(longer, places))

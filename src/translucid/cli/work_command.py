@@ -12,7 +12,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from translucid.errors import InputError
-from translucid.worked.solution.names import Missing, bare, quoted
+from translucid.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
 _LONGEST = 300  # a longer command is not worth repeating

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.parts.attention import Layout, attend
+from translucid.spelling import Missing
 from translucid.trace import Trace
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
@@ -17,7 +18,6 @@ from translucid.worked.heads import (
     title,
     write_head,
 )
-from translucid.worked.solution.names import Missing
 from translucid.worked.solution.numbers import Numbers, matrix, shape
 from translucid.worked.solution.solution import Solution
 

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.errors import InputError
+from translucid.spelling import Missing
 from translucid.worked.board import Board
-from translucid.worked.solution.names import Missing
 from translucid.worked.solution.numbers import Numbers, scalar
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from translucid.errors import InputError, nearest
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import CellName, Recurrent
+from translucid.spelling import Missing, spelt
 from translucid.trace import Trace
-from translucid.worked.solution.names import Missing, spelt
 from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
 
 # The blocks of torch's stacked weights, by the letters of the catalogue.

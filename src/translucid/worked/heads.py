@@ -7,9 +7,9 @@ from torch import Tensor
 
 from translucid.catalogue import CATALOGUE
 from translucid.errors import InputError
+from translucid.spelling import Missing
 from translucid.trace import Trace
 from translucid.worked.board import Board
-from translucid.worked.solution.names import Missing
 from translucid.worked.solution.numbers import Numbers, matrix, shape
 
 INSIDE = (

@@ -4,12 +4,12 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.parts.activations import SYMBOLS
+from translucid.spelling import quoted
 from translucid.trace import Trace
 from translucid.worked.backprop import backward, descend
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate, compare, squared_loss
 from translucid.worked.net import Net, read_net
-from translucid.worked.solution.names import quoted
 from translucid.worked.solution.numbers import Numbers, many, vector
 from translucid.worked.solution.solution import Solution
 

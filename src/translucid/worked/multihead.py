@@ -5,6 +5,7 @@ from torch import Tensor
 
 from translucid.errors import ConfigError, InputError
 from translucid.parts.attention import Layout, SelfAttention
+from translucid.spelling import Missing
 from translucid.trace import Trace
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
@@ -15,7 +16,6 @@ from translucid.worked.heads import (
     title,
     write_head,
 )
-from translucid.worked.solution.names import Missing
 from translucid.worked.solution.numbers import Numbers, many, matrix, whole
 from translucid.worked.solution.solution import Solution
 

@@ -11,7 +11,7 @@ from translucid.errors import InputError, nearest
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
-from translucid.worked.solution.names import Missing
+from translucid.spelling import Missing
 from translucid.worked.solution.numbers import Numbers, many, matrix, shape, vector
 
 

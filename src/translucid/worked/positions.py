@@ -8,10 +8,10 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.parts.attention import attend
 from translucid.parts.positions import Rotary, Sinusoidal, period, rotate
+from translucid.spelling import Missing
 from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Table, plain
-from translucid.worked.solution.names import Missing
 from translucid.worked.solution.numbers import Numbers, matrix, scalar, shape, vector, whole, wholes
 from translucid.worked.solution.solution import Solution
 

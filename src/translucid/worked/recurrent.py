@@ -6,11 +6,11 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.parts.recurrent import INSIDE, CellName
+from translucid.spelling import quoted
 from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate
 from translucid.worked.exercise import Exercise, read_exercise, symbol
-from translucid.worked.solution.names import quoted
 from translucid.worked.solution.numbers import Numbers, many, vector
 from translucid.worked.solution.solution import Solution
 from translucid.worked.through_time import backward

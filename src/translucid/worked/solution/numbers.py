@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.errors import InputError, nearest
-from translucid.worked.solution.names import spelt
+from translucid.spelling import spelt
 
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]

@@ -23,18 +23,17 @@ from translucid.trace import Trace
 
 
 class Counted(Sinusoidal):
-    """Keeps a table, which the plain part does without, and counts how often it computes one."""
+    """Looks rows up in a table, and counts how often that had to be computed."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.computed, self.table = 0, torch.zeros(0, d_model)
+    computed = 0
+    rows = torch.empty(0)
 
     def encode(self, positions: Tensor) -> Tensor:
         farthest = int(positions.max())
-        if farthest >= len(self.table):
+        if farthest >= len(self.rows):
             self.computed += 1
-            self.table = super().encode(torch.arange(farthest + 1))
-        return self.table[positions]
+            self.rows = super().encode(torch.arange(max(farthest + 1, 64)))
+        return self.rows[positions]
 
 
 def _once(seed: int, quick: bool) -> Data:

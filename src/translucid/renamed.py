@@ -1,0 +1,39 @@
+"""Names that keys, weights and trace points had once: what was written with them is still read.
+
+A recipe or model folder written before is translated, and that is said; an old name that is typed
+today is refused with the new one.
+"""
+
+# Keys of recipes, section and all.
+KEYS = {
+    "tokenizer.vocab": "tokenizer.vocab_size",
+    "model.letters": "model.characters",
+    "model.votes": "model.ngram_features",
+    "model.members": "model.ensemble_size",
+    "training.capture": "training.cuda_graphs",
+    "training.save_aside": "training.save_in_background",
+    "decoding.beams": "decoding.beam_size",
+}
+
+# Beginnings of the names of weights.
+WEIGHTS = {
+    "encoder.letters.": "encoder.characters.",
+    "votes.": "ngrams.",
+}
+
+# Options of generation, in Python and on the command line.
+GENERATION = {
+    "beam": "beam_size",
+    "beams": "beam_size",
+    "best": "n_best",
+    "shortest": "min_length",
+    "longest": "max_length",
+    "tokens": "max_length",
+    "shortest_share": "min_length_ratio",
+    "longest_share": "max_length_ratio",
+    "no_repeat": "no_repeat_ngram",
+    "repetition": "repetition_penalty",
+    "groups": "beam_groups",
+    "diversity": "diversity_penalty",
+    "beside": "ensemble",
+}
