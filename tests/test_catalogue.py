@@ -21,7 +21,7 @@ from translucid.parts.activations import softmax
 from translucid.trace import Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
-REAL = torch.tensor([[False, True, True, True, True], [True, True, True, False, False]])
+MASK = torch.tensor([[False, True, True, True, True], [True, True, True, False, False]])
 
 
 def configs() -> Iterator[ModelConfig]:
@@ -55,11 +55,11 @@ def run(config: ModelConfig) -> Trace:
     if isinstance(config, PerceptronConfig | MLPConfig):
         model(torch.randn(2, 3), trace=trace)
     elif config.shape == "encoder-decoder":
-        model(IDS, IDS, REAL, REAL, trace=trace)
+        model(IDS, IDS, MASK, MASK, trace=trace)
     elif config.letters:
-        model(IDS, REAL, trace, letters=IDS[..., None].repeat(1, 1, 4))
+        model(IDS, MASK, trace, letters=IDS[..., None].repeat(1, 1, 4))
     else:
-        model(IDS, REAL, trace=trace)
+        model(IDS, MASK, trace=trace)
     return trace
 
 

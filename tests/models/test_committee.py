@@ -32,9 +32,9 @@ COMMITTEES: dict[str, ModelConfig] = {
 
 
 def with_ragged(text: Text) -> Text:
-    real = torch.ones_like(text.ids, dtype=torch.bool)
-    real[0, 4:] = False
-    return replace(text, real=real)
+    mask = torch.ones_like(text.ids, dtype=torch.bool)
+    mask[0, 4:] = False
+    return replace(text, mask=mask)
 
 
 @pytest.mark.parametrize("name", COMMITTEES)

@@ -8,7 +8,7 @@ from translucid.parts.ngrams import Votes, make_votes
 from translucid.trace import Trace
 
 IDS = torch.tensor([[4, 5, 6, 5], [0, 4, 0, 5], [7, 0, 0, 0]])
-REAL = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]).bool()
+MASK = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]).bool()
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def by_hand(part: Votes, words: list[int]) -> Tensor:
 def test_every_word_and_every_pair_of_neighbours_votes_once(part: Votes) -> None:
     """Padding on either side or in between is neither a word nor a neighbour."""
     logits = torch.randn(3, 3, dtype=torch.float64)
-    found = part(logits, IDS, REAL)
-    texts = [row[real].tolist() for row, real in zip(IDS, REAL, strict=True)]
+    found = part(logits, IDS, MASK)
+    texts = [row[mask].tolist() for row, mask in zip(IDS, MASK, strict=True)]
     expected = logits + torch.stack([by_hand(part, text) for text in texts])
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(part(logits[:1], IDS[:1], None), expected[:1])
@@ -65,5 +65,5 @@ def test_in_training_a_position_keeps_both_votes_or_neither(part: Votes) -> None
 
 def test_votes_begin_at_nothing() -> None:
     logits = torch.randn(3, 3)
-    assert torch.equal(Votes(8, 13, 3)(logits, IDS, REAL), logits)
+    assert torch.equal(Votes(8, 13, 3)(logits, IDS, MASK), logits)
     assert make_votes(8, 0, 3, 0.1) is None

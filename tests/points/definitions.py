@@ -200,8 +200,8 @@ def divided(x: Tensor, by: Tensor) -> Tensor:
     return torch.where(by == 0, 0.0, x / by)
 
 
-def softmax_of(scores: Tensor, real: Tensor) -> Tensor:
-    parts = torch.exp(scores) * real
+def softmax_of(scores: Tensor, mask: Tensor) -> Tensor:
+    parts = torch.exp(scores) * mask
     return divided(parts, parts.sum(dim=-1, keepdim=True))
 
 
@@ -216,9 +216,9 @@ def slide(weight: Tensor, x: Tensor, wide: int) -> Tensor:
     return answers.reshape(batch, length, letters + wide - 1, -1)
 
 
-def first_of(real: Tensor) -> Tensor:
-    out = torch.zeros(real.shape, dtype=torch.float64)
-    for row, there in enumerate(real.tolist()):
+def first_of(mask: Tensor) -> Tensor:
+    out = torch.zeros(mask.shape, dtype=torch.float64)
+    for row, there in enumerate(mask.tolist()):
         if any(there):
             out[row, there.index(True)] = 1
     return out
@@ -235,7 +235,7 @@ HELPERS = {
     "over_time": lambda x: x.sum(dim=1), "over_windows": lambda x: x.max(dim=2).values,
     "largest_with_0": lambda x: torch.where(x > 0, x, 0.0),
     "side_by_side": lambda *tensors: torch.cat(tensors, dim=-1),
-    "last_of": lambda real: first_of(real.flip(1)).flip(1),
+    "last_of": lambda mask: first_of(mask.flip(1)).flip(1),
     **{f.__name__: f for f in (rows, times, heads, joined, serving, turned, exponents, in_turn,
                                largest, divided, softmax_of, slide, first_of)},
 }  # fmt: skip

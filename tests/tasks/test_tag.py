@@ -20,7 +20,7 @@ class Told(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(scores)
 
-    def forward(self, ids: Tensor, real: Tensor, letters: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor, letters: Tensor | None = None) -> Tensor:
         return self.scores[: ids.shape[1]].expand(len(ids), -1, -1)
 
 
@@ -70,7 +70,7 @@ def test_letters_are_those_of_the_word() -> None:
 def test_without_letters_none_are_kept() -> None:
     task = Tag(Tokenizer.train("space", TEXTS), TAGS)
     assert task.encode_words(["cat"]).letters == ()
-    assert set(task.collate([task.encode_words(["cat"])]).inputs) == {"ids", "real"}
+    assert set(task.collate([task.encode_words(["cat"])]).inputs) == {"ids", "mask"}
 
 
 def test_letters_stay_beside_their_words_when_a_sentence_is_cut() -> None:

@@ -1,11 +1,11 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, real)       what else its input needs: model(ids, real, letters=)
-    decoder          model(ids, real)       start(inputs, capacity), step(tokens, state)
+    encoder          model(ids, mask)       what else its input needs: model(ids, mask, letters=)
+    decoder          model(ids, mask)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
-Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
+Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None when there is no
 padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregressive` says what
 decoding is.
 """
@@ -109,7 +109,7 @@ class Encoded:
     """What an encoder hands over."""
 
     outputs: Tensor  # (batch, length, d_output)
-    real: Tensor | None  # (batch, length)
+    mask: Tensor | None  # (batch, length)
     state: RecurrentState | None = None  # after the last token, for a recurrent encoder
 
 
@@ -166,7 +166,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         memory: Memory | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
@@ -180,7 +180,7 @@ class Decoder(nn.Module):
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state
@@ -233,20 +233,20 @@ class EncoderModel(Network):
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
         """more: what parts of the input need beside the ids. For a config with letters: letters
         (batch, length, letters), the bytes of each word + 1, and 0 where it has ended."""
         inputs.check_trace(trace)
-        inputs.check_ids(ids, real, self.config.vocab)
+        inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
-        tokens = Tokens(ids, real, known)
+        tokens = Tokens(ids, mask, known)
         self.encoder.check(tokens)
         encoded = self.encoder(tokens, trace.at("encoder"))
-        logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
-        return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
+        logits = self.head(encoded.outputs, encoded.mask, encoded.state, trace.at("head"))
+        return logits if self.votes is None else self.votes(logits, ids, mask, trace.at("votes"))
 
     @property
     def output_point(self) -> str:
@@ -318,13 +318,13 @@ class DecoderModel(DecoderNetwork):
             else make_head(config.head, decoder.d_output, config.outputs, config.pooling)
         )
 
-    def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         inputs.check_trace(trace)
-        inputs.check_ids(ids, real, self.config.vocab)
-        seen = self.decoder(ids, real, trace=trace.at("decoder"))
+        inputs.check_ids(ids, mask, self.config.vocab)
+        seen = self.decoder(ids, mask, trace=trace.at("decoder"))
         if isinstance(self.head, LanguageHead):
             return self.head(seen.outputs, trace.at("head"))
-        return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
+        return self.head(seen.outputs, seen.mask, seen.state, trace.at("head"))
 
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
@@ -351,15 +351,15 @@ class EncoderDecoderModel(DecoderNetwork):
         self,
         source: Tensor,
         target: Tensor,
-        source_real: Tensor | None = None,
-        target_real: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (batch, target length, vocab), each position having seen the target up to
         itself."""
-        inputs.check_ids(target, target_real, self.vocab, "target")
-        memory = self._read(source, source_real, trace)
-        seen = self.decoder(target, target_real, memory, trace.at("decoder"))
+        inputs.check_ids(target, target_mask, self.vocab, "target")
+        memory = self._read(source, source_mask, trace)
+        seen = self.decoder(target, target_mask, memory, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))
 
     def start(
@@ -371,8 +371,8 @@ class EncoderDecoderModel(DecoderNetwork):
         memory = self._read(inputs.source, inputs.mask, trace)
         return self.decoder.start(inputs.rows, capacity, memory)
 
-    def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
+    def _read(self, source: Tensor, mask: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)
-        inputs.check_ids(source, real, self.config.vocab, "source")
-        encoded = self.encoder(Tokens(source, real), trace.at("encoder"))
+        inputs.check_ids(source, mask, self.config.vocab, "source")
+        encoded = self.encoder(Tokens(source, mask), trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))

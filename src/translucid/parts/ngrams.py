@@ -27,20 +27,20 @@ class Votes(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, logits: Tensor, ids: Tensor, real: Tensor | None, trace: NoTrace = NO_TRACE
+        self, logits: Tensor, ids: Tensor, mask: Tensor | None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """logits: (batch, outputs), what the network says; real: (batch, length)."""
-        counted = torch.ones_like(ids, dtype=torch.bool) if real is None else real
+        """logits: (batch, outputs), what the network says; mask: (batch, length)."""
+        counted = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
         words = trace("words", self.words(ids))  # (batch, length, outputs)
         pairs = trace("pairs", self.pairs(self._row(ids, counted)))
         weight = counted[..., None].to(words.dtype)
         weight = nn.functional.dropout(weight, self.dropout, self.training)
         return trace("sum", logits + (weight * (words + pairs)).sum(dim=1))
 
-    def _row(self, ids: Tensor, real: Tensor) -> Tensor:
+    def _row(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Where the vote of each word and the real word before it stands. (batch, length)"""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = torch.where(real, places, -1).cummax(dim=1).values  # the newest real place so far
+        last = torch.where(mask, places, -1).cummax(dim=1).values  # the newest real place so far
         last = nn.functional.pad(last, (1, -1), value=-1)  # and so far without this one
         before = torch.where(last < 0, 0, ids.gather(1, last.clamp(min=0)))
         return (before * 1000003 + ids * 7919) % self.pairs.num_embeddings

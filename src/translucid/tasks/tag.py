@@ -163,11 +163,11 @@ class Tag(Task[Tagged, TagItem]):
         return TagItem(ids, tags, firsts, item.line, item.letters[start:stop])
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
-        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.tags for item in items], IGNORE)
         count = sum(self.targets(item) for item in items)
         lines = tuple(item.line for item in items)
-        inputs = {"ids": ids, "real": real}
+        inputs = {"ids": ids, "mask": mask}
         if self.letters:
             inputs["letters"] = pad_letters([item.letters for item in items])
         return Batch(inputs, targets, count, lines)
