@@ -148,11 +148,11 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
-    yield "transformer-encoder-letters", transformer("encoder", letters=5)
-    yield "lstm-encoder-letters", recurrent("encoder", bidirectional=True, letters=5)
-    votes = {"head": "classify", "votes": 7}
-    yield "transformer-encoder-votes", transformer("encoder", **votes)
-    yield "lstm-encoder-votes", recurrent("encoder", bidirectional=True, **votes)
+    yield "transformer-encoder-characters", transformer("encoder", characters=5)
+    yield "lstm-encoder-characters", recurrent("encoder", bidirectional=True, characters=5)
+    features = {"head": "classify", "ngram_features": 7}
+    yield "transformer-encoder-ngrams", transformer("encoder", **features)
+    yield "lstm-encoder-ngrams", recurrent("encoder", bidirectional=True, **features)
     yield (
         "lstm-encoder-decoder-two-vocabularies",
         recurrent("encoder-decoder", target_vocab=TARGET_VOCAB, hidden=6, tied=False),
@@ -279,18 +279,18 @@ def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, 
 
 
 def spelt(ids: Tensor) -> Tensor:
-    """Letters for every word of the vocabulary: one to seven of them, as wide as they must be."""
+    """Characters for every word of the vocabulary: one to seven, as wide as they must be."""
     generator = torch.Generator().manual_seed(3)
     table = torch.randint(1, 257, (VOCAB, 7), generator=generator)
     table = table * (torch.arange(7) <= torch.arange(VOCAB)[:, None] % 7)
-    letters = table[ids]  # (rows, length, 7)
-    return letters[..., : max(int((letters > 0).sum(dim=-1).max()), 1)]
+    characters = table[ids]  # (rows, length, 7)
+    return characters[..., : max(int((characters > 0).sum(dim=-1).max()), 1)]
 
 
 def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
     """All positions at once."""
-    if getattr(model.config, "letters", 0):
-        return model(text.ids, text.mask, trace, letters=spelt(text.ids))
+    if getattr(model.config, "characters", 0):
+        return model(text.ids, text.mask, trace, characters=spelt(text.ids))
     if text.source is None:
         return model(text.ids, text.mask, trace)
     return model(text.source, text.ids, text.source_mask, text.mask, trace)

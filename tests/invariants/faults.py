@@ -360,14 +360,14 @@ FAULTS = (
     ),
     Fault(
         "parts/characters.py",
-        "what stands behind the end of a word is a letter",
-        "self.table(letters) * (letters > 0)[..., None]",
-        "self.table(letters)",
+        "what stands behind the end of a word is a character",
+        "self.table(characters) * (characters > 0)[..., None]",
+        "self.table(characters)",
         "padding::batched",
     ),
     Fault(
         "parts/ngrams.py",
-        "padding votes",
+        "padding has n-gram features",
         "weight = counted[..., None].to(words.dtype)",
         "weight = torch.ones_like(words)",
         "padding::batched",
@@ -514,7 +514,7 @@ FAULTS = (
         "no gradient through the loudest answers",
         "answers.amax(dim=2)",
         "answers.amax(dim=2).detach()",
-        "gradients::letters",
+        "gradients::characters",
     ),
     # causality
     Fault(

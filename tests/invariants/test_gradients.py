@@ -13,7 +13,7 @@ from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.alignment import make_alignment
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, attend
 from translucid.parts.cache import RecurrentState
-from translucid.parts.characters import Letters
+from translucid.parts.characters import Characters
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import Dense, make_feedforward
 from translucid.parts.norms import Standardise, make_norm
@@ -94,12 +94,12 @@ def test_attend(kv_heads: int, traced: bool) -> None:
 
 
 @PATHS
-def test_letters(traced: bool) -> None:
-    """With a word that ends early, and one without letters."""
-    letters = torch.tensor([[[5, 9, 7], [3, 0, 0], [0, 0, 0]]])
+def test_characters(traced: bool) -> None:
+    """With a word that ends early, and one without characters."""
+    characters = torch.tensor([[[5, 9, 7], [3, 0, 0], [0, 0, 0]]])
     check(
-        Letters(4, 3, d_letter=2),
-        lambda part, x: part.add(x, letters, new_trace(traced)),
+        Characters(4, 3, d_character=2),
+        lambda part, x: part.add(x, characters, new_trace(traced)),
         drawn(1, 3, 3),
     )
 

@@ -26,8 +26,8 @@ MASK = torch.tensor(
 )
 SOURCE = torch.tensor([[1, 4, 2, 6], [5, 3, 7, 2], [9, 1, 3, 3]])
 SOURCE_MASK = torch.tensor([[True, True, True, False], [False] + 3 * [True], 4 * [True]])
-LETTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
-LETTERS[0, 2], LETTERS[1, 1, 3:], LETTERS[2, 5] = 3, 0, 0
+CHARACTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
+CHARACTERS[0, 2], CHARACTERS[1, 1, 3:], CHARACTERS[2, 5] = 3, 0, 0
 
 
 class Ran:
@@ -47,8 +47,8 @@ class Ran:
                 network(torch.randn(5, 3, dtype=torch.float64), trace=self.trace)
             elif config.shape == "encoder-decoder":
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
-            elif config.letters:
-                network(IDS, masks[0], trace=self.trace, letters=LETTERS)
+            elif config.characters:
+                network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
                 network(IDS, masks[0], trace=self.trace)
 
@@ -130,15 +130,15 @@ def _embedding(ran: Ran, scope: str) -> dict[str, Any]:
     return {"table": table, "ids": ran.ids(scope), "d_model": table.shape[1]}
 
 
-def _letters(ran: Ran, scope: str) -> dict[str, Any]:
+def _characters(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
     wide = part.width
-    inside = torch.zeros(*LETTERS.shape[:2], LETTERS.shape[2] + wide - 1, 1, dtype=torch.bool)
-    for t in range(LETTERS.shape[2]):
-        inside[:, :, t : t + wide] |= (LETTERS[:, :, t] > 0)[..., None, None]
+    inside = torch.zeros(*CHARACTERS.shape[:2], CHARACTERS.shape[2] + wide - 1, 1, dtype=torch.bool)
+    for t in range(CHARACTERS.shape[2]):
+        inside[:, :, t : t + wide] |= (CHARACTERS[:, :, t] > 0)[..., None, None]
     stem = scope.rpartition(".")[0]
     return (
-        {"letters": LETTERS, "table": part.table.weight.detach(), "wide": wide}
+        {"characters": CHARACTERS, "table": part.table.weight.detach(), "wide": wide}
         | {"is_inside": inside, "x": ran.first(stem, "embedding.scaled", "embedding.lookup")}
         | linear(part.filters, "W", "b")
         | linear(part.linear, "V", "c")
@@ -158,8 +158,8 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
         found |= {"table": part.table.detach(), "p": p.long()}
     if f"{stem}.embedding.scaled" in ran.trace:
         found["x"] = ran[
-            f"{stem}.letters.sum"
-            if f"{stem}.letters.sum" in ran.trace
+            f"{stem}.characters.sum"
+            if f"{stem}.characters.sum" in ran.trace
             else f"{stem}.embedding.scaled"
         ]
     config = ran.network.config
@@ -339,7 +339,7 @@ def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
 def _below(ran: Ran, path: str, layer: int) -> Tensor:
     """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
     if layer == 0:
-        return ran.first(path.rpartition(".")[0], "letters.sum", "embedding.lookup")
+        return ran.first(path.rpartition(".")[0], "characters.sum", "embedding.lookup")
     mask = ran.mask(path)[..., None]
     return torch.cat([ran[f"{s}.hidden"] * mask for s, _ in _ways(ran, path, layer - 1)], dim=-1)
 
@@ -385,7 +385,7 @@ def _head(ran: Ran, scope: str) -> dict[str, Any]:
     }
 
 
-def _votes(ran: Ran, scope: str) -> dict[str, Any]:
+def _ngrams(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
     pairs = part.pairs.weight.detach()
 
@@ -405,15 +405,15 @@ def _votes(ran: Ran, scope: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _committee(ran: Ran, scope: str) -> dict[str, Any]:
+def _ensemble(ran: Ran, scope: str) -> dict[str, Any]:
     names = [n for n in ran.trace if n.endswith(("head.logits", "head.class_logits"))]
     return {"softmaxes": [torch.softmax(ran[name], dim=-1) for name in names]}
 
 
 GIVEN = {
-    "embedding": _embedding, "letters": _letters, "positions": _positions, "masks": _masks,
+    "embedding": _embedding, "characters": _characters, "positions": _positions, "masks": _masks,
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
-    "bridge": _bridge, "head": _head, "votes": _votes, "committee": _committee,
+    "bridge": _bridge, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
 }  # fmt: skip

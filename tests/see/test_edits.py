@@ -19,11 +19,13 @@ CONFIGS: dict[str, ModelConfig] = {
     "transformer decoder": transformer("decoder", positions="alibi", window=3, kv_heads=2),
     "translator": transformer("encoder-decoder", placement="post", target_vocab=9, heads=2),
     "gated": transformer("decoder", activation="swiglu", positions="learned", norm="batch"),
-    "no norm": transformer("encoder", norm="none", positions="none", head="classify", votes=5),
-    "committee": transformer("encoder", layers=1, members=2),
+    "no norm": transformer(
+        "encoder", norm="none", positions="none", head="classify", ngram_features=5
+    ),
+    "ensemble": transformer("encoder", layers=1, ensemble_size=2),
     "lstm translator": recurrent("encoder-decoder", bidirectional=True, layers=1),
     "lstm": recurrent("decoder"),
-    "gru": recurrent("encoder", cell="gru", bidirectional=True, letters=3),
+    "gru": recurrent("encoder", cell="gru", bidirectional=True, characters=3),
     "rnn": recurrent("encoder", cell="rnn"),
     "mlp": MLPConfig(inputs=3, hidden=(4, 4), residual=True),
 }
@@ -54,7 +56,7 @@ def inputs(name: str, seed: int = 0, *, padded: bool = True, length: int = 5) ->
         source_mask = {"source_mask": mask} if padded else {}
         return {"source": ids, "target": target, **source_mask}
     if name == "gru":
-        more["letters"] = torch.randint(1, 99, (2, length, 4), generator=dice)
+        more["characters"] = torch.randint(1, 99, (2, length, 4), generator=dice)
     return {"ids": ids, **more}
 
 

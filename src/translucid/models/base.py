@@ -1,7 +1,7 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, mask)       what else its input needs: model(ids, mask, letters=)
+    encoder          model(ids, mask)       what else its input needs: model(ids, mask, characters=)
     decoder          model(ids, mask)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
@@ -25,7 +25,7 @@ from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_
 from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
-from translucid.parts.ngrams import Votes
+from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -51,15 +51,15 @@ class SequenceConfig(Config):
     dropout: float = key(0.1, "share of numbers set to 0 while training", ge=0, lt=1)
     tied: bool = key(True, "the output head uses the embedding table")
     pooling: Pooling = key("mean", "how a classifier makes one vector of many")
-    letters: int = key(0, "filters that read each word's letters, of a tagger; 0: none", ge=0)
+    characters: int = key(0, "filters that read each word's letters, of a tagger; 0: none", ge=0)
     word_dropout: float = key(
         0.0, "share of words that an encoder reads as unknown while training", ge=0, lt=1
     )
-    votes: int = key(
+    ngram_features: int = key(
         0, "rows for pairs of words that vote beside a classifier, as its words do; 0: none", ge=0
     )
 
-    members: int = key(1, "networks that learn one by one and decide together", gt=0)
+    ensemble_size: int = key(1, "networks that learn one by one and decide together", gt=0)
 
     @property
     def longest(self) -> int | None:
@@ -81,20 +81,20 @@ class SequenceConfig(Config):
             raise ValueError(
                 f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
             )
-        if self.letters and (self.shape, self.head) != ("encoder", "tag"):
+        if self.characters and (self.shape, self.head) != ("encoder", "tag"):
             raise ValueError(
-                f"letters = {self.letters}: only an encoder with head tag reads letters, not "
-                f"{self.shape} with head {self.head}; leave it out"
+                f"characters = {self.characters}: only an encoder with head tag reads characters, "
+                f"not {self.shape} with head {self.head}; leave it out"
             )
-        if self.votes and (self.shape, self.head) != ("encoder", "classify"):
+        if self.ngram_features and (self.shape, self.head) != ("encoder", "classify"):
             raise ValueError(
-                f"votes = {self.votes}: only an encoder with head classify takes votes, not "
-                f"{self.shape} with head {self.head}; leave it out"
+                f"ngram_features = {self.ngram_features}: only an encoder with head classify has "
+                f"them, not {self.shape} with head {self.head}; leave it out"
             )
-        if self.members > 1 and self.shape == "encoder-decoder":
+        if self.ensemble_size > 1 and self.shape == "encoder-decoder":
             raise ValueError(
-                f"members = {self.members}: translators decide together after training, with "
-                "`translate --beside`; leave it out"
+                f"ensemble_size = {self.ensemble_size}: translators decide together after "
+                "training, with `translate --beside`; leave it out"
             )
         if self.word_dropout and self.shape != "encoder":
             raise ValueError(
@@ -224,11 +224,11 @@ class EncoderModel(Network):
         config: SequenceConfig,
         encoder: Encoder,
         head: Classifier | Tagger,
-        votes: Votes | None = None,
+        ngrams: NGramFeatures | None = None,
     ) -> None:
-        """votes: n-gram features that add to what the head says."""
+        """ngrams: n-gram features that add to what the head says."""
         super().__init__()
-        self.config, self.encoder, self.head, self.votes = config, encoder, head, votes
+        self.config, self.encoder, self.head, self.ngrams = config, encoder, head, ngrams
 
     def forward(
         self,
@@ -237,8 +237,8 @@ class EncoderModel(Network):
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """more: what parts of the input need beside the ids. For a config with letters: letters
-        (batch, length, letters), the bytes of each word + 1, and 0 where it has ended."""
+        """more: what parts of the input need beside the ids. For a config with characters:
+        characters (batch, length, characters), the bytes of each word + 1, 0 where it has ended."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
@@ -246,11 +246,11 @@ class EncoderModel(Network):
         self.encoder.check(tokens)
         encoded = self.encoder(tokens, trace.at("encoder"))
         logits = self.head(encoded.outputs, encoded.mask, encoded.state, trace.at("head"))
-        return logits if self.votes is None else self.votes(logits, ids, mask, trace.at("votes"))
+        return logits if self.ngrams is None else self.ngrams(logits, ids, mask, trace.at("ngrams"))
 
     @property
     def output_point(self) -> str:
-        return f"head.{self.head.output_point}" if self.votes is None else "votes.sum"
+        return f"head.{self.head.output_point}" if self.ngrams is None else "ngrams.sum"
 
 
 class AutoregressiveNetwork(Network, Generic[S]):
