@@ -25,6 +25,14 @@ WEIGHTS = {
     "votes.": "ngrams.",
 }
 
+# Inputs of networks.
+INPUTS = {
+    "real": "mask",
+    "source_real": "source_mask",
+    "target_real": "target_mask",
+    "letters": "characters",
+}
+
 # Options of generation, in Python and on the command line.
 GENERATION = {
     "beam": "beam_size",

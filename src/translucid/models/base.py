@@ -27,6 +27,7 @@ from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
+from translucid.renamed import INPUTS
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
@@ -132,6 +133,8 @@ class Encoder(nn.Module):
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
+            if INPUTS.get(name) in ("mask", *needing):
+                raise InputError(f"{name}: now {INPUTS[name]}")
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
