@@ -4,6 +4,10 @@ A recipe or model folder written before is translated, and that is said; an old 
 today is refused with the new one.
 """
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 # Keys of recipes, section and all.
 KEYS = {
     "tokenizer.vocab": "tokenizer.vocab_size",
@@ -15,10 +19,18 @@ KEYS = {
     "decoding.beams": "decoding.beam_size",
 }
 
-# Beginnings of the names of weights.
+# Beginnings of the names of weights, within one network.
 WEIGHTS = {
     "encoder.letters.": "encoder.characters.",
     "votes.": "ngrams.",
+}
+
+# Inputs of networks.
+INPUTS = {
+    "real": "mask",
+    "source_real": "source_mask",
+    "target_real": "target_mask",
+    "letters": "characters",
 }
 
 # Options of generation, in Python and on the command line.
@@ -37,3 +49,22 @@ GENERATION = {
     "diversity": "diversity_penalty",
     "beside": "ensemble",
 }
+
+
+def section_today(section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """One section of a model folder, in today's keys."""
+    return {_today(section, key): value for key, value in keys.items()}
+
+
+def _today(section: str, key: str) -> str:
+    return KEYS.get(f"{section}.{key}", f"{section}.{key}").removeprefix(f"{section}.")
+
+
+def weight_today(name: str) -> str:
+    """The name of a weight, alone, in an ensemble, or in a checkpoint."""
+    before = re.match(r"((network|average)\.)?(members\.\d+\.)?", name)
+    start = before.end() if before else 0
+    for old, new in WEIGHTS.items():
+        if name.startswith(old, start):
+            return name[:start] + new + name[start + len(old) :]
+    return name

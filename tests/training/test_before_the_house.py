@@ -66,8 +66,8 @@ def test_a_tagger_says_what_it_said() -> None:
     model, wanted = tl.load(OLD / "tag"), ANSWERS["tag"]
     found = model.tag(wanted["texts"])
     assert [[[s.start, s.end, s.label] for s in each] for each in found] == wanted["spans"]
-    letters = torch.tensor(wanted["letters"])
-    near(model.network(IDS, letters=letters).tolist(), wanted["logits"])
+    characters = torch.tensor(wanted["letters"])
+    near(model.network(IDS, characters=characters).tolist(), wanted["logits"])
 
 
 def test_a_regressor_says_what_it_said() -> None:
