@@ -98,7 +98,7 @@ class Alike(tl.Task[Scored, Item]):
         known = [[] if item.score is None else [item.score] for item in items]
         scores = torch.tensor(known, dtype=torch.float32)  # (batch, 1)
         lines = tuple(item.line for item in items)
-        return tl.Batch({"ids": ids, "real": mask}, scores, scores.numel(), lines)
+        return tl.Batch({"ids": ids, "mask": mask}, scores, scores.numel(), lines)
 
     def loss(self, model: nn.Module, batch: tl.Batch) -> Tensor:
         """A sum: the loop divides by all targets of a step."""

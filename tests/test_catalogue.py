@@ -21,7 +21,7 @@ from translucid.parts.activations import softmax
 from translucid.trace import Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
-REAL = torch.tensor([[False, True, True, True, True], [True, True, True, False, False]])
+MASK = torch.tensor([[False, True, True, True, True], [True, True, True, False, False]])
 
 
 def configs() -> Iterator[ModelConfig]:
@@ -39,12 +39,12 @@ def configs() -> Iterator[ModelConfig]:
         labels = {"shape": "encoder", "head": "classify", "outputs": 3, "pooling": pooling}
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
         yield RecurrentConfig(hidden=8, bidirectional=True, **labels, **small)
-    yield RecurrentConfig(hidden=8, votes=5, **labels, **small)
-    yield RecurrentConfig(hidden=8, members=2, **labels, **small)
-    yield RecurrentConfig(shape="decoder", head="language", hidden=8, members=2, **small)
+    yield RecurrentConfig(hidden=8, ngram_features=5, **labels, **small)
+    yield RecurrentConfig(hidden=8, ensemble_size=2, **labels, **small)
+    yield RecurrentConfig(shape="decoder", head="language", hidden=8, ensemble_size=2, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
-    yield RecurrentConfig(hidden=8, letters=3, **tags, **small)
-    yield TransformerConfig(heads=2, layers=1, letters=3, **tags, **small)
+    yield RecurrentConfig(hidden=8, characters=3, **tags, **small)
+    yield TransformerConfig(heads=2, layers=1, characters=3, **tags, **small)
     for cell, attention in product(("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot")):
         shape = {"shape": "encoder-decoder", "head": "language", "cell": cell}
         yield RecurrentConfig(hidden=8, attention=attention, **shape, **small)
@@ -55,11 +55,11 @@ def run(config: ModelConfig) -> Trace:
     if isinstance(config, PerceptronConfig | MLPConfig):
         model(torch.randn(2, 3), trace=trace)
     elif config.shape == "encoder-decoder":
-        model(IDS, IDS, REAL, REAL, trace=trace)
-    elif config.letters:
-        model(IDS, REAL, trace, letters=IDS[..., None].repeat(1, 1, 4))
+        model(IDS, IDS, MASK, MASK, trace=trace)
+    elif config.characters:
+        model(IDS, MASK, trace, characters=IDS[..., None].repeat(1, 1, 4))
     else:
-        model(IDS, REAL, trace=trace)
+        model(IDS, MASK, trace=trace)
     return trace
 
 
@@ -100,7 +100,7 @@ def test_the_names_are_a_promise() -> None:
         parts[part] = f"{parts[part]} {point}" if part in parts else point
     assert parts == {
         "embedding": "lookup scaled",
-        "letters": "lookup convolved activated loudest output sum",
+        "characters": "lookup convolved activated loudest output sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
         "attention": "query key value rotated_query rotated_key scale scores scaled biased mask "
@@ -119,8 +119,8 @@ def test_the_names_are_a_promise() -> None:
         "gru": "reset_sum update_sum reset_gate update_gate candidate_sum candidate hidden",
         "bridge": "hidden cell",
         "head": "pool_scores pool_pattern pooled logits class_logits",
-        "votes": "words pairs sum",
-        "committee": "logits class_logits",
+        "ngrams": "words pairs sum",
+        "ensemble": "logits class_logits",
         "softmax": "shift exponentials normaliser probabilities",
     }
 

@@ -155,6 +155,9 @@ MISTAKES = {
                "def targets"),
     "collate": (("return tl.Batch({", "return ({"),
                "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
+    "an old name": (('"mask": mask', '"real": mask'),
+               "mine.py:{} in collate: returned an input 'real', but must return it as 'mask'",
+               "def collate"),
     "count": (("scores, scores.numel(), lines)", "scores, 0.5, lines)"),
                "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
                "0 as count", "def collate"),

@@ -1,109 +1,100 @@
-"""Names of before: what a file says is translated and told, what is typed is refused."""
+"""Names of before: files with them are read; typed today, they are refused with the new one."""
 
-import warnings
+import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.in_process import run
+import torch
+from safetensors.torch import load_file, save_file
 
 import translucid as tl
-from translucid.errors import ConfigError
-from translucid.generate.beam_search import GenerationConfig
-from translucid.recipe import recipe
-from translucid.renamed import GENERATION, KEYS, OPTIONS, Renamed
+from translucid.atomic_files import write_whole
+from translucid.errors import ConfigError, InputError
+from translucid.models.build import build
+from translucid.models.recurrent import RecurrentConfig
+from translucid.models.transformer import TransformerConfig
+from translucid.renamed import KEYS, weight_today
+from translucid.runs.checkpoints import TENSORS, Checkpoint
+from translucid.weights import own_tensors
 
-OLD_RUNS = Path(__file__).parent / "fixtures/before-the-house"
-TASK = '[task]\nkind = "translate"\n'
-VALUES = {"tokenizer.vocab": 123, "training.capture": False, "training.save_aside": True,
-          "decoding.beams": 7}  # fmt: skip
-
-
-def written(tmp_path: Path, *lines: str) -> Path:
-    path = tmp_path / "old.toml"
-    path.write_text(TASK + "\n".join(lines), "utf-8")
-    return path
+OLD = Path(__file__).parent / "fixtures" / "before-the-house"
+IDS = torch.tensor([[4, 5, 6]])
+TAGGER = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 3, "d_model": 8, "hidden": 8}
 
 
-@pytest.mark.parametrize("key", VALUES)
-def test_a_file_is_translated_and_that_is_said(key: str, tmp_path: Path) -> None:
-    section, _, name = key.partition(".")
-    path = written(tmp_path, f"[{section}]", f"{name} = {str(VALUES[key]).lower()}")
-    with pytest.warns(Renamed) as said:
-        found = recipe.read(path)
-    assert [str(each.message) for each in said] == [f"{path}: {key}: now {KEYS[key]}"]
-    today = getattr(getattr(found, section), KEYS[key].partition(".")[2])
-    assert today == VALUES[key]
+@pytest.mark.parametrize("old", [key for key in KEYS if key.startswith("model.")])
+@pytest.mark.parametrize("config", [TransformerConfig, RecurrentConfig])
+def test_an_old_key_names_the_new_one(config: type, old: str) -> None:
+    name, new = (key.removeprefix("model.") for key in (old, KEYS[old]))
+    with pytest.raises(ConfigError, match=f"^{name}: now {new}$"):
+        config(shape="encoder", head="tag", vocab=9, outputs=3, **{name: 2})
 
 
-@pytest.mark.filterwarnings("always::translucid.renamed.Renamed")
-def test_the_command_line_says_it_in_one_line_for_each_key(tmp_path: Path) -> None:
-    path = written(tmp_path, "[decoding]", "beams = 2", "[tokenizer]", "vocab = 50")
-    answer = run("recipe", "check", str(path))
-    assert answer.returncode == 0
-    assert [line for line in answer.stderr.splitlines() if "now" in line] == [
-        f"warning: {path}: decoding.beams: now decoding.beam_size",
-        f"warning: {path}: tokenizer.vocab: now tokenizer.vocab_size",
-    ]
+def test_an_old_input_names_the_new_one() -> None:
+    mask = torch.ones_like(IDS, dtype=torch.bool)
+    tagger = build(RecurrentConfig(**TAGGER, characters=3))
+    with pytest.raises(InputError, match=r"^real: now mask$"):
+        tagger(IDS, real=mask)
+    with pytest.raises(InputError, match=r"^letters: now characters$"):
+        tagger(IDS, mask, letters=IDS[..., None])
 
 
-def test_what_a_file_of_before_says_may_be_overridden_by_todays_name(tmp_path: Path) -> None:
-    path = written(tmp_path, "[decoding]", "beams = 2")
-    with pytest.warns(Renamed):
-        assert recipe.read(path, ["decoding.beam_size=3"]).decoding.beam_size == 3
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_a_folder_of_before_is_written_with_the_names_of_today(tmp_path: Path, task: str) -> None:
+    """Loaded, saved and loaded again, it is the same model; no old name is left."""
+    model = tl.load(OLD / task)
+    model.save(tmp_path / "new")
+    config = json.loads((tmp_path / "new" / "config.json").read_text("utf-8"))
+    assert config["format"] == 2
+    assert not {"letters", "votes", "members"} & config["model"].keys()
+    weights = load_file(tmp_path / "new" / "model.safetensors")
+    assert not [name for name in weights if re.search("letters|votes", name)]
+    again = own_tensors(tl.load(tmp_path / "new").network)
+    for name, tensor in own_tensors(model.network).items():
+        assert torch.equal(tensor, again[name])
 
 
-def test_a_file_of_two_times_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, "[decoding]", "beams = 2", "[tokenizer]", "vocab_size = 50")
-    with pytest.raises(ConfigError, match=r"old.toml: decoding.beams: now decoding.beam_size$"):
-        recipe.read(path)
+def test_a_folder_of_today_with_a_name_of_before_is_refused(tmp_path: Path) -> None:
+    """Only a folder of the format before is translated."""
+    old = json.loads((OLD / "tag" / "best" / "config.json").read_text("utf-8"))
+
+    def written(format: int) -> Path:
+        def fill(folder: Path) -> None:
+            shutil.copytree(OLD / "tag" / "best", folder, dirs_exist_ok=True)
+            (folder / "config.json").write_text(json.dumps(old | {"format": format}), "utf-8")
+
+        write_whole(tmp_path / "model", fill)
+        return tmp_path / "model"
+
+    tl.load(written(1))
+    with pytest.raises(ConfigError, match="letters: now characters"):
+        tl.load(written(2))
+    with pytest.raises(InputError, match="format 3, but this version reads 1 and 2"):
+        tl.load(written(3))
 
 
-@pytest.mark.parametrize("key", VALUES)
-def test_an_old_key_that_is_typed_is_refused(key: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"^{key}: now {KEYS[key]}$"):
-        recipe.read(written(tmp_path), [f"{key}=1"])
-    answer = run("train", "translate", "--toyland", "10", f"{key}=1", cwd=tmp_path)
-    assert (answer.returncode, answer.stderr) == (2, f"error: {key}: now {KEYS[key]}\n")
+def test_a_checkpoint_of_before_fills_todays_tensors(tmp_path: Path) -> None:
+    ensemble = {"ensemble_size": 2, "ngram_features": 5, "head": "classify"}
+    for options in ({"characters": 3}, ensemble):
+        network = build(RecurrentConfig(**TAGGER | options))
+        wanted = {
+            f"{part}.{name}": torch.randn_like(tensor)
+            for part in ("network", "average")
+            for name, tensor in own_tensors(network).items()
+        }
+        before = {
+            name.replace(".characters.", ".letters.").replace(".ngrams.", ".votes."): tensor
+            for name, tensor in wanted.items()
+        }
+        assert before.keys() != wanted.keys()
+        save_file(before, tmp_path / TENSORS)
+        found = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
+        Checkpoint(1, tmp_path, {}).fill(found)
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("command", ["translate", "generate", "score"])
-@pytest.mark.parametrize("name", GENERATION | OPTIONS)
-def test_an_old_option_is_refused(command: str, name: str) -> None:
-    """With the new one, where the command has it; else as any that does not exist."""
-    old, new = (f"--{n.replace('_', '-')}" for n in (name, (GENERATION | OPTIONS)[name]))
-    known = new in run(command, "--help").stdout.split()
-    for words in ([old, "3"], [f"{old}=3"]):
-        answer = run(command, "nowhere", *words)
-        assert answer.returncode == 2
-        if known:
-            assert answer.stderr == f"error: {old}: now {new}\n"
-        else:
-            assert "No such option" in answer.stderr
-
-
-def test_a_prompt_behind_two_dashes_is_no_option() -> None:
-    assert "--beam: now" not in run("generate", "nowhere", "--", "--beam").stderr
-
-
-@pytest.mark.parametrize("name", GENERATION)
-def test_an_old_argument_is_refused(name: str) -> None:
-    said = f"^{name}: now {GENERATION[name]}$"
-    with pytest.raises(ConfigError, match=said):
-        GenerationConfig(**{name: 3})
-    translator, language = (tl.load(OLD_RUNS / task) for task in ("translate", "language"))
-    asked = {
-        "translate": lambda: translator.translate(["a"], **{name: 3}),
-        "decode": lambda: translator.decode(["a"], **{name: 3}),
-        "scores": lambda: translator.scores(["a"], ["b"], **{name: 3}),
-        "generate": lambda: language.generate("a", **{name: 3}),
-        "stream": lambda: language.stream("a", **{name: 3}),
-    }
-    for method, ask in asked.items():
-        with pytest.raises(ConfigError, match=said):
-            print(method, ask())
-
-
-def test_nothing_is_said_of_what_is_written_today(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        recipe.read(written(tmp_path, "[decoding]", "beam_size = 2"))
+def test_other_weights_keep_their_names() -> None:
+    for name in ("head.linear.weight", "encoder.ngrams.words", "members.0.encoder.embedding.table"):
+        assert weight_today(name) == name

@@ -26,11 +26,12 @@ from translucid.models import Network, config_from
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
-from translucid.renamed import section_today
+from translucid.renamed import section_today, weight_today
 from translucid.tasks.registry import TASKS
 from translucid.weights import load_weights, save_weights
 
-FORMAT = 1
+FORMAT = 2
+RENAMED = 1  # the format before, with names of keys and weights that renamed.py knows
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -100,18 +101,23 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     if wrong is not None:
         raise InputError(f"{wrong}; copy the folder again, whole")
     config = json.loads((folder / CONFIG).read_text("utf-8"))
-    if config.get("format") != FORMAT:
+    written = config.get("format")
+    if written not in (FORMAT, RENAMED):
         raise InputError(
-            f"{folder}: format {config.get('format')!r}, but this version reads {FORMAT}"
+            f"{folder}: format {written!r}, but this version reads {RENAMED} and {FORMAT}; "
+            "a newer version of translucid may read it"
         )
     extensions.require(config.get("code", ()), (TASKS, POSITIONS), folder)
-    network = build_undrawn(config_from(config["model"]))
-    load_weights(network, folder / WEIGHTS)
+    old = written == RENAMED
+    sizes = section_today("model", config["model"]) if old else config["model"]
+    network = build_undrawn(config_from(sizes))
+    load_weights(network, folder / WEIGHTS, weight_today if old else None)
     tokenizers = {
         name: Tokenizer.load(folder / name, expect=fingerprint)
         for name, fingerprint in config["tokenizers"].items()
     }
     network.to(device).eval()
     labels = tuple(config["labels"])
-    decoding = section_today("decoding", config.get("decoding", {}))  # not in older bundles
+    decoding = config.get("decoding", {})  # not in older bundles
+    decoding = section_today("decoding", decoding) if old else decoding
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)

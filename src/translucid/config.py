@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.errors import ConfigError, nearest
+from translucid.renamed import KEYS
 
 
 class Config(BaseModel):
@@ -50,8 +51,11 @@ def _explain(detail: Any, config: type[BaseModel]) -> str:
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """The message for a key that does not exist."""
-    known = list(allowed)
-    close = nearest(key.rpartition(".")[2], known)
+    known, name = list(allowed), key.rpartition(".")[2]
+    for old, new in KEYS.items():
+        if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
+            return f"{key}: now {new.rpartition('.')[2]}"
+    close = nearest(name, known)
     hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
     return f"{key}: no such key; {hint}"
 

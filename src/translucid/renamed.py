@@ -4,8 +4,9 @@ A recipe or model folder written before is translated, and that is said; an old 
 today is refused with the new one.
 """
 
+import re
 import warnings
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from translucid.errors import ConfigError
@@ -21,10 +22,18 @@ KEYS = {
     "decoding.beams": "decoding.beam_size",
 }
 
-# Beginnings of the names of weights.
+# Beginnings of the names of weights, within one network.
 WEIGHTS = {
     "encoder.letters.": "encoder.characters.",
     "votes.": "ngrams.",
+}
+
+# Inputs of networks.
+INPUTS = {
+    "real": "mask",
+    "source_real": "source_mask",
+    "target_real": "target_mask",
+    "letters": "characters",
 }
 
 # Options of generation, in Python and on the command line.
@@ -64,31 +73,34 @@ def refuse_old(options: Iterable[str]) -> None:
         raise ConfigError(*mistakes)
 
 
-def keys_today(sections: Mapping[str, Any], where: str, known: Container[str]) -> dict[str, Any]:
+def keys_today(sections: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The sections of a recipe file with today's keys; what was translated is said.
 
-    known: the keys of today. A file is of one time: one that holds an old key and a new one is
-    refused.
+    A file is of one time: one that holds an old key and a new one is refused.
     """
     written = [f"{section}.{key}" for section, keys in sections.items() for key in keys]
-    old = [key for key in written if key in KEYS and key not in known]
+    old = [key for key in written if key in KEYS]
     if old and not {*KEYS.values()}.isdisjoint(written):
         raise ConfigError(*(f"{where}: {is_now(key, KEYS[key])}" for key in old))
     for key in old:
         warnings.warn(f"{where}: {is_now(key, KEYS[key])}", Renamed, stacklevel=3)
-    return {
-        section: {
-            (_today(section, key) if f"{section}.{key}" in old else key): value
-            for key, value in keys.items()
-        }
-        for section, keys in sections.items()
-    }
+    return {section: section_today(section, keys) for section, keys in sections.items()}
 
 
 def section_today(section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """One section of a model folder, in today's keys."""
+    """One section of a recipe or a model folder, in today's keys."""
     return {_today(section, key): value for key, value in keys.items()}
 
 
 def _today(section: str, key: str) -> str:
     return KEYS.get(f"{section}.{key}", f"{section}.{key}").removeprefix(f"{section}.")
+
+
+def weight_today(name: str) -> str:
+    """The name of a weight, alone, in an ensemble, or in a checkpoint."""
+    before = re.match(r"((network|average)\.)?(members\.\d+\.)?", name)
+    start = before.end() if before else 0
+    for old, new in WEIGHTS.items():
+        if name.startswith(old, start):
+            return name[:start] + new + name[start + len(old) :]
+    return name

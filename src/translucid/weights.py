@@ -1,5 +1,6 @@
 """The tensors of a network on disk: each once, in a file that is the same for the same weights."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -22,17 +23,22 @@ def save_weights(network: nn.Module, path: Path) -> None:
 
 
 @torch.no_grad()
-def load_weights(network: nn.Module, path: Path) -> None:
-    """Read every tensor of the network; a shared one may stand under any of its names."""
+def load_weights(network: nn.Module, path: Path, today: Callable[[str], str] | None = None) -> None:
+    """Read every tensor of the network; a shared one may stand under any of its names.
+
+    today: what a name in the file is called now, where names have changed since."""
     try:
         found = load_file(str(path))
     except SafetensorError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     places = network.state_dict()
     missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
-    for name, tensor in found.items():
+    for written, tensor in found.items():
+        name = today(written) if today else written
         if name not in places or places[name].shape != tensor.shape:
-            raise InputError(f"{path}: does not fit its config: {name} of shape {[*tensor.shape]}")
+            raise InputError(
+                f"{path}: does not fit its config: {written} of shape {[*tensor.shape]}"
+            )
         places[name].copy_(tensor)
         missing.pop(places[name].data_ptr(), None)
     if missing:

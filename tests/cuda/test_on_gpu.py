@@ -53,11 +53,11 @@ def test_fused_attention_gives_zeros_where_nothing_may_be_seen(
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_traced_equals_untraced(positions: str) -> None:
     model, ids = transformer("decoder", positions), tokens(3, 9)
-    real = torch.ones_like(ids, dtype=torch.bool)
-    real[0, :4] = False
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[0, :4] = False
     with torch.no_grad():
-        plain, traced = model(ids, real), model(ids, real, trace=Trace())
-    torch.testing.assert_close(plain[real], traced[real], atol=1e-4, rtol=1e-4)
+        plain, traced = model(ids, mask), model(ids, mask, trace=Trace())
+    torch.testing.assert_close(plain[mask], traced[mask], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
@@ -68,12 +68,12 @@ def test_cudnn_equals_unrolled(cell: str) -> None:
         cell=cell, bidirectional=True, dropout=0.0,
     )  # fmt: skip
     model, ids = build(config).cuda().double().eval(), tokens(3, 9)  # float32 would be TF32
-    real = torch.ones_like(ids, dtype=torch.bool)
-    real[0, :4] = False
-    real[1, 6:] = False
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[0, :4] = False
+    mask[1, 6:] = False
     with torch.no_grad():
-        plain, traced = model(ids, real), model(ids, real, trace=Trace())
-    torch.testing.assert_close(plain[real], traced[real], atol=1e-12, rtol=1e-12)
+        plain, traced = model(ids, mask), model(ids, mask, trace=Trace())
+    torch.testing.assert_close(plain[mask], traced[mask], atol=1e-12, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", ["decoder", "encoder-decoder"])

@@ -168,11 +168,11 @@ def test_the_order_is_fair() -> None:
 
 @given(st.lists(st.lists(st.integers(1, 99), max_size=9), max_size=9), st.sampled_from([1, 4]))
 def test_padding_adds_nothing_real(sequences: list[list[int]], multiple: int) -> None:
-    ids, real = pad(sequences, 0, multiple=multiple)
+    ids, mask = pad(sequences, 0, multiple=multiple)
     assert ids.dtype == torch.long
-    assert real.dtype == torch.bool
-    assert [row[mask].tolist() for row, mask in zip(ids, real, strict=True)] == sequences
-    assert (ids[~real] == 0).all()
+    assert mask.dtype == torch.bool
+    assert [row[there].tolist() for row, there in zip(ids, mask, strict=True)] == sequences
+    assert (ids[~mask] == 0).all()
     longest = max(map(len, sequences), default=0)
-    assert ids.shape == real.shape == (len(sequences), -(-longest // multiple) * multiple)
-    assert all(mask.tolist() == sorted(mask.tolist(), reverse=True) for mask in real)
+    assert ids.shape == mask.shape == (len(sequences), -(-longest // multiple) * multiple)
+    assert all(there.tolist() == sorted(there.tolist(), reverse=True) for there in mask)

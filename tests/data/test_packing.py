@@ -13,15 +13,15 @@ documents = st.lists(st.lists(st.integers(3, 99), max_size=12), min_size=1, max_
 
 @given(documents, st.integers(1, 9))
 def test_the_rows_are_the_documents(docs: list[list[int]], length: int) -> None:
-    inputs, targets, real = pack(docs, length, bos=BOS, eos=EOS, pad_id=PAD)
+    inputs, targets, mask = pack(docs, length, bos=BOS, eos=EOS, pad_id=PAD)
     stream = [token for document in docs for token in (*document, EOS)]
-    assert targets[real].tolist() == stream
-    assert inputs[real].tolist() == [BOS, *stream[:-1]]
-    assert (targets[~real] == PAD).all()
-    assert inputs.shape == targets.shape == real.shape
+    assert targets[mask].tolist() == stream
+    assert inputs[mask].tolist() == [BOS, *stream[:-1]]
+    assert (targets[~mask] == PAD).all()
+    assert inputs.shape == targets.shape == mask.shape
     assert inputs.shape[1] == length
-    assert real[:-1].all()  # only the last row may be padded
-    assert real[-1].any()
+    assert mask[:-1].all()  # only the last row may be padded
+    assert mask[-1].any()
     assert inputs.flatten()[1:].tolist() == targets.flatten()[:-1].tolist()
 
 

@@ -145,10 +145,10 @@ def test_the_store_is_what_memory_holds(
     packed = pack([expected[:-1]], 7, bos=EOS, eos=EOS, pad_id=0)
     rows = Language(limited).rows_of(made, 7)
     assert [row.ids for row in rows] == [
-        ids[real].tolist() for ids, real in zip(packed.inputs, packed.real, strict=True)
+        ids[mask].tolist() for ids, mask in zip(packed.inputs, packed.mask, strict=True)
     ]
     assert [row.targets for row in rows] == [
-        ids[real].tolist() for ids, real in zip(packed.targets, packed.real, strict=True)
+        ids[mask].tolist() for ids, mask in zip(packed.targets, packed.mask, strict=True)
     ]
 
 

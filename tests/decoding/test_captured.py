@@ -45,8 +45,8 @@ def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
         sources = None
         if model.config.shape == "encoder-decoder":
             ids = torch.randint(3, 11, (3, max(LENGTHS)), generator=generator)
-            real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-            sources = GenerationInputs.of(ids, real)
+            mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+            sources = GenerationInputs.of(ids, mask)
         plain = find(model, prefixes, sources, how, eos=EOS, pad=PAD)
 
         bounds = limits(model, prefixes, sources, how)

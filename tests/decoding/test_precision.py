@@ -18,9 +18,9 @@ from translucid.trace import Trace
 
 EOS, PAD, VOCAB = 1, 0, 23
 SOURCE = torch.randint(2, VOCAB, (3, 6), generator=torch.Generator().manual_seed(0))
-REAL = torch.ones_like(SOURCE, dtype=torch.bool)
-REAL[1, 4:] = False
-SOURCES = GenerationInputs.of(SOURCE, REAL)
+MASK = torch.ones_like(SOURCE, dtype=torch.bool)
+MASK[1, 4:] = False
+SOURCES = GenerationInputs.of(SOURCE, MASK)
 OPTIONS: dict[str, dict[str, Any]] = {
     "sinusoidal": {},
     "rotary, gated, grouped heads": {
@@ -81,9 +81,9 @@ def test_int8_lies_within_what_is_reported(name: str) -> None:
     assert told.places == sum(map(len, texts))
     for row, text in enumerate(found):
         said = [*text.tokens, EOS][: len(text.token_log_probs)]
-        real = SOURCE[row : row + 1, REAL[row]]
+        source = SOURCE[row : row + 1, MASK[row]]
         with torch.no_grad():
-            logits = network(real, torch.tensor([[EOS, *said[:-1]]]))
+            logits = network(source, torch.tensor([[EOS, *said[:-1]]]))
         own = logits[0].log_softmax(-1)[range(len(said)), said]
         assert (own - torch.tensor(text.token_log_probs)).abs().max() <= 1.5 * told.most
 
@@ -92,12 +92,12 @@ def test_difference_of_two_networks_by_hand() -> None:
     one = network_of("sinusoidal")
     other = network_of("post, untied, no biases")
     texts = [[EOS, 4, 5], [EOS, 6]]
-    sources = GenerationInputs.of(SOURCE[:2], REAL[:2])
+    sources = GenerationInputs.of(SOURCE[:2], MASK[:2])
     told = difference(one, other, texts, sources)
     apart, changed = [], 0
     with torch.no_grad():
         for row, text in enumerate(texts):
-            source = SOURCE[row : row + 1, REAL[row]]
+            source = SOURCE[row : row + 1, MASK[row]]
             both = [each(source, torch.tensor([text]))[0].log_softmax(-1) for each in (one, other)]
             apart.append((both[0] - both[1]).abs())
             changed += int((both[0].argmax(-1) != both[1].argmax(-1)).sum())

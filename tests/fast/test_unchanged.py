@@ -15,6 +15,7 @@ from torch.nn.utils import parametrize
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
+from translucid.fast.unchanged import STANDARD
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, search
 from translucid.generate.decode import begin, draw, find, limits
 from translucid.generate.sampling import SamplingConfig
@@ -236,3 +237,11 @@ def test_a_draw_takes_the_steps_of_the_changed_model() -> None:
     for one, other in zip(by_edit, by_hook, strict=True):
         assert one == pytest.approx(other, abs=1e-9)
     assert drawn(MODEL)[0] != pytest.approx(by_hook[0], abs=1e-9)
+
+
+def test_what_torch_puts_into_a_module_comes_first() -> None:
+    """Only what stands behind it is looked at: `STANDARD` says how much that is."""
+    standard = list(vars(nn.Module()))
+    for module in (*MODEL.modules(), *prepare(MODEL.float(), "float32").modules()):
+        assert list(vars(module))[:STANDARD] == standard
+    MODEL.double()

@@ -119,7 +119,7 @@ def test_options_reach_the_solution() -> None:
     assert work("gru", "--target", "1", "--rate", "1") == worked.gru(target=1, rate=1).text()
     assert work(
         "beam", "--beam-size", "3", "--alpha", "0.5", "--steps", "2", "--prefix", "I am"
-    ) == (worked.beam(prefix="I am", beams=3, alpha=0.5, steps=2).text())
+    ) == (worked.beam(prefix="I am", beam_size=3, alpha=0.5, steps=2).text())
     sizes = ["--d-model", "64", "--heads", "4", "--layers", "2", "--vocab", "100"]
     assert work("params", *sizes, "--norm", "rms", "--no-bias", "--untied") == (
         worked.params(64, 4, 2, vocab=100, norm="rms", no_bias=True, untied=True).text()

@@ -148,11 +148,11 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
-    yield "transformer-encoder-letters", transformer("encoder", letters=5)
-    yield "lstm-encoder-letters", recurrent("encoder", bidirectional=True, letters=5)
-    votes = {"head": "classify", "votes": 7}
-    yield "transformer-encoder-votes", transformer("encoder", **votes)
-    yield "lstm-encoder-votes", recurrent("encoder", bidirectional=True, **votes)
+    yield "transformer-encoder-characters", transformer("encoder", characters=5)
+    yield "lstm-encoder-characters", recurrent("encoder", bidirectional=True, characters=5)
+    features = {"head": "classify", "ngram_features": 7}
+    yield "transformer-encoder-ngrams", transformer("encoder", **features)
+    yield "lstm-encoder-ngrams", recurrent("encoder", bidirectional=True, **features)
     yield (
         "lstm-encoder-decoder-two-vocabularies",
         recurrent("encoder-decoder", target_vocab=TARGET_VOCAB, hidden=6, tied=False),
@@ -232,17 +232,17 @@ class Text:
     """What a model is given; the source is there for an encoder-decoder only."""
 
     ids: Tensor  # (rows, length)
-    real: Tensor | None = None
+    mask: Tensor | None = None
     source: Tensor | None = None
-    source_real: Tensor | None = None
+    source_mask: Tensor | None = None
 
     def take(self, rows: Tensor | slice | list[int]) -> "Text":
-        parts = (self.ids, self.real, self.source, self.source_real)
+        parts = (self.ids, self.mask, self.source, self.source_mask)
         return Text(*(None if part is None else part[rows] for part in parts))
 
     def upto(self, length: int) -> "Text":
-        real = None if self.real is None else self.real[:, :length]
-        return replace(self, ids=self.ids[:, :length], real=real)
+        mask = None if self.mask is None else self.mask[:, :length]
+        return replace(self, ids=self.ids[:, :length], mask=mask)
 
 
 def random_ids(model: Network, rows: int, length: int, generator: torch.Generator) -> Tensor:
@@ -257,14 +257,14 @@ def random_text(model: Network, rows: int = 3, length: int = 6, seed: int = 1) -
     if model.config.shape != "encoder-decoder":
         return Text(ids)
     source = torch.randint(model.config.vocab, (rows, 5), generator=generator)
-    source_real = torch.ones(rows, 5, dtype=torch.bool)
-    source_real[0, :2] = False
-    source_real[1 % rows, 3:] = False
-    return Text(ids, None, source, source_real)
+    source_mask = torch.ones(rows, 5, dtype=torch.bool)
+    source_mask[0, :2] = False
+    source_mask[1 % rows, 3:] = False
+    return Text(ids, None, source, source_mask)
 
 
 def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """The same tokens among padding: (ids, real) of this length. Padding holds any id, not 0."""
+    """The same tokens among padding: (ids, mask) of this length. Padding holds any id, not 0."""
     generator = torch.Generator().manual_seed(seed)
     rows, kept = ids.shape
     places = torch.arange(kept).expand(rows, -1)
@@ -274,31 +274,31 @@ def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, 
         shuffled = torch.rand(rows, length, generator=generator).argsort(dim=1)
         places = shuffled[:, :kept].sort(dim=1).values
     padded = torch.randint(int(ids.max()) + 1, (rows, length), generator=generator)
-    real = torch.zeros(rows, length, dtype=torch.bool).scatter(1, places, True)
-    return padded.scatter(1, places, ids), real
+    mask = torch.zeros(rows, length, dtype=torch.bool).scatter(1, places, True)
+    return padded.scatter(1, places, ids), mask
 
 
 def spelt(ids: Tensor) -> Tensor:
-    """Letters for every word of the vocabulary: one to seven of them, as wide as they must be."""
+    """Characters for every word of the vocabulary: one to seven, as wide as they must be."""
     generator = torch.Generator().manual_seed(3)
     table = torch.randint(1, 257, (VOCAB, 7), generator=generator)
     table = table * (torch.arange(7) <= torch.arange(VOCAB)[:, None] % 7)
-    letters = table[ids]  # (rows, length, 7)
-    return letters[..., : max(int((letters > 0).sum(dim=-1).max()), 1)]
+    characters = table[ids]  # (rows, length, 7)
+    return characters[..., : max(int((characters > 0).sum(dim=-1).max()), 1)]
 
 
 def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
     """All positions at once."""
-    if getattr(model.config, "letters", 0):
-        return model(text.ids, text.real, trace, letters=spelt(text.ids))
+    if getattr(model.config, "characters", 0):
+        return model(text.ids, text.mask, trace, characters=spelt(text.ids))
     if text.source is None:
-        return model(text.ids, text.real, trace)
-    return model(text.source, text.ids, text.source_real, text.real, trace)
+        return model(text.ids, text.mask, trace)
+    return model(text.source, text.ids, text.source_mask, text.mask, trace)
 
 
 def begin(model: Network, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
     """A fresh state, one row for each row of the text."""
-    inputs = GenerationInputs(text.ids.shape[0], text.source, text.source_real)
+    inputs = GenerationInputs(text.ids.shape[0], text.source, text.source_mask)
     state = model.start(inputs, capacity=capacity)
     return with_fixed_timeline(state) if fixed else state
 

@@ -46,7 +46,7 @@ FAULTS = (
     Fault(
         CACHE,
         "padding counts as a position",
-        "counted = real.sum(dim=2)",
+        "counted = mask.sum(dim=2)",
         "counted = queries",
         "steps::ragged_prompts",
     ),
@@ -224,8 +224,8 @@ FAULTS = (
     Fault(
         TRANSFORMER,
         "a decoder whose causal mask is kept uses no mask",
-        "return Layout(mask, bias=bias, angles=angles)",
-        "return Layout(None if real is None else mask, bias=bias, angles=angles)",
+        "return Layout(attention_mask, bias=bias, angles=angles)",
+        "return Layout(None if seen is None else attention_mask, bias=bias, angles=angles)",
         "tracing::all_points",
     ),
     # fused = by hand
@@ -319,21 +319,21 @@ FAULTS = (
     Fault(
         "parts/masks.py",
         "positions come from the padded index",
-        "return positions(real)",
+        "return positions(mask)",
         "return torch.arange(ids.shape[1], device=ids.device)[None].expand_as(ids)",
         "padding::padded",
     ),
     Fault(
         TRANSFORMER,
         "padding is attended to",
-        'mask = mask & scope("padding", seen[:, None])',
+        'attention_mask = attention_mask & scope("padding", seen[:, None])',
         'scope("padding", seen[:, None])',
         "padding::padded",
     ),
     Fault(
         NORMS,
         "batch norm counts padding",
-        "if real is None or self.count_padding:",
+        "if mask is None or self.count_padding:",
         "if True:",
         "padding::padded_in_training",
     ),
@@ -360,14 +360,14 @@ FAULTS = (
     ),
     Fault(
         "parts/characters.py",
-        "what stands behind the end of a word is a letter",
-        "self.table(letters) * (letters > 0)[..., None]",
-        "self.table(letters)",
+        "what stands behind the end of a word is a character",
+        "self.table(characters) * (characters > 0)[..., None]",
+        "self.table(characters)",
         "padding::batched",
     ),
     Fault(
         "parts/ngrams.py",
-        "padding votes",
+        "padding has n-gram features",
         "weight = counted[..., None].to(words.dtype)",
         "weight = torch.ones_like(words)",
         "padding::batched",
@@ -462,7 +462,7 @@ FAULTS = (
     Fault(
         TRANSFORMER,
         "the final norm is missing",
-        'return self.final_norm(x, real, trace.at("final_norm"))',
+        'return self.final_norm(x, mask, trace.at("final_norm"))',
         "return x",
         "torch_transformer::transformer",
     ),
@@ -477,7 +477,7 @@ FAULTS = (
         "parts/residual.py",
         "the pre order normalises the skip too",
         'total = trace("sum", trace("skip", x)',
-        'x = self.enter(x, real)\n        total = trace("sum", trace("skip", x)',
+        'x = self.enter(x, mask)\n        total = trace("sum", trace("skip", x)',
         "torch_transformer::transformer",
     ),
     Fault(
@@ -514,7 +514,7 @@ FAULTS = (
         "no gradient through the loudest answers",
         "answers.amax(dim=2)",
         "answers.amax(dim=2).detach()",
-        "gradients::letters",
+        "gradients::characters",
     ),
     # causality
     Fault(

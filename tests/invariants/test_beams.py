@@ -36,7 +36,7 @@ class Decoding:
     def __init__(self, model: Network, text: Text) -> None:
         """Read prompts of unequal length."""
         self.model, self.dice = model, torch.Generator().manual_seed(7)
-        self.text = replace(text, real=LEFT_PADDED)
+        self.text = replace(text, mask=LEFT_PADDED)
         self.state: DecoderState = begin(model, text)
         self.logits = model.step(text.ids, self.state, LEFT_PADDED)
 
@@ -47,8 +47,8 @@ class Decoding:
     def step(self, queries: int = 1) -> None:
         """More tokens for each row; then compare with the prefixes read anew."""
         newest = random_ids(self.model, self.rows, queries, self.dice)
-        real = torch.cat([self.text.real, torch.ones_like(newest, dtype=torch.bool)], dim=1)
-        self.text = replace(self.text, ids=torch.cat([self.text.ids, newest], dim=1), real=real)
+        mask = torch.cat([self.text.mask, torch.ones_like(newest, dtype=torch.bool)], dim=1)
+        self.text = replace(self.text, ids=torch.cat([self.text.ids, newest], dim=1), mask=mask)
         stepped = self.model.step(newest, self.state)
         close(stepped, whole(self.model, self.text)[:, -queries:])
 

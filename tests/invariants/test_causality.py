@@ -35,7 +35,7 @@ def test_later_tokens_change_nothing(name: str, masked: bool) -> None:
     model = model_of(name)
     text = random_text(model, rows=1, length=LENGTH)
     if masked:
-        text = replace(text, real=torch.ones_like(text.ids, dtype=torch.bool))
+        text = replace(text, mask=torch.ones_like(text.ids, dtype=torch.bool))
     rows = text.take([0] * LENGTH)  # row j has another token j
     ids = torch.cat([changed_at(model, text.ids, place) for place in range(LENGTH)])
     before, after = whole(model, text)[0], whole(model, replace(rows, ids=ids))
@@ -55,14 +55,14 @@ def test_an_open_mask_lets_the_future_in(name: str, side: str) -> None:
     text = random_text(model, rows=2, length=LENGTH)
     last = LENGTH - 1
     if side == "left":
-        ids, real = spread(text.ids, LENGTH + 2, side)
-        text, last = replace(text, ids=ids, real=real), LENGTH + 1
+        ids, mask = spread(text.ids, LENGTH + 2, side)
+        text, last = replace(text, ids=ids, mask=mask), LENGTH + 1
     other = replace(text, ids=changed_at(model, text.ids, last))
     one, two = (
         whole(model, each, Trace(keep=(), edit={"decoder.masks.causal": 1.0}))
         for each in (text, other)
     )
-    before = torch.ones_like(text.ids, dtype=torch.bool) if text.real is None else text.real.clone()
+    before = torch.ones_like(text.ids, dtype=torch.bool) if text.mask is None else text.mask.clone()
     before[:, last] = False
     difference = (one - two).abs().amax(dim=-1)
     assert (difference[before] > 1e-9).all()

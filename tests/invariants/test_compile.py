@@ -89,12 +89,12 @@ def recorded(model: nn.Module, *args: object) -> tuple[Tensor, str]:
 def arguments(model: Network, padded: bool) -> tuple[object, ...]:
     text = random_text(model, rows=2, length=4)
     if padded:
-        ids, real = spread(text.ids, 6, "left")
+        ids, mask = spread(text.ids, 6, "left")
     else:
-        ids, real = text.ids, None
+        ids, mask = text.ids, None
     if text.source is None:
-        return ids, real
-    return text.source, ids, text.source_real, real
+        return ids, mask
+    return text.source, ids, text.source_mask, mask
 
 
 @pytest.mark.parametrize(("name", "padded"), GRAPHS)

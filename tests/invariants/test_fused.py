@@ -123,13 +123,13 @@ def test_alignment(beams: int, kind: str) -> None:
     torch.manual_seed(0)
     part = make_alignment(kind, 6, 8).double()
     hidden, memory = leaf(2 * beams, QUERIES, 6), leaf(2, KEYS, 8)
-    real = torch.tensor([[True] * 3 + [False] * 2, [False] * 5])
+    mask = torch.tensor([[True] * 3 + [False] * 2, [False] * 5])
     both_ways(
-        lambda trace: part(hidden, part.remember(memory), real, trace),
+        lambda trace: part(hidden, part.remember(memory), mask, trace),
         [hidden, memory, *part.parameters()],
     )
     seen = Trace("context")
-    part(hidden, part.remember(memory), real, seen)
+    part(hidden, part.remember(memory), mask, seen)
     assert torch.equal(seen["context"][1], torch.zeros(beams * QUERIES, 8).double())
 
 

@@ -47,8 +47,8 @@ def test_recurrent(cell: CellName, both: bool, padding: str) -> None:
         assert fused.isfinite().all()
         close(fused, by_hand)
     output = run(None)[0]
-    if (real := MASKS[padding]) is not None:
-        assert torch.equal(output[~real], torch.zeros_like(output[~real]))
+    if (mask := MASKS[padding]) is not None:
+        assert torch.equal(output[~mask], torch.zeros_like(output[~mask]))
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -58,12 +58,12 @@ def test_the_state_passes_padding(cell: CellName) -> None:
     part = Recurrent(cell, 4, 3, 2).double()
     x = torch.randn(3, 5, 4, dtype=torch.float64)
     for name in ("right", "left", "holes"):
-        real = MASKS[name]
+        mask = MASKS[name]
         for trace in (NO_TRACE, Trace()):
-            output, after = part(x, real, trace=trace)
+            output, after = part(x, mask, trace=trace)
             for row in range(3):
-                alone, state = part(x[row][real[row]][None])
-                close(output[row][real[row]], alone[0])
+                alone, state = part(x[row][mask[row]][None])
+                close(output[row][mask[row]], alone[0])
                 close(after.hidden[:, row], state.hidden[:, 0])
                 if state.cell is not None:
                     close(after.cell[:, row], state.cell[:, 0])

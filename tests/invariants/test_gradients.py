@@ -13,7 +13,7 @@ from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.alignment import make_alignment
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, attend
 from translucid.parts.cache import RecurrentState
-from translucid.parts.characters import Letters
+from translucid.parts.characters import Characters
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import Dense, make_feedforward
 from translucid.parts.norms import Standardise, make_norm
@@ -94,12 +94,12 @@ def test_attend(kv_heads: int, traced: bool) -> None:
 
 
 @PATHS
-def test_letters(traced: bool) -> None:
-    """With a word that ends early, and one without letters."""
-    letters = torch.tensor([[[5, 9, 7], [3, 0, 0], [0, 0, 0]]])
+def test_characters(traced: bool) -> None:
+    """With a word that ends early, and one without characters."""
+    characters = torch.tensor([[[5, 9, 7], [3, 0, 0], [0, 0, 0]]])
     check(
-        Letters(4, 3, d_letter=2),
-        lambda part, x: part.add(x, letters, new_trace(traced)),
+        Characters(4, 3, d_character=2),
+        lambda part, x: part.add(x, characters, new_trace(traced)),
         drawn(1, 3, 3),
     )
 
@@ -126,10 +126,10 @@ def test_self_attention(causal: bool, traced: bool) -> None:
 @PATHS
 def test_cross_attention(traced: bool) -> None:
     """One of the sources has nothing to see."""
-    real = torch.tensor([[True, True, False], [False, False, False]])
+    mask = torch.tensor([[True, True, False], [False, False, False]])
 
     def call(part: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
-        layout = Layout(real[:, None, None])
+        layout = Layout(mask[:, None, None])
         return part(x, part.remember(memory), layout, trace=new_trace(traced))
 
     check(CrossAttention(8, 4, 2), call, drawn(2, 4, 8), drawn(2, 3, 8))
@@ -138,10 +138,10 @@ def test_cross_attention(traced: bool) -> None:
 @PATHS
 @pytest.mark.parametrize("name", ["additive", "dot"])
 def test_alignment(name: str, traced: bool) -> None:
-    real = torch.tensor([[True, True, False], [False, False, False]])
+    mask = torch.tensor([[True, True, False], [False, False, False]])
 
     def call(part: nn.Module, hidden: Tensor, memory: Tensor) -> Tensor:
-        return part(hidden, part.remember(memory), real, new_trace(traced))
+        return part(hidden, part.remember(memory), mask, new_trace(traced))
 
     check(make_alignment(name, 4, 6), call, drawn(4, 2, 4), drawn(2, 3, 6))
 
@@ -163,11 +163,11 @@ def test_cells(cell: CellName) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_recurrent(cell: CellName, both: bool, traced: bool) -> None:
     """With holes and an empty row."""
-    real = torch.tensor([[True, False, True], [False, False, False], [True, True, False]])
+    mask = torch.tensor([[True, False, True], [False, False, False], [True, True, False]])
 
     def call(part: Recurrent, x: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         state = RecurrentState(hidden, memory if cell == "lstm" else None)
-        output, after = part(x, real, state, new_trace(traced))
+        output, after = part(x, mask, state, new_trace(traced))
         return (output, after.hidden, *([] if after.cell is None else [after.cell]))
 
     rows = 4 if both else 2
@@ -179,9 +179,9 @@ def test_recurrent(cell: CellName, both: bool, traced: bool) -> None:
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", NORMS)
 def test_norms(name: str, training: bool, traced: bool) -> None:
-    real = torch.tensor([[True, True, False], [True, False, False]])
+    mask = torch.tensor([[True, True, False], [True, False, False]])
     norm = make_norm(name, 5).train(training)
-    check(norm, lambda part, x: part(x, real, new_trace(traced)), drawn(2, 3, 5))
+    check(norm, lambda part, x: part(x, mask, new_trace(traced)), drawn(2, 3, 5))
 
 
 def test_standardise() -> None:

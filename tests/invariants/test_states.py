@@ -30,9 +30,9 @@ def test_fixed(name: str) -> None:
     """What a captured graph reads, the whole capacity, holds no more than what is in use."""
     model = model_of(name)
     text = random_text(model, rows=2, length=3)
-    ids, real = spread(text.ids, 4, "left")
+    ids, mask = spread(text.ids, 4, "left")
     grown, fixed = begin(model, text), begin(model, text, fixed=True)
-    close(model.step(ids, fixed, real), model.step(ids, grown, real))
+    close(model.step(ids, fixed, mask), model.step(ids, grown, mask))
     for rows in (torch.tensor([1, 1]), torch.tensor([0, 1])):
         newest = random_ids(model, 2, 1, torch.Generator().manual_seed(len(rows)))
         close(model.step(newest, fixed), model.step(newest, grown))
@@ -64,12 +64,12 @@ def test_trim_into_padding(name: str) -> None:
     """The slots that stay keep their padding."""
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
-    ids, real = spread(text.ids, 6, "left")
+    ids, mask = spread(text.ids, 6, "left")
     state = begin(model, text)
-    model.step(ids, state, real)
+    model.step(ids, state, mask)
     state.trim(4)
-    again = model.step(ids[:, 4:], state, real[:, 4:])
-    close(again, whole(model, replace(text, ids=ids, real=real))[:, 4:])
+    again = model.step(ids[:, 4:], state, mask[:, 4:])
+    close(again, whole(model, replace(text, ids=ids, mask=mask))[:, 4:])
 
 
 @pytest.mark.invariant("a copied state is independent")

@@ -30,8 +30,8 @@ def read_in(model: Network, text: Text, chunks: list[int]) -> Tensor:
     assert sum(chunks) == text.ids.shape[1]
     state = begin(model, text)
     logits = []
-    real = [None] * len(chunks) if text.real is None else text.real.split(chunks, dim=1)
-    for tokens, mask in zip(text.ids.split(chunks, dim=1), real, strict=True):
+    masks = [None] * len(chunks) if text.mask is None else text.mask.split(chunks, dim=1)
+    for tokens, mask in zip(text.ids.split(chunks, dim=1), masks, strict=True):
         logits.append(model.step(tokens, state, mask))
     assert state.length == sum(chunks)
     return torch.cat(logits, dim=1)
@@ -66,19 +66,19 @@ def test_ragged_prompts(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
     more = random_ids(model, 2, 2, torch.Generator().manual_seed(5))
-    ids, real = spread(text.ids, 7, side)
-    real &= real.cumsum(dim=1) <= torch.tensor([[4], [2]])  # of row 1 only two tokens are real
+    ids, mask = spread(text.ids, 7, side)
+    mask &= mask.cumsum(dim=1) <= torch.tensor([[4], [2]])  # of row 1 only two tokens are real
 
     state = begin(model, text)
     chunks = random.Random(name + side).choice([[7], [3, 4], [1, 2, 4]])
     heard = [
-        model.step(tokens, state, mask)
-        for tokens, mask in zip(ids.split(chunks, dim=1), real.split(chunks, dim=1), strict=True)
+        model.step(tokens, state, there)
+        for tokens, there in zip(ids.split(chunks, dim=1), mask.split(chunks, dim=1), strict=True)
     ]
     after = [model.step(more[:, t : t + 1], state) for t in range(2)]
     for row in range(2):
         alone = text.take([row])
-        alone = replace(alone, ids=torch.cat([ids[row][real[row]], more[row]])[None])
+        alone = replace(alone, ids=torch.cat([ids[row][mask[row]], more[row]])[None])
         expected = whole(model, alone)[0]
-        close(torch.cat(heard, dim=1)[row][real[row]], expected[:-2])
+        close(torch.cat(heard, dim=1)[row][mask[row]], expected[:-2])
         close(torch.cat(after, dim=1)[row], expected[-2:])

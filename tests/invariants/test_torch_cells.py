@@ -80,10 +80,10 @@ def test_a_stack(cell: CellName, both: bool, layers: int, traced: bool) -> None:
         close(after.cell, their_state[1])
 
     lengths = torch.tensor([6, 2, 4, 1, 6])
-    real = torch.arange(6) < lengths[:, None]
+    mask = torch.arange(6) < lengths[:, None]
     packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     their_packed, their_state = theirs(packed)
     expected, _ = pad_packed_sequence(their_packed, batch_first=True)
-    output, after = ours(x, real, trace=Trace() if traced else NO_TRACE)
+    output, after = ours(x, mask, trace=Trace() if traced else NO_TRACE)
     close(output, expected)
     close(after.hidden, their_state[0] if cell == "lstm" else their_state)

@@ -15,7 +15,7 @@ from translucid.parts.tokens import Tokens
 
 pytestmark = pytest.mark.invariant("ours = torch.nn.Transformer")
 HEADS, D_FF, LAYERS = 4, 12, 2
-REAL = torch.arange(5) < torch.tensor([[5], [3], [1]])
+MASK = torch.arange(5) < torch.tensor([[5], [3], [1]])
 
 
 def copy_attention(ours: SelfAttention | CrossAttention, theirs: nn.MultiheadAttention) -> None:
@@ -90,14 +90,14 @@ def test_transformer(placement: str, activation: str, padded: bool, mode: str) -
     theirs = torch_transformer(model).train(mode == "train")
     model.train(mode == "train")
     source, target = torch.randint(11, (3, 5)), torch.randint(11, (3, 4))
-    real = REAL if padded else None
-    blocked = None if real is None else ~real
+    mask = MASK if padded else None
+    blocked = None if mask is None else ~mask
     future = torch.ones(4, 4, dtype=torch.bool).triu(1)
 
     embedded = model.encoder.embedding(source), model.decoder.embedding(target)
-    ours = model.encoder(Tokens(source, real))
+    ours = model.encoder(Tokens(source, mask))
     memory = theirs.encoder(embedded[0], src_key_padding_mask=blocked)
-    keep = REAL if padded else torch.ones_like(REAL)
+    keep = MASK if padded else torch.ones_like(MASK)
     close(ours.outputs[keep], memory[keep], 1e-11)
 
     seen = model.decoder(target, None, model.decoder.remember(ours)).outputs
@@ -117,12 +117,12 @@ def test_self_attention(padded: bool, causal: bool) -> None:
     copy_attention(ours, theirs)
     x = torch.randn(3, 5, D_MODEL, dtype=torch.float64, requires_grad=True)
     future = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    mask: Tensor | None = REAL[:, None, None] if padded else None
+    mask: Tensor | None = MASK[:, None, None] if padded else None
     if causal and mask is not None:
         mask = mask & ~future
     output = ours(x, Layout(mask, causal=causal and mask is None))
     expected, _ = theirs(
-        x, x, x, key_padding_mask=~REAL if padded else None, attn_mask=future if causal else None
+        x, x, x, key_padding_mask=~MASK if padded else None, attn_mask=future if causal else None
     )
     close(output, expected)
     close(*(torch.autograd.grad(y.square().sum(), x)[0] for y in (output, expected)))
@@ -135,8 +135,8 @@ def test_cross_attention() -> None:
     copy_attention(ours, theirs)
     x = torch.randn(3, 4, D_MODEL, dtype=torch.float64)
     memory = torch.randn(3, 5, D_MODEL, dtype=torch.float64)
-    output = ours(x, ours.remember(memory), Layout(REAL[:, None, None]))
-    close(output, theirs(x, memory, memory, key_padding_mask=~REAL)[0])
+    output = ours(x, ours.remember(memory), Layout(MASK[:, None, None]))
+    close(output, theirs(x, memory, memory, key_padding_mask=~MASK)[0])
 
 
 @pytest.mark.invariant("our norms = torch.nn's")
@@ -164,7 +164,7 @@ def test_batch_norm() -> None:
     copy_norm(ours, theirs)
     for _ in range(3):
         x = torch.randn(3, 5, D_MODEL, dtype=torch.float64) * 2 + 1
-        close(ours(x, REAL)[REAL], theirs(x[REAL]))
+        close(ours(x, MASK)[MASK], theirs(x[MASK]))
         close(ours(x), theirs(x.transpose(1, 2)).transpose(1, 2))
         close(ours.running_mean, theirs.running_mean)
         close(ours.running_variance, theirs.running_var)

@@ -38,8 +38,8 @@ def test_all_points(name: str, side: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=4)
     if side == "left":
-        ids, real = spread(text.ids, 6, side)
-        text = replace(text, ids=ids, real=real)
+        ids, mask = spread(text.ids, 6, side)
+        text = replace(text, ids=ids, mask=mask)
     seen = Trace()
     expected = whole(model, text)
     close(whole(model, text, seen), expected)
@@ -69,10 +69,10 @@ CORNERS = [
     "gru-encoder-decoder-forward-dot",
     "gru-decoder",
     "gru-encoder-both",
-    "transformer-encoder-letters",
-    "lstm-encoder-letters",
-    "transformer-encoder-votes",
-    "lstm-encoder-votes",
+    "transformer-encoder-characters",
+    "lstm-encoder-characters",
+    "transformer-encoder-ngrams",
+    "lstm-encoder-ngrams",
 ]
 
 
@@ -99,10 +99,10 @@ def test_every_point_is_written() -> None:
     for name in CORNERS:
         model, seen = model_of(name), Trace()
         text = random_text(model, rows=2, length=3)
-        text = replace(text, real=torch.ones_like(text.ids, dtype=torch.bool))
+        text = replace(text, mask=torch.ones_like(text.ids, dtype=torch.bool))
         whole(model, text, seen)
         written |= {entry(point) for point in seen}
-    elsewhere = ("committee.", "softmax.", "perceptron.", "dense.", "standardise.")
+    elsewhere = ("ensemble.", "softmax.", "perceptron.", "dense.", "standardise.")
     assert {key for key in CATALOGUE if not key.startswith(elsewhere)} <= written
 
 
@@ -119,7 +119,7 @@ def test_steps(name: str) -> None:
     close(model.step(ids, watched, trace=seen), model.step(ids, plain))
     close(model.step(ids[:, :1], watched), model.step(ids[:, :1], plain))
     everything = Trace()
-    whole(model, replace(text, real=torch.ones_like(text.ids, dtype=torch.bool)), everything)
+    whole(model, replace(text, mask=torch.ones_like(text.ids, dtype=torch.bool)), everything)
     assert set(seen) <= set(everything), "stepping has names of its own"
     only_output = Trace(keep="*cross_attention.output")  # by the path that copies no memory
     close(model.step(ids[:, :1], watched, trace=only_output), model.step(ids[:, :1], plain))

@@ -161,8 +161,8 @@ def test_meeting_links():
     assert best_offset(found) == -2
     assert fixed_offset(looks, torch.ones(1, 4, dtype=torch.bool)) == pytest.approx(0.5)
     assert fixed_offset(torch.eye(4)[None], torch.ones(1, 4, dtype=torch.bool)) == 0.0  # itself
-    real = torch.tensor([[True, True, True, False]])
-    assert fixed_offset(looks, real) == pytest.approx(2 / 3)  # padding does not count
+    mask = torch.tensor([[True, True, True, False]])
+    assert fixed_offset(looks, mask) == pytest.approx(2 / 3)  # padding does not count
 
 
 def test_roles():

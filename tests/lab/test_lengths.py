@@ -312,7 +312,8 @@ def test_counting_computations():
         positions = torch.arange(10)[None]
         assert torch.equal(counted.add(x, positions), Sinusoidal(8).add(x, positions))
     assert counted.computed == 1
-    counted.add(torch.zeros(1, 100, 8), torch.arange(100)[None])  # beyond the table
+    longer, places = torch.zeros(1, 100, 8), torch.arange(100).flip(0)[None]  # beyond the table
+    assert torch.equal(counted.add(longer, places), Sinusoidal(8).add(longer, places))
     assert counted.computed == 2
 
 

@@ -86,9 +86,9 @@ def test_what_no_part_reads_is_refused_and_what_one_needs_is_asked_for() -> None
     with pytest.raises(InputError, match="case: give one number for each token"):
         network("recurrent", case=Case(8))(IDS)
     with pytest.raises(
-        InputError, match="letters were given, but this model reads none; it reads ids and case"
+        InputError, match="characters were given, but this model reads none; it reads ids and case"
     ):
-        network("recurrent", case=Case(8))(IDS, case=CASE, letters=CASE)
+        network("recurrent", case=Case(8))(IDS, case=CASE, characters=CASE)
     with pytest.raises(
         InputError, match="case were given, but this model reads none; it reads ids"
     ):

@@ -96,9 +96,9 @@ def test_learned_positions_end_with_a_clear_error() -> None:
         model(torch.zeros(1, 5, dtype=torch.long))
     with pytest.raises(InputError, match=r"position 9 was asked for"):
         model.start(GenerationInputs(1), capacity=10)
-    real = torch.tensor([[False, True, True, True, True]])
+    mask = torch.tensor([[False, True, True, True, True]])
     assert (
-        model(torch.zeros(1, 5, dtype=torch.long), real).isfinite().all()
+        model(torch.zeros(1, 5, dtype=torch.long), mask).isfinite().all()
     )  # padding is no position
 
 

@@ -79,13 +79,13 @@ def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
     memory = drawn(SOURCES, 9, 4 * 16, dtype=dtype)
     keys, values = (part.unflatten(-1, (2, 16)).transpose(1, 2) for part in memory.chunk(2, dim=-1))
     q = drawn(SOURCES * BEAMS, 4 * 16, dtype=dtype)
-    real = torch.arange(9, device=DEVICE) < torch.tensor([[9], [5], [0]], device=DEVICE)
+    mask = torch.arange(9, device=DEVICE) < torch.tensor([[9], [5], [0]], device=DEVICE)
     options = {"beams": BEAMS, "scale": 0.25}
     fast = kernels.attend_newest(
-        q, keys, values, seen=kernels.visible_memory(real, q) if masked else None, **options
+        q, keys, values, seen=kernels.visible_memory(mask, q) if masked else None, **options
     )
     plain = plain_kernels.attend_newest(
-        q, keys, values, seen=plain_kernels.visible_memory(real, q) if masked else None, **options
+        q, keys, values, seen=plain_kernels.visible_memory(mask, q) if masked else None, **options
     )
     close(fast, plain)
 

@@ -22,12 +22,12 @@ CONTEXT = {
 DEFINITIONS: dict[str, str] = {
     "embedding.lookup": "rows(table, ids)",
     "embedding.scaled": "sqrt(d_model) * lookup",
-    "letters.lookup": "(letters > 0)[..., None] * rows(table, letters)",
-    "letters.convolved": "slide(W, lookup, wide) + b",
-    "letters.activated": "is_inside * largest_with_0(convolved)",
-    "letters.loudest": "over_windows(activated)",
-    "letters.output": "times(V, loudest) + c",
-    "letters.sum": "x + output",
+    "characters.lookup": "(characters > 0)[..., None] * rows(table, characters)",
+    "characters.convolved": "slide(W, lookup, wide) + b",
+    "characters.activated": "is_inside * largest_with_0(convolved)",
+    "characters.loudest": "over_windows(activated)",
+    "characters.output": "times(V, loudest) + c",
+    "characters.sum": "x + output",
     "positions.encoding | sinusoidal": "in_turn(sin(each(p) / base ** exponents(d)), "
     "cos(each(p) / base ** exponents(d)))",
     "positions.encoding | learned": "rows(table, p)",
@@ -133,11 +133,11 @@ DEFINITIONS: dict[str, str] = {
     "head.pooled | last": "h",
     "head.logits": "times(W, x) + b",
     "head.class_logits": "times(W, pooled) + b",
-    "votes.words": "rows(table, ids)",
-    "votes.pairs": "hash_table(ids)",
-    "votes.sum": "class_logits + over_time(is_real[..., None] * (words + pairs))",
-    "committee.logits": "torch.log(mean_over(softmaxes))",
-    "committee.class_logits": "torch.log(mean_over(softmaxes))",
+    "ngrams.words": "rows(table, ids)",
+    "ngrams.pairs": "hash_table(ids)",
+    "ngrams.sum": "class_logits + over_time(is_real[..., None] * (words + pairs))",
+    "ensemble.logits": "torch.log(mean_over(softmaxes))",
+    "ensemble.class_logits": "torch.log(mean_over(softmaxes))",
     "softmax.shift": "largest(x)",
     "softmax.exponentials": "exp(x - shift)",
     "softmax.normaliser": "sum_of(exponentials)",
@@ -200,25 +200,25 @@ def divided(x: Tensor, by: Tensor) -> Tensor:
     return torch.where(by == 0, 0.0, x / by)
 
 
-def softmax_of(scores: Tensor, real: Tensor) -> Tensor:
-    parts = torch.exp(scores) * real
+def softmax_of(scores: Tensor, mask: Tensor) -> Tensor:
+    parts = torch.exp(scores) * mask
     return divided(parts, parts.sum(dim=-1, keepdim=True))
 
 
 def slide(weight: Tensor, x: Tensor, wide: int) -> Tensor:
-    """A filter's answer to each window of `wide` letters, zeros around the word."""
-    batch, length, letters, size = x.shape
-    around = F.pad(x.reshape(batch * length, letters, size), (0, 0, wide - 1, wide - 1))
-    windows = [around[:, t : t + wide] for t in range(letters + wide - 1)]
-    # torch's unfold puts the letters of a window last: column d * wide + t is letter t, number d.
+    """A filter's answer to each window of `wide` characters, zeros around the word."""
+    batch, length, characters, size = x.shape
+    around = F.pad(x.reshape(batch * length, characters, size), (0, 0, wide - 1, wide - 1))
+    windows = [around[:, t : t + wide] for t in range(characters + wide - 1)]
+    # torch's unfold puts a window's characters last: column d * wide + t is character t, value d.
     flat = [window.transpose(1, 2).reshape(batch * length, -1) for window in windows]
     answers = torch.stack([times(weight, window) for window in flat], dim=1)
-    return answers.reshape(batch, length, letters + wide - 1, -1)
+    return answers.reshape(batch, length, characters + wide - 1, -1)
 
 
-def first_of(real: Tensor) -> Tensor:
-    out = torch.zeros(real.shape, dtype=torch.float64)
-    for row, there in enumerate(real.tolist()):
+def first_of(mask: Tensor) -> Tensor:
+    out = torch.zeros(mask.shape, dtype=torch.float64)
+    for row, there in enumerate(mask.tolist()):
         if any(there):
             out[row, there.index(True)] = 1
     return out
@@ -235,7 +235,7 @@ HELPERS = {
     "over_time": lambda x: x.sum(dim=1), "over_windows": lambda x: x.max(dim=2).values,
     "largest_with_0": lambda x: torch.where(x > 0, x, 0.0),
     "side_by_side": lambda *tensors: torch.cat(tensors, dim=-1),
-    "last_of": lambda real: first_of(real.flip(1)).flip(1),
+    "last_of": lambda mask: first_of(mask.flip(1)).flip(1),
     **{f.__name__: f for f in (rows, times, heads, joined, serving, turned, exponents, in_turn,
                                largest, divided, softmax_of, slide, first_of)},
 }  # fmt: skip

@@ -17,7 +17,7 @@ from translucid.models.variants import variant_of
 from translucid.trace import Trace
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
-REAL = torch.tensor(
+MASK = torch.tensor(
     [
         [False, False, True, True, True, True],  # padding before,
         [True, True, True, False, False, False],  # behind
@@ -25,9 +25,9 @@ REAL = torch.tensor(
     ]
 )
 SOURCE = torch.tensor([[1, 4, 2, 6], [5, 3, 7, 2], [9, 1, 3, 3]])
-SOURCE_REAL = torch.tensor([[True, True, True, False], [False] + 3 * [True], 4 * [True]])
-LETTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
-LETTERS[0, 2], LETTERS[1, 1, 3:], LETTERS[2, 5] = 3, 0, 0
+SOURCE_MASK = torch.tensor([[True, True, True, False], [False] + 3 * [True], 4 * [True]])
+CHARACTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
+CHARACTERS[0, 2], CHARACTERS[1, 1, 3:], CHARACTERS[2, 5] = 3, 0, 0
 
 
 class Ran:
@@ -39,16 +39,16 @@ class Ran:
         for path, module in network.named_modules():
             module.register_forward_pre_hook(partial(self._note, path))
         config = network.config
-        self.real = REAL if padded else torch.ones_like(REAL)
-        self.source_real = SOURCE_REAL if padded else torch.ones_like(SOURCE_REAL)
-        masks = (self.real if padded else None, self.source_real if padded else None)
+        self.token_mask = MASK if padded else torch.ones_like(MASK)
+        self.source_mask = SOURCE_MASK if padded else torch.ones_like(SOURCE_MASK)
+        masks = (self.token_mask if padded else None, self.source_mask if padded else None)
         with torch.no_grad():
             if isinstance(config, PerceptronConfig | MLPConfig):
                 network(torch.randn(5, 3, dtype=torch.float64), trace=self.trace)
             elif config.shape == "encoder-decoder":
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
-            elif config.letters:
-                network(IDS, masks[0], trace=self.trace, letters=LETTERS)
+            elif config.characters:
+                network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
                 network(IDS, masks[0], trace=self.trace)
 
@@ -57,9 +57,9 @@ class Ran:
 
     def places(self, scope: str) -> Tensor:
         """The number of real tokens before each; one row for all where nothing is padded."""
-        real = self.mask(scope)
-        found = torch.zeros(real.shape, dtype=torch.float64)
-        for row, there in enumerate(real.tolist()):
+        mask = self.mask(scope)
+        found = torch.zeros(mask.shape, dtype=torch.float64)
+        for row, there in enumerate(mask.tolist()):
             for t in range(len(there)):
                 found[row, t] = max(sum(there[: t + 1]) - 1, 0)
         return found if self.padded else found[:1]
@@ -75,7 +75,7 @@ class Ran:
     def mask(self, scope: str) -> Tensor:
         """Of the tokens that this part reads."""
         two = hasattr(self.network, "encoder") and hasattr(self.network, "decoder")
-        return self.source_real if two and scope.startswith("encoder") else self.real
+        return self.source_mask if two and scope.startswith("encoder") else self.token_mask
 
     def ids(self, scope: str) -> Tensor:
         two = hasattr(self.network, "encoder") and hasattr(self.network, "decoder")
@@ -130,15 +130,15 @@ def _embedding(ran: Ran, scope: str) -> dict[str, Any]:
     return {"table": table, "ids": ran.ids(scope), "d_model": table.shape[1]}
 
 
-def _letters(ran: Ran, scope: str) -> dict[str, Any]:
+def _characters(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
     wide = part.width
-    inside = torch.zeros(*LETTERS.shape[:2], LETTERS.shape[2] + wide - 1, 1, dtype=torch.bool)
-    for t in range(LETTERS.shape[2]):
-        inside[:, :, t : t + wide] |= (LETTERS[:, :, t] > 0)[..., None, None]
+    inside = torch.zeros(*CHARACTERS.shape[:2], CHARACTERS.shape[2] + wide - 1, 1, dtype=torch.bool)
+    for t in range(CHARACTERS.shape[2]):
+        inside[:, :, t : t + wide] |= (CHARACTERS[:, :, t] > 0)[..., None, None]
     stem = scope.rpartition(".")[0]
     return (
-        {"letters": LETTERS, "table": part.table.weight.detach(), "wide": wide}
+        {"characters": CHARACTERS, "table": part.table.weight.detach(), "wide": wide}
         | {"is_inside": inside, "x": ran.first(stem, "embedding.scaled", "embedding.lookup")}
         | linear(part.filters, "W", "b")
         | linear(part.linear, "V", "c")
@@ -158,8 +158,8 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
         found |= {"table": part.table.detach(), "p": p.long()}
     if f"{stem}.embedding.scaled" in ran.trace:
         found["x"] = ran[
-            f"{stem}.letters.sum"
-            if f"{stem}.letters.sum" in ran.trace
+            f"{stem}.characters.sum"
+            if f"{stem}.characters.sum" in ran.trace
             else f"{stem}.embedding.scaled"
         ]
     config = ran.network.config
@@ -170,12 +170,12 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _masks(ran: Ran, scope: str) -> dict[str, Any]:
-    real = ran.mask(scope)
-    p, slots = ran.places(scope), torch.arange(real.shape[1])
+    mask = ran.mask(scope)
+    p, slots = ran.places(scope), torch.arange(mask.shape[1])
     return {
         "slots": slots[None, None, :, None], "key_slots": slots[None, None, None, :],
         "p_q": p[:, None, :, None], "p_k": p[:, None, None, :],
-        "w_reach": ran.network.config.window, "is_real": real[:, None, None, :],
+        "w_reach": ran.network.config.window, "is_real": mask[:, None, None, :],
     }  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def _attention(ran: Ran, scope: str) -> dict[str, Any]:
             allowed = allowed & mask
     else:
         found["memory"] = ran["encoder.final_norm.output"]
-        allowed = ran.source_real[:, None, None, :]
+        allowed = ran.source_mask[:, None, None, :]
     return found | {"mask_of": allowed}
 
 
@@ -216,7 +216,7 @@ def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
     found |= linear(part.key, "W_k", "") | linear(part.output, "W", "b")
     if hasattr(part, "energy"):
         found |= linear(part.query, "W_q", "b_q") | linear(part.energy, "v", "")
-    return found | {"is_real": ran.source_real[:, None]}
+    return found | {"is_real": ran.source_mask[:, None]}
 
 
 def _norm(ran: Ran, scope: str) -> dict[str, Any]:
@@ -310,21 +310,21 @@ def _cell(ran: Ran, scope: str) -> dict[str, Any]:
     return found
 
 
-def _before(states: Tensor, start: Tensor, real: Tensor, backward: bool) -> Tensor:
+def _before(states: Tensor, start: Tensor, mask: Tensor, backward: bool) -> Tensor:
     out, now = torch.empty_like(states), start
     order = range(states.shape[1])
     for t in reversed(order) if backward else order:
         out[:, t] = now
-        now = torch.where(real[:, t, None], states[:, t], now)
+        now = torch.where(mask[:, t, None], states[:, t], now)
     return out
 
 
-def _after(states: Tensor, real: Tensor, backward: bool, start: Tensor) -> Tensor:
+def _after(states: Tensor, mask: Tensor, backward: bool, start: Tensor) -> Tensor:
     """The state behind the last token."""
     order = range(states.shape[1])
     now = start
     for t in reversed(order) if backward else order:
-        now = torch.where(real[:, t, None], states[:, t], now)
+        now = torch.where(mask[:, t, None], states[:, t], now)
     return now
 
 
@@ -339,14 +339,14 @@ def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
 def _below(ran: Ran, path: str, layer: int) -> Tensor:
     """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
     if layer == 0:
-        return ran.first(path.rpartition(".")[0], "letters.sum", "embedding.lookup")
-    real = ran.mask(path)[..., None]
-    return torch.cat([ran[f"{s}.hidden"] * real for s, _ in _ways(ran, path, layer - 1)], dim=-1)
+        return ran.first(path.rpartition(".")[0], "characters.sum", "embedding.lookup")
+    mask = ran.mask(path)[..., None]
+    return torch.cat([ran[f"{s}.hidden"] * mask for s, _ in _ways(ran, path, layer - 1)], dim=-1)
 
 
 def _recurrent(ran: Ran, scope: str) -> dict[str, Any]:
-    part, real = ran.module(scope), ran.mask(scope)[..., None]
-    top = [ran[f"{s}.hidden"] * real for s, _ in _ways(ran, scope, part.layers - 1)]
+    part, mask = ran.module(scope), ran.mask(scope)[..., None]
+    top = [ran[f"{s}.hidden"] * mask for s, _ in _ways(ran, scope, part.layers - 1)]
     if len(top) == 1:
         return {"h": top[0]}
     return {"h_forward": top[0], "h_backward": top[1]}
@@ -379,16 +379,21 @@ def _head(ran: Ran, scope: str) -> dict[str, Any]:
     stem = scope.removesuffix("head") + stem
     if f"{stem}.recurrent.output" in ran.trace:
         found["h"] = _last_state(ran, f"{stem}.recurrent", "hidden")
-    return found | {"is_real": ran.real, "n_real": ran.real.sum(dim=1, keepdim=True).double()}
+    return found | {
+        "is_real": ran.token_mask,
+        "n_real": ran.token_mask.sum(dim=1, keepdim=True).double(),
+    }
 
 
-def _votes(ran: Ran, scope: str) -> dict[str, Any]:
+def _ngrams(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
     pairs = part.pairs.weight.detach()
 
     def hash_table(ids: Tensor) -> Tensor:
         found = torch.empty(*ids.shape, pairs.shape[1], dtype=torch.float64)
-        for row, (words, there) in enumerate(zip(ids.tolist(), ran.real.tolist(), strict=True)):
+        for row, (words, there) in enumerate(
+            zip(ids.tolist(), ran.token_mask.tolist(), strict=True)
+        ):
             for t, word in enumerate(words):
                 before = next((words[s] for s in range(t - 1, -1, -1) if there[s]), 0)
                 found[row, t] = pairs[(before * 1000003 + word * 7919) % len(pairs)]
@@ -396,19 +401,19 @@ def _votes(ran: Ran, scope: str) -> dict[str, Any]:
 
     return {
         "table": part.words.weight.detach(), "ids": IDS, "hash_table": hash_table,
-        "class_logits": ran["head.class_logits"], "is_real": ran.real,
+        "class_logits": ran["head.class_logits"], "is_real": ran.token_mask,
     }  # fmt: skip
 
 
-def _committee(ran: Ran, scope: str) -> dict[str, Any]:
+def _ensemble(ran: Ran, scope: str) -> dict[str, Any]:
     names = [n for n in ran.trace if n.endswith(("head.logits", "head.class_logits"))]
     return {"softmaxes": [torch.softmax(ran[name], dim=-1) for name in names]}
 
 
 GIVEN = {
-    "embedding": _embedding, "letters": _letters, "positions": _positions, "masks": _masks,
+    "embedding": _embedding, "characters": _characters, "positions": _positions, "masks": _masks,
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
-    "bridge": _bridge, "head": _head, "votes": _votes, "committee": _committee,
+    "bridge": _bridge, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
 }  # fmt: skip

@@ -65,10 +65,10 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
             yield f"both {pooling}", make("encoder", bidirectional=True, **labels)
     for make in (transformer, recurrent):
         labels = {"head": "classify", "outputs": 3}
-        yield f"{make.__name__} letters", make("encoder", letters=5)
-        yield f"{make.__name__} votes", make("encoder", votes=5, **labels)
-        yield f"{make.__name__} members", make("encoder", members=2, **labels)
-        yield f"{make.__name__} writing members", make("decoder", members=2)
+        yield f"{make.__name__} characters", make("encoder", characters=5)
+        yield f"{make.__name__} n-grams", make("encoder", ngram_features=5, **labels)
+        yield f"{make.__name__} members", make("encoder", ensemble_size=2, **labels)
+        yield f"{make.__name__} writing members", make("decoder", ensemble_size=2)
         yield f"{make.__name__} untied", make("decoder", tied=False)
     for cell, attention, both in product(
         ("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot"), (False, True)

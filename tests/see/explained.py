@@ -60,7 +60,7 @@ def classifier(
 def tagger(
     family: str = "transformer", target: str | None = "O B-A O", **options: Any
 ) -> Explained:
-    task = Tag(Tokenizer.train("space", ENGLISH), TAGS, letters=bool(options.get("letters")))
+    task = Tag(Tokenizer.train("space", ENGLISH), TAGS, characters=bool(options.get("characters")))
     options = {"shape": "encoder", "head": "tag", "outputs": 3} | options
     return _made(_config(family, len(task.tokenizer), **options), task, "the cat sleeps", target)
 
@@ -88,10 +88,10 @@ ALL: Mapping[str, Explained] = {
     "writer, gru": writer("gru"),
     "classifier": classifier(),
     "classifier, lstm": classifier("lstm", pooling="last"),
-    "classifier with votes": classifier(votes=7),
-    "committee": classifier(members=2),
+    "classifier with n-gram features": classifier(ngram_features=7),
+    "ensemble": classifier(ensemble_size=2),
     "tagger": tagger(positions="rotary"),
-    "tagger with letters": tagger("lstm", letters=4),
+    "tagger with characters": tagger("lstm", characters=4),
     "causal tagger, rnn": tagger("rnn", shape="decoder"),
     "regressor": regressor(),
 }

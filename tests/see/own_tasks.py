@@ -59,11 +59,11 @@ class PairScore(Task[Any, PairItem]):
         return PairItem(item.ids[:longest], item.score, item.line)
 
     def collate(self, items: Sequence[PairItem]) -> Batch:
-        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         known = [[] if item.score is None else [item.score] for item in items]
         scores = torch.tensor(known, dtype=torch.float32)
         lines = tuple(item.line for item in items)
-        return Batch({"ids": ids, "real": real}, scores, scores.numel(), lines)
+        return Batch({"ids": ids, "mask": mask}, scores, scores.numel(), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return 0.5 * (model(**batch.inputs) - batch.targets).square().sum()

@@ -19,11 +19,13 @@ CONFIGS: dict[str, ModelConfig] = {
     "transformer decoder": transformer("decoder", positions="alibi", window=3, kv_heads=2),
     "translator": transformer("encoder-decoder", placement="post", target_vocab=9, heads=2),
     "gated": transformer("decoder", activation="swiglu", positions="learned", norm="batch"),
-    "no norm": transformer("encoder", norm="none", positions="none", head="classify", votes=5),
-    "committee": transformer("encoder", layers=1, members=2),
+    "no norm": transformer(
+        "encoder", norm="none", positions="none", head="classify", ngram_features=5
+    ),
+    "ensemble": transformer("encoder", layers=1, ensemble_size=2),
     "lstm translator": recurrent("encoder-decoder", bidirectional=True, layers=1),
     "lstm": recurrent("decoder"),
-    "gru": recurrent("encoder", cell="gru", bidirectional=True, letters=3),
+    "gru": recurrent("encoder", cell="gru", bidirectional=True, characters=3),
     "rnn": recurrent("encoder", cell="rnn"),
     "mlp": MLPConfig(inputs=3, hidden=(4, 4), residual=True),
 }
@@ -46,16 +48,16 @@ def inputs(name: str, seed: int = 0, *, padded: bool = True, length: int = 5) ->
     if name == "mlp":
         return {"x": torch.randn(2, 3, generator=dice, dtype=torch.float64)}
     ids = torch.randint(4, 9, (2, length), generator=dice)
-    real = torch.ones_like(ids, dtype=torch.bool)
-    real[1, 3:] = False
-    mask = {"real": real} if padded else {}
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[1, 3:] = False
+    more = {"mask": mask} if padded else {}
     if "translator" in name:
         target = torch.randint(4, 9, (2, length - 1), generator=dice)
-        source_real = {"source_real": real} if padded else {}
-        return {"source": ids, "target": target, **source_real}
+        source_mask = {"source_mask": mask} if padded else {}
+        return {"source": ids, "target": target, **source_mask}
     if name == "gru":
-        mask["letters"] = torch.randint(1, 99, (2, length, 4), generator=dice)
-    return {"ids": ids, **mask}
+        more["characters"] = torch.randint(1, 99, (2, length, 4), generator=dice)
+    return {"ids": ids, **more}
 
 
 def run(model: Network, given: dict[str, Tensor], edit: Any = None, keep: Any = ()) -> Any:
@@ -260,14 +262,14 @@ def test_positions_and_the_scale_against_models_without_them() -> None:
 
 def test_an_open_mask_and_a_uniform_pattern() -> None:
     model, given = network("transformer decoder"), inputs("transformer decoder", padded=False)
-    edit = together([by_key(model, f"decoder.masks.{mask}") for mask in ("causal", "window")])
+    edit = together([by_key(model, f"decoder.masks.{name}") for name in ("causal", "window")])
     seen = run(model, given, edit, keep="*.mask")[1]
     assert all(bool(seen[name].all()) for name in seen)
     translator, batch = network("lstm translator"), inputs("lstm translator")
     edit = dict(by_key(translator, "decoder.alignment").edit)
     pattern = run(translator, batch, edit, keep="*.pattern")[1]["decoder.alignment.pattern"]
-    real = batch["source_real"][:, None].double()
-    assert_same(pattern, (real / real.sum(-1, keepdim=True)).expand_as(pattern))
+    mask = batch["source_mask"][:, None].double()
+    assert_same(pattern, (mask / mask.sum(-1, keepdim=True)).expand_as(pattern))
 
 
 def test_switches_thrown_together_are_all_thrown() -> None:

@@ -93,9 +93,9 @@ POINTS = [
     ("translator, lstm", "decoder.bridge.cell", (0, 4)),
     ("translator, lstm", "encoder.recurrent.layers.0.backward.lstm.hidden@3", (0, 4)),
     ("translator, lstm", "decoder.alignment.pattern", (0, 2, 1)),
-    ("committee", "members.1.encoder.layers.0.self_attention.pattern", (0, 0, 1, 2)),
-    ("classifier with votes", "votes.words", (0, 2, 1)),
-    ("tagger with letters", "encoder.letters.output", (0, 1, 2)),
+    ("ensemble", "members.1.encoder.layers.0.self_attention.pattern", (0, 0, 1, 2)),
+    ("classifier with n-gram features", "ngrams.words", (0, 2, 1)),
+    ("tagger with characters", "encoder.characters.output", (0, 1, 2)),
     ("regressor", "layers.0.dense.preactivation", (0, 3)),
 ]
 
@@ -225,11 +225,11 @@ def test_layers_stand_in_the_order_of_the_forward_pass() -> None:
     )
     assert "lstm state weights, backward" in lstm.by_part().columns.labels
     assert gradients(*ALL["regressor"]).by_layer().labels == ("layer 0", "output")
-    members = gradients(*ALL["committee"]).by_layer().labels
+    members = gradients(*ALL["ensemble"]).by_layer().labels
     assert members[0] == "member 0 encoder embedding"
     assert members[-1] == "member 1 head"
-    assert gradients(*ALL["tagger with letters"]).by_layer().labels == (
-        "encoder embedding", "encoder letters", "encoder layer 0", "encoder layer 1", "head",
+    assert gradients(*ALL["tagger with characters"]).by_layer().labels == (
+        "encoder embedding", "encoder characters", "encoder layer 0", "encoder layer 1", "head",
     )  # fmt: skip
 
 

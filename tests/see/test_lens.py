@@ -21,8 +21,8 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "no added positions": ("translate", {"positions": "rotary"}),
     "fewer decoder layers": ("translate", {"decoder_layers": 1}),
     "one table": ("translate", {"tied": True, "positions": "learned"}),
-    "committee that writes": ("language", {"members": 3}),
-    "committee that tags": ("tag", {"members": 2}),
+    "ensemble that writes": ("language", {"ensemble_size": 3}),
+    "ensemble that tags": ("tag", {"ensemble_size": 2}),
 }
 
 
@@ -50,7 +50,10 @@ def test_so_it_is_for_odd_models(case: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last", "first", "attention"])
-@pytest.mark.parametrize("options", [{}, {"votes": 7}, {"members": 2}, {"members": 2, "votes": 5}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"ngram_features": 7}, {"ensemble_size": 2}, {"ensemble_size": 2, "ngram_features": 5}],
+)
 def test_a_classifier_ends_in_its_classes(pooling: str, options: dict[str, int]) -> None:
     network = small.transformer("classify", pooling=pooling, **options)
     reading = small.reading_of("classify", network)
@@ -111,8 +114,11 @@ def test_several_words_in_a_cell() -> None:
     assert len(lens(reading, 1000).texts[0][0].split(" / ")) == len(small.SOURCE)
 
 
-def test_letters_are_part_of_the_embedding() -> None:
-    network, task = small.transformer("tag", letters=5), Tag(small.SOURCE, small.TAGS, letters=True)
+def test_characters_are_part_of_the_embedding() -> None:
+    network, task = (
+        small.transformer("tag", characters=5),
+        Tag(small.SOURCE, small.TAGS, characters=True),
+    )
     check_last_row(read(network, task, "the dog sees a cat"))
 
 

@@ -29,14 +29,14 @@ def names(task: str) -> list[str]:
     ("task", "family"),
     [
         *product(POSITIONS, ("transformer", "recurrent")),
-        *product(("language", "tag"), ("committee",)),  # translators form none
+        *product(("language", "tag"), ("ensemble",)),  # translators form none
     ],
 )
 def test_each_row_is_the_sorted_answer_of_a_plain_call(task: str, family: str) -> None:
     network = (
         small.recurrent(task)
         if family == "recurrent"
-        else small.transformer(task, members=3 if family == "committee" else 1)
+        else small.transformer(task, ensemble_size=3 if family == "ensemble" else 1)
     )
     reading = small.reading_of(task, network)
     heat = likeliest(reading, 3)
@@ -98,7 +98,10 @@ def test_tags_that_nobody_gave_have_no_frames() -> None:
     assert likeliest(reading).frames == ()
 
 
-@pytest.mark.parametrize("options", [{}, {"votes": 7}, {"members": 3}, {"members": 2, "votes": 5}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"ngram_features": 7}, {"ensemble_size": 3}, {"ensemble_size": 2, "ngram_features": 5}],
+)
 def test_classes_are_those_of_a_plain_call(options: dict[str, int]) -> None:
     reading = small.reading_of("classify", small.transformer("classify", **options))
     bars = likeliest(reading)
@@ -161,6 +164,6 @@ def test_what_cannot_be_shown_is_said() -> None:
     numbers = read(network, Regress(), "1, 2")
     with pytest.raises(InputError, match="a model for task regress says numbers, no words or tags"):
         likeliest(numbers)
-    voted = small.transformer("classify", votes=7)
-    with pytest.raises(UnknownPointError, match=r"votes\.sum was computed but not kept"):
+    voted = small.transformer("classify", ngram_features=7)
+    with pytest.raises(UnknownPointError, match=r"ngrams\.sum was computed but not kept"):
         likeliest(small.reading_of("classify", voted, keep="head.*"))

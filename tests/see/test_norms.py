@@ -67,8 +67,8 @@ def test_each_norm_alone_is_as_its_hooks_say(task: str, norm: str, placement: st
         ("translate", {}, "decoder"),
         ("translate", {"placement": "post", "positions": "rotary"}, "decoder"),
         ("tag", {"norm": "rms"}, "encoder"),
-        ("language", {"members": 2}, "decoder"),
-        ("classify", {"members": 2, "norm": "batch"}, "encoder"),
+        ("language", {"ensemble_size": 2}, "decoder"),
+        ("classify", {"ensemble_size": 2, "norm": "batch"}, "encoder"),
     ],
 )
 def test_all_norms_together_are_as_their_hooks_say(
@@ -94,7 +94,7 @@ def test_norms_have_short_names() -> None:
         "layer 1 self attention", "layer 1 cross attention", "layer 1 feedforward", "final",
     )  # fmt: skip
     members = before_and_after(
-        small.reading_of("language", small.transformer("language", members=2)), "members.1.*"
+        small.reading_of("language", small.transformer("language", ensemble_size=2)), "members.1.*"
     )
     assert members.heats[0].rows.labels[0] == "member 1 layer 0 self attention"
 

@@ -32,10 +32,14 @@ ENTRANCES = {
     "writer, gru": {"decoder.embedding.lookup": 0},
     "classifier": {"encoder.embedding.scaled": 0},
     "classifier, lstm": {"encoder.embedding.lookup": 0},
-    "classifier with votes": {"encoder.embedding.scaled": 0, "votes.words": 0, "votes.pairs": 0},
-    "committee": {f"members.{n}.encoder.embedding.scaled": 0 for n in range(2)},
+    "classifier with n-gram features": {
+        "encoder.embedding.scaled": 0,
+        "ngrams.words": 0,
+        "ngrams.pairs": 0,
+    },
+    "ensemble": {f"members.{n}.encoder.embedding.scaled": 0 for n in range(2)},
     "tagger": {"encoder.embedding.scaled": 0},
-    "tagger with letters": {"encoder.letters.sum": 0},
+    "tagger with characters": {"encoder.characters.sum": 0},
     "causal tagger, rnn": {"decoder.embedding.lookup": 0},
 }
 
@@ -147,12 +151,12 @@ def test_both_methods_agree_where_the_model_is_a_line(standardise: bool) -> None
         np.testing.assert_allclose(saliency(*explained, of=output).values, wanted, rtol=1e-12)
 
 
-def test_votes_are_what_they_say() -> None:
-    """A vote goes straight into the answer: all of it counts."""
-    explained = classifier(votes=7)
+def test_ngram_features_are_what_they_say() -> None:
+    """A feature goes straight into the answer: all of it counts."""
+    explained = classifier(ngram_features=7)
     with torch.no_grad():
         explained[0].get_parameter("head.linear.weight").zero_()  # nothing else does
-    given = embedded(explained, ["votes.words", "votes.pairs"])
+    given = embedded(explained, ["ngrams.words", "ngrams.pairs"])
     found = saliency(*explained, of="bad")
     wanted = sum(value[0, :, 0] for value in given.values())
     np.testing.assert_allclose(found.values, wanted, rtol=1e-12)

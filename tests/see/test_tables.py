@@ -147,8 +147,8 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
 
 def test_what_cannot_be_shown_is_said() -> None:
     language, translate = small.transformer("language"), small.transformer("translate")
-    committee = small.transformer("language", members=2)
-    assert isinstance(committee, Ensemble)
+    ensemble = small.transformer("language", ensemble_size=2)
+    assert isinstance(ensemble, Ensemble)
     for show in (position_table, position_gram):
         with pytest.raises(InputError, match=r"told no positions \(positions = none\)"):
             show(small.transformer("language", positions="none"))
@@ -160,8 +160,8 @@ def test_what_cannot_be_shown_is_said() -> None:
             show(language, side="target")
         with pytest.raises(InputError, match="side = 'left': give source or target"):
             show(translate, side="left")
-        with pytest.raises(InputError, match=r"every member of a committee has .* give one of"):
-            show(committee)
+        with pytest.raises(InputError, match=r"every member of an ensemble has .* give one of"):
+            show(ensemble)
         with pytest.raises(InputError, match="this network reads numbers"):
             show(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)))
     with pytest.raises(InputError, match=r"'dof' is not in the model's vocabulary; .* know.* dog"):

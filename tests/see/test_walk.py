@@ -58,9 +58,9 @@ def _made(name: str) -> Made:
         case "rnn seq2seq":
             config = RecurrentConfig(**PAIR, **CELL, cell="rnn", attention="none")
             return config, pair, english, german
-        case "votes":
+        case "ngrams":
             config = TransformerConfig(
-                **READER, head="classify", **TEXT, votes=16, pooling="attention"
+                **READER, head="classify", **TEXT, ngram_features=16, pooling="attention"
             )
             return config, label, english, "fair"
         case "gru":
@@ -68,15 +68,15 @@ def _made(name: str) -> Made:
                 **READER, head="classify", **CELL, cell="gru", layers=2, pooling="last"
             )
             return config, label, english, None
-        case "committee":
-            config = RecurrentConfig(**READER, head="classify", **CELL, members=2)
+        case "ensemble":
+            config = RecurrentConfig(**READER, head="classify", **CELL, ensemble_size=2)
             return config, label, english, None
         case "tagger":
             config = RecurrentConfig(
                 shape="encoder", head="tag", outputs=4, vocab=len(SPACED), d_model=8, hidden=8,
-                bidirectional=True, letters=4,
+                bidirectional=True, characters=4,
             )  # fmt: skip
-            return config, Tag(SPACED, TAGS, letters=True), english, "O B-A I-A O O"
+            return config, Tag(SPACED, TAGS, characters=True), english, "O B-A I-A O O"
         case "free tagger":
             config = TransformerConfig(**READER, head="tag", **(TEXT | {"vocab": len(SPACED)}))
             return config, Tag(SPACED, ["N", "V", "D"]), english, None
@@ -88,8 +88,8 @@ def _made(name: str) -> Made:
     return config, Regress(), "0.5, -1", "1 2"
 
 
-NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "votes", "gru",
-         "committee", "tagger", "free tagger", "language", "numbers"]  # fmt: skip
+NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "ngrams", "gru",
+         "ensemble", "tagger", "free tagger", "language", "numbers"]  # fmt: skip
 
 
 @cache
@@ -157,7 +157,7 @@ def test_no_part_is_left_out(name: str) -> None:
 IDLE = {"post-norm": {"encoder.final_norm", "decoder.final_norm"}}  # these pass on what they get
 
 
-@pytest.mark.parametrize("name", ["transformer", "post-norm", "seq2seq", "votes", "language"])
+@pytest.mark.parametrize("name", ["transformer", "post-norm", "seq2seq", "ngrams", "language"])
 def test_links_are_the_largest_of_the_pattern(name: str) -> None:
     found = 0
     for reading, stage in stages(name, "links"):
@@ -265,7 +265,7 @@ def test_probabilities_of_what_was_written_make_the_loss(name: str) -> None:
     assert [cell.label for cell in found] == [w for w in reading.words.follows if w != "?"]
 
 
-@pytest.mark.parametrize("name", ["votes", "gru", "committee"])
+@pytest.mark.parametrize("name", ["ngrams", "gru", "ensemble"])
 def test_labels_are_those_of_the_task(name: str) -> None:
     reading, text = made(name)
     task = reading.task
@@ -277,16 +277,16 @@ def test_labels_are_those_of_the_task(name: str) -> None:
     best = max(found, key=found.__getitem__)
     assert ([cell.label for cell in chosen(stage)], walked(name).answer) == ([best], best)
     wanted = [cell.label for cell in stage.rows[0].cells if cell.wanted]
-    assert wanted == (["fair"] if name == "votes" else [])
+    assert wanted == (["fair"] if name == "ngrams" else [])
 
 
-def test_votes_and_the_network_make_the_score() -> None:
-    reading, _ = made("votes")
-    sizes = {stage.title: stage for _, stage in stages("votes", "sizes")}
-    votes = sum(row.cells[0].value for row in sizes["votes of the tokens"].rows)
-    label = LABELS.index(walked("votes").answer)
+def test_ngram_features_and_the_network_make_the_score() -> None:
+    reading, _ = made("ngrams")
+    sizes = {stage.title: stage for _, stage in stages("ngrams", "sizes")}
+    added = sum(row.cells[0].value for row in sizes["n-gram features"].rows)
+    label = LABELS.index(walked("ngrams").answer)
     network = float(reading["head.class_logits"][0, label])
-    assert votes + network == pytest.approx(float(reading["votes.sum"][0, label]), rel=1e-4)
+    assert added + network == pytest.approx(float(reading["ngrams.sum"][0, label]), rel=1e-4)
     shares = [row.cells[0].value for row in sizes["one vector for the text"].rows]
     assert sum(shares) == pytest.approx(1)
 

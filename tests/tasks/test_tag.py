@@ -1,4 +1,4 @@
-"""Tags of words: read at the right piece, as whole spans, with the right letters beside."""
+"""Tags of words: read at the right piece, as whole spans, with the right characters beside."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ class Told(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(scores)
 
-    def forward(self, ids: Tensor, real: Tensor, letters: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor, characters: Tensor | None = None) -> Tensor:
         return self.scores[: ids.shape[1]].expand(len(ids), -1, -1)
 
 
@@ -34,7 +34,7 @@ def test_spans_are_whole_unless_freed(spans: SpanDecoding, wanted: list[str]) ->
 
 
 def test_pieces_between_words_have_no_say() -> None:
-    """By letters a word has several pieces and a space; only its first one counts."""
+    """By characters a word has several pieces and a space; only its first one counts."""
     task = Tag(Tokenizer.train("char", TEXTS), TAGS)
     item = task.encode_words(["at", "on"])  # a t _ o n
     assert item.firsts == [0, 3]
@@ -51,34 +51,34 @@ def test_parts_of_speech_are_free() -> None:
     assert found == [["I-odd"]]
 
 
-def test_letters_are_those_of_the_word() -> None:
+def test_characters_are_those_of_the_word() -> None:
     words = ("don't", "zebra", "é", "x" * 30)
     for kind in ("space", "bpe", "char"):
-        task = Tag(Tokenizer.train(kind, TEXTS), TAGS, letters=True)
+        task = Tag(Tokenizer.train(kind, TEXTS), TAGS, characters=True)
         item = task.encode(Tagged(words, ("O",) * 4, 7))
         owners = task.tokenizer.encode_words(words)[1]
         wanted = tuple(b"" if owner is None else spell(words[owner]) for owner in owners)
-        assert item.letters == wanted
-        assert kind != "space" or item.letters == tuple(spell(word) for word in words)
+        assert item.characters == wanted
+        assert kind != "space" or item.characters == tuple(spell(word) for word in words)
         batch = task.collate([item, task.encode_words(["cat"])])
-        assert batch.inputs["letters"].shape[:2] == batch.inputs["ids"].shape
-        row = batch.inputs["letters"][0]
+        assert batch.inputs["characters"].shape[:2] == batch.inputs["ids"].shape
+        row = batch.inputs["characters"][0]
         assert [bytes(b - 1 for b in place if b) for place in row.tolist()] == list(wanted)
         assert task.tags[item.tags[0]] == "O"
 
 
-def test_without_letters_none_are_kept() -> None:
+def test_without_characters_none_are_kept() -> None:
     task = Tag(Tokenizer.train("space", TEXTS), TAGS)
-    assert task.encode_words(["cat"]).letters == ()
-    assert set(task.collate([task.encode_words(["cat"])]).inputs) == {"ids", "real"}
+    assert task.encode_words(["cat"]).characters == ()
+    assert set(task.collate([task.encode_words(["cat"])]).inputs) == {"ids", "mask"}
 
 
-def test_letters_stay_beside_their_words_when_a_sentence_is_cut() -> None:
-    task = Tag(Tokenizer.train("char", TEXTS), TAGS, letters=True)
+def test_characters_stay_beside_their_words_when_a_sentence_is_cut() -> None:
+    task = Tag(Tokenizer.train("char", TEXTS), TAGS, characters=True)
     words = ("the", "cat", "sat", "on")
     item = task.encode(Tagged(words, ("O", "B-A", "I-A", "O"), 1))
     parts = task.split(item, 5)
-    assert sum((part.letters for part in parts), ()) == item.letters
+    assert sum((part.characters for part in parts), ()) == item.characters
     for part in [*parts, task.shorten(item, 6)]:
-        assert len(part.letters) == len(part.ids)
-    assert [part.letters[part.firsts[0]] for part in parts] == [b"the", b"cat", b"sat", b"on"]
+        assert len(part.characters) == len(part.ids)
+    assert [part.characters[part.firsts[0]] for part in parts] == [b"the", b"cat", b"sat", b"on"]

@@ -21,7 +21,11 @@ TRANSFORMER = TransformerConfig(**SHAPE)
 NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
     "recurrent": (RecurrentConfig(**SHAPE), {}, "only steps of a transformer are captured, not of"),
     "batch norm": (TransformerConfig(**SHAPE, norm="batch"), {}, "batch norm would count the rows"),
-    "letters": (TransformerConfig(**SHAPE, letters=4), {}, "a model that reads letters is not"),
+    "characters": (
+        TransformerConfig(**SHAPE, characters=4),
+        {},
+        "a model that reads characters is not",
+    ),
     "compiled": (TRANSFORMER, {"compile": True}, "a compiled model is not captured"),
 }
 

@@ -99,7 +99,7 @@ class UnshiftedTranslate(Translate):
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         batch = super().collate(items)
         read = batch.inputs["target"]
-        return moved(batch, read.masked_fill(~batch.inputs["target_real"], IGNORE))
+        return moved(batch, read.masked_fill(~batch.inputs["target_mask"], IGNORE))
 
 
 class TwiceShiftedTranslate(Translate):
@@ -201,7 +201,7 @@ class ForgetsMask(Classify):
 class ForgetsSourceMask(Translate):
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         batch = super().collate(items)
-        inputs = {name: t for name, t in batch.inputs.items() if name != "source_real"}
+        inputs = {name: t for name, t in batch.inputs.items() if name != "source_mask"}
         return replace(batch, inputs=inputs)
 
 
@@ -249,10 +249,10 @@ class ReadsBackwards(Decoder):
         super().__init__()
         self.inner, self.embedding, self.d_output = decoder, decoder.embedding, decoder.d_output
 
-    def forward(self, ids: Tensor, real: Any = None, memory: Any = None, trace: Any = None) -> Any:
-        one = self.inner(ids, real, memory)
-        other = self.inner(ids.flip(1), real, memory).outputs.flip(1)
-        return Encoded(one.outputs + other, real, one.state)
+    def forward(self, ids: Tensor, mask: Any = None, memory: Any = None, trace: Any = None) -> Any:
+        one = self.inner(ids, mask, memory)
+        other = self.inner(ids.flip(1), mask, memory).outputs.flip(1)
+        return Encoded(one.outputs + other, mask, one.state)
 
 
 def test_a_decoder_that_reads_both_ways_is_found() -> None:

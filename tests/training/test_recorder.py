@@ -28,7 +28,7 @@ SOON = ("translate transformer, average", "tag rnn, written aside")
 CASES = [pytest.param(case, marks=[] if case in SOON else pytest.mark.slow) for case in RUNS]
 FAMILIES = [
     ("translate", "transformer"), ("translate", "lstm"), ("language", "transformer"),
-    ("language", "rnn"), ("classify", "lstm"), ("classify", "committee"), ("tag", "spelling"),
+    ("language", "rnn"), ("classify", "lstm"), ("classify", "ensemble"), ("tag", "spelling"),
     ("tag", "transformer"), ("regress", "mlp"),
 ]  # fmt: skip
 

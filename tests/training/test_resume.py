@@ -74,8 +74,8 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "classify transformer, sgd, patience": (
         "classify", "transformer", {"optimizer": "sgd", "patience": 2, "evaluate_every": 3}),
     "tag rnn, written aside": ("tag", "rnn", {"save_in_background": True, "save_every": 2}),
-    "tag gru, letters, hidden words": ("tag", "spelling", {}),
-    "classify, three members, average": ("classify", "committee", {"ema": 0.9}),
+    "tag gru, characters, hidden words": ("tag", "spelling", {}),
+    "classify, three members, average": ("classify", "ensemble", {"ema": 0.9}),
     "regress mlp, lines of progress over three steps": (
         "regress", "mlp", {"log_every": 3, "optimizer": "adam", "schedule": "wsd"}),
 }  # fmt: skip

@@ -22,17 +22,19 @@ SMALL: dict[str, dict[str, Any]] = {
     "rnn": {"kind": "recurrent", "cell": "rnn", "d_model": 16, "hidden": 16},
     "spelling": {
         "kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "bidirectional": True,
-        "letters": 6, "word_dropout": 0.3,
+        "characters": 6, "word_dropout": 0.3,
     },
-    "committee": {"kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "members": 3},
+    "ensemble": {
+        "kind": "recurrent", "cell": "gru", "d_model": 16, "hidden": 16, "ensemble_size": 3,
+    },
     "mlp": {"kind": "mlp", "hidden": [8]},
 }  # fmt: skip
 PAIRS = [
     *((task, family) for task in ("translate", "language", "classify", "tag")
       for family in ("transformer", "lstm", "gru", "rnn")),
     ("tag", "spelling"),
-    ("classify", "committee"),
-    ("language", "committee"),
+    ("classify", "ensemble"),
+    ("language", "ensemble"),
     ("regress", "mlp"),
 ]  # fmt: skip
 

@@ -21,7 +21,7 @@ SAMPLE = 8  # items that are looked at
 PROBE = 12  # tokens of the text that the causality probe changes one by one
 CHANGE = 1e-5  # of the largest output: less is rounding
 LOSS_CHANGE = 1e-4  # of the loss: sums in another order
-MASK_OF = {"ids": "real", "source": "source_real", "target": "target_real"}
+MASK_OF = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 
 
 def shifted_targets(
@@ -40,15 +40,15 @@ def _one_ahead(batch: Batch) -> Finding:
     """A decoder reads token i and says token i + 1; at the last one too it says something."""
     name = "target" if "target" in batch.inputs else "ids"
     read = batch.inputs[name]
-    real = batch.inputs.get(MASK_OF[name], torch.ones_like(read, dtype=torch.bool))
-    same, compared = _agreement(read, real, batch.targets, 1)
+    mask = batch.inputs.get(MASK_OF[name], torch.ones_like(read, dtype=torch.bool))
+    same, compared = _agreement(read, mask, batch.targets, 1)
     words = f"{same:,} of {compared:,} targets are the token after the one that is read"
-    silent = int((real & (batch.targets == IGNORE)).sum())
+    silent = int((mask & (batch.targets == IGNORE)).sum())
     if same == compared and not silent:
         return Finding("shifted targets", True, words)
     meanings = {0: "the model would learn to copy", 2: "the shift is made twice"}
     for shift in (0, 2, 3, -1):
-        agree, of = _agreement(read, real, batch.targets, shift)
+        agree, of = _agreement(read, mask, batch.targets, shift)
         if same < compared and of and agree == of:
             words += f"; all are the token at {shift:+}: {meanings.get(shift, 'a wrong shift')}"
             break
@@ -61,12 +61,12 @@ def _one_ahead(batch: Batch) -> Finding:
     )  # fmt: skip
 
 
-def _agreement(read: Tensor, real: Tensor, targets: Tensor, shift: int) -> tuple[int, int]:
+def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple[int, int]:
     """How many targets are the token `shift` places on, of those that have one there."""
     length = read.shape[1]
     places = torch.arange(max(0, -shift), min(length, length - shift))
     told, ahead = targets[:, places], read[:, places + shift]
-    counts = (told != IGNORE) & real[:, places + shift]
+    counts = (told != IGNORE) & mask[:, places + shift]
     return int(((told == ahead) & counts).sum()), int(counts.sum())
 
 
@@ -156,8 +156,8 @@ def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     return Finding(
         "padding seen", False,
         f"other ids in {amount} padded places change the outputs of {len(rows)} of {len(chosen)} "
-        "texts, so an answer depends on its neighbours in the batch; collate must give the mask "
-        "`real`, and the model use it", serious=True,
+        "texts, so an answer depends on its neighbours in the batch; collate must give the token "
+        "`mask`, and the model use it", serious=True,
     )  # fmt: skip
 
 

@@ -123,14 +123,14 @@ def small(config: ModelConfig) -> ModelConfig:
                 "decoder_layers": config.decoder_layers and min(config.decoder_layers, LAYERS),
                 "dropout": 0.0,
                 "word_dropout": 0.0,
-                "members": 1,
+                "ensemble_size": 1,
             }
             if config.kv_heads is not None:  # grouped stays grouped
                 sizes["kv_heads"] = max(heads * config.kv_heads // config.heads, 1)
         case RecurrentConfig():
             layers = min(config.layers, LAYERS)
             sizes = {"d_model": WIDTH, "hidden": WIDTH, "layers": layers, "dropout": 0.0}
-            sizes |= {"word_dropout": 0.0, "members": 1}
+            sizes |= {"word_dropout": 0.0, "ensemble_size": 1}
         case MLPConfig():
             sizes = {"hidden": (WIDTH,) * len(config.hidden)}
         case _:

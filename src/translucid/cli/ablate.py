@@ -29,7 +29,7 @@ def ablate(
         str | None,
         typer.Option(
             help="Only these kinds, with commas: heads, layers, attention, feedforward, patterns, "
-            "positions, masks, scale, norms, gates, alignment, bridge, letters, votes."
+            "positions, masks, scale, norms, gates, alignment, bridge, characters, ngrams."
         ),
     ] = None,
     metric: Annotated[

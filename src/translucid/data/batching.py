@@ -1,7 +1,7 @@
 """Items into batches of equal cost: similar lengths together, a budget of tokens, little padding.
 
 The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run goes on with
-the batch it would have seen. Shapes: ids and real (batch, length), True at real tokens.
+the batch it would have seen. Shapes: ids and mask (batch, length), True at real tokens.
 """
 
 import math
@@ -210,11 +210,11 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def pad(
     sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Right-padded ids and where they are real, both (batch, length)."""
+    """Right-padded ids and their mask, True at tokens, both (batch, length)."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     longest = int(lengths.max()) if len(sequences) else 0
     length = -(-longest // multiple) * multiple
-    real = torch.arange(length) < lengths[:, None]
-    ids = torch.full(real.shape, pad_id)
-    ids[real] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.long)
-    return ids, real
+    mask = torch.arange(length) < lengths[:, None]
+    ids = torch.full(mask.shape, pad_id)
+    ids[mask] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.long)
+    return ids, mask

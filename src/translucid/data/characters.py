@@ -1,4 +1,4 @@
-"""Words as letters, for models that read them: bytes of UTF-8, each one higher, 0 as padding."""
+"""Words as characters, for models that read them: bytes of UTF-8, each one higher, 0 as padding."""
 
 from collections.abc import Sequence
 
@@ -6,18 +6,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LONGEST = 20  # letters of a word; where it begins and how it ends tell the most
+LONGEST = 20  # characters of a word; where it begins and how it ends tell the most
 
 
 def spell(word: str) -> bytes:
     """The word's bytes; of a long one its beginning and its end."""
-    letters = word.encode()
+    characters = word.encode()
     half = LONGEST // 2
-    return letters if len(letters) <= LONGEST else letters[:half] + letters[-half:]
+    return characters if len(characters) <= LONGEST else characters[:half] + characters[-half:]
 
 
-def pad_letters(rows: Sequence[Sequence[bytes]]) -> Tensor:
-    """(batch, length, letters), as long as the longest row and as wide as the longest word."""
+def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
+    """(batch, length, characters), as long as the longest row and as wide as the longest word."""
     length = max((len(row) for row in rows), default=0)
     width = max((len(word) for row in rows for word in row), default=0)
     padded = np.zeros((len(rows), length, max(width, 1)), dtype=np.int64)

@@ -14,7 +14,7 @@ class Packed(NamedTuple):
 
     inputs: Tensor  # (rows, length)
     targets: Tensor  # (rows, length)
-    real: Tensor  # (rows, length), False in the padded tail of the last row
+    mask: Tensor  # (rows, length), False in the padded tail of the last row
 
 
 def pack(
@@ -36,6 +36,6 @@ def pack(
     rows = -(-targets // length)
     tail = rows * length - targets
     stream = torch.cat([stream, torch.full((tail,), pad_id)])
-    real = torch.arange(rows * length).reshape(rows, length) < targets
+    mask = torch.arange(rows * length).reshape(rows, length) < targets
     windows = stream.unfold(0, length + 1, length)  # (rows, length + 1), no copy
-    return Packed(windows[:, :-1], windows[:, 1:], real)
+    return Packed(windows[:, :-1], windows[:, 1:], mask)

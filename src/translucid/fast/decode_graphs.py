@@ -30,7 +30,8 @@ LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
-CAPTURING = threading.Lock()
+# One search at a time: a capture takes cuBLAS's workspaces away from whoever multiplies meanwhile.
+ON_THE_GPU = threading.Lock()
 
 
 @dataclass
@@ -75,9 +76,7 @@ class Graphs:
         for part, before in zip(self._moving(), kept, strict=True):
             part.copy_(before)
         graph = torch.cuda.CUDAGraph()
-        # Another thread may ask CUDA for memory meanwhile, but not begin a capture, which waits for
-        # all that the device does.
-        with CAPTURING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             act()
         return graph
 
@@ -116,29 +115,30 @@ class DecodeGraphs(threading.local):
         plain: PlainRound,
     ) -> Sequences:
         """What is found for each source; prefix: (sources, length), -1 in front of short ones."""
-        self._take(model)
-        count, limit = prefix.shape[0], int(most.max())
-        rows = next((size for size in ROWS if size >= count), count)
-        given = filled(prefix, inputs, least, most, rows)
-        steps = -(-limit // 16) * 16
-        if model.max_length is not None:
-            steps = min(steps, model.max_length - prefix.shape[1])
-        length = 0 if given.ids is None else given.ids.shape[1]
-        shape = Shape(rows, length, prefix.shape[1], steps, settings)
-        if shape not in self.graphs:
-            self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
-            if len(self.graphs) > KEPT:
-                self.graphs.popitem(last=False)
-        self.graphs.move_to_end(shape)
-        graphs = self.graphs[shape]
-        graphs.begin(given)
-        number = 0
-        while number < limit:
-            graphs.round(number)
-            number += 1
-            if number % LOOK == 0 and bool(graphs.rounds.done.all()):
-                break
-        return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
+        with ON_THE_GPU:
+            self._take(model)
+            count, limit = prefix.shape[0], int(most.max())
+            rows = next((size for size in ROWS if size >= count), count)
+            given = filled(prefix, inputs, least, most, rows)
+            steps = -(-limit // 16) * 16
+            if model.max_length is not None:
+                steps = min(steps, model.max_length - prefix.shape[1])
+            length = 0 if given.ids is None else given.ids.shape[1]
+            shape = Shape(rows, length, prefix.shape[1], steps, settings)
+            if shape not in self.graphs:
+                self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
+                if len(self.graphs) > KEPT:
+                    self.graphs.popitem(last=False)
+            self.graphs.move_to_end(shape)
+            graphs = self.graphs[shape]
+            graphs.begin(given)
+            number = 0
+            while number < limit:
+                graphs.round(number)
+                number += 1
+                if number % LOOK == 0 and bool(graphs.rounds.done.all()):
+                    break
+            return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
 
     def _take(self, model: Model) -> None:
         """Graphs of another model, or of this one before it was changed, are of no use."""

@@ -72,11 +72,11 @@ class Given:
     least: Tensor  # (sources,)
     most: Tensor  # (sources,), 0: settled from the start
     ids: Tensor | None = None  # (sources, source length)
-    real: Tensor | None = None
+    mask: Tensor | None = None
 
     def copy(self) -> "Given":
-        ids, real = (None if part is None else part.clone() for part in (self.ids, self.real))
-        return Given(self.prefix.clone(), self.least.clone(), self.most.clone(), ids, real)
+        ids, mask = (None if part is None else part.clone() for part in (self.ids, self.mask))
+        return Given(self.prefix.clone(), self.least.clone(), self.most.clone(), ids, mask)
 
     def take(self, other: "Given") -> None:
         for mine, its in zip(vars(self).values(), vars(other).values(), strict=True):
@@ -109,7 +109,7 @@ class Rounds:
     def _read(self) -> DecoderState:
         """A state that has read what is given, but for the last token of each prefix."""
         past = self.given.prefix[:, :-1]
-        inputs = GenerationInputs(self.shape.sources, self.given.ids, self.given.real)
+        inputs = GenerationInputs(self.shape.sources, self.given.ids, self.given.mask)
         fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
         if past.shape[1]:
             self.model.step(past.clamp(min=0), fresh, past >= 0)
@@ -226,13 +226,13 @@ def filled(
     """What is given, with copies up to so many rows; they are settled from the start."""
     settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
     most = torch.cat([most, settled_at_once])
-    ids, real = inputs.source, inputs.mask
+    ids, mask = inputs.source, inputs.mask
     if ids is not None:
-        if real is None:
-            real = torch.ones_like(ids, dtype=torch.bool)
+        if mask is None:
+            mask = torch.ones_like(ids, dtype=torch.bool)
         more = (0, -ids.shape[1] % 16)
-        ids, real = _fill(F.pad(ids, more), rows), _fill(F.pad(real, more), rows)
-    return Given(_fill(prefix, rows), _fill(least, rows), most, ids, real)
+        ids, mask = _fill(F.pad(ids, more), rows), _fill(F.pad(mask, more), rows)
+    return Given(_fill(prefix, rows), _fill(least, rows), most, ids, mask)
 
 
 def _fill(part: Tensor, rows: int) -> Tensor:

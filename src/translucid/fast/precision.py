@@ -94,12 +94,12 @@ def difference(
     sources: GenerationInputs | None = None,
 ) -> Difference:
     """Of two networks on the same texts, each from its first token on."""
-    ids, real = pad([list(text) for text in texts], 0)
+    ids, mask = pad([list(text) for text in texts], 0)
     apart, changed = [], []
     for row in range(len(texts)):  # one by one: log-probabilities of a vocabulary are many
         one = slice(row, row + 1)
         before, after = (
-            _said(each, ids[one], real[one], sources, one) for each in (network, prepared)
+            _said(each, ids[one], mask[one], sources, one) for each in (network, prepared)
         )
         apart.append((after - before).abs().flatten())
         changed.append(after.argmax(dim=-1) != before.argmax(dim=-1))
@@ -113,14 +113,14 @@ def difference(
 
 
 def _said(
-    network: Network, ids: Tensor, real: Tensor, sources: GenerationInputs | None, row: slice
+    network: Network, ids: Tensor, mask: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
     """Log-probabilities at the real places of one text: (places, vocab)."""
     device = next(network.parameters()).device
-    ids, seen = ids.to(device), real.to(device)
+    ids, mask = ids.to(device), mask.to(device)
     if sources is None or sources.source is None:
-        logits = network(ids, seen)
+        logits = network(ids, mask)
     else:
-        mask = None if sources.mask is None else sources.mask[row].to(device)
-        logits = network(sources.source[row].to(device), ids, mask, seen)
-    return logits.float().log_softmax(dim=-1)[seen].cpu()
+        source_mask = None if sources.mask is None else sources.mask[row].to(device)
+        logits = network(sources.source[row].to(device), ids, source_mask, mask)
+    return logits.float().log_softmax(dim=-1)[mask].cpu()

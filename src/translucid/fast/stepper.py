@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from translucid.fast.decode_step import DecodeStep
-from translucid.fast.unchanged import unchanged
+from translucid.fast.unchanged import parts_of, unchanged
 from translucid.models.autoregressive import AutoregressiveModel
 from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.models.transformer import TransformerDecoder
@@ -34,5 +34,5 @@ def can_be_captured(model: AutoregressiveModel[Any], trace: NoTrace = NO_TRACE) 
         and isinstance(model, DecoderModel | EncoderDecoderModel)
         and model.device.type == "cuda"
         and isinstance(model.decoder, TransformerDecoder)
-        and unchanged(model.modules())
+        and unchanged(parts_of(model))
     )

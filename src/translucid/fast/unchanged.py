@@ -7,6 +7,7 @@ changed a part of the network wants to see what it does then, and the plain step
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch import nn
 
 OURS = ("translucid.parts.", "translucid.models.", "translucid.fast.")
 TORCHS = "torch.nn.modules."
+STANDARD = len(vars(nn.Module()))  # what torch puts into every module, in front of its own
+SETTINGS = frozenset({type(None), bool, int, float, str})
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
@@ -39,7 +42,7 @@ def _as_made(module: nn.Module) -> bool:
         module.training
         or module._forward_hooks
         or module._forward_pre_hooks
-        or not _methods(kind).isdisjoint(vars(module))
+        or not _methods(kind).isdisjoint(islice(vars(module), STANDARD, None))
     )
 
 
@@ -75,12 +78,11 @@ def fingerprint(model: nn.Module) -> tuple[Any, ...]:
     """What a captured graph has taken for granted: which parts there are, their settings, and
     where their weights lie. What is written into the weights themselves, a graph sees."""
     found: list[Any] = []
-    for module in model.modules():
+    for module in parts_of(model):
         found.append(id(module))
-        found += [value for value in vars(module).values() if _is_setting(value)]
-    found += [weight.data_ptr() for weight in (*model.parameters(), *model.buffers())]
+        for value in islice(vars(module).values(), STANDARD, None):
+            if value.__class__ in SETTINGS or callable(value):
+                found.append(value)
+        for weights in (module._parameters, module._buffers):
+            found += [None if each is None else each.data_ptr() for each in weights.values()]
     return tuple(found)
-
-
-def _is_setting(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str) or callable(value)

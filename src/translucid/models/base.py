@@ -1,11 +1,11 @@
 """The contract: three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, real)       what else its input needs: model(ids, real, letters=)
-    decoder          model(ids, real)       start(inputs, capacity), step(tokens, state)
+    encoder          model(ids, mask)       what else its input needs: model(ids, mask, characters=)
+    decoder          model(ids, mask)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
-Shapes: ids (batch, length); `real` is the token mask, True at real tokens, None when there is no
+Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None when there is no
 padding. A family supplies an Encoder and a Decoder; the rest is here. `autoregressive` says what
 decoding is.
 """
@@ -25,8 +25,9 @@ from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_
 from translucid.models.inputs import check_generation
 from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
-from translucid.parts.ngrams import Votes
+from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
+from translucid.renamed import INPUTS
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
@@ -53,18 +54,20 @@ class SequenceConfig(Config):
     )
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
     pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
-    letters: int = key(0, "character features: filters that read a tagger's words; 0: none", ge=0)
+    characters: int = key(
+        0, "character features: filters that read a tagger's words; 0: none", ge=0
+    )
     word_dropout: float = key(
         0.0,
         "word dropout: fraction of tokens an encoder reads as unknown while training",
         ge=0,
         lt=1,
     )
-    votes: int = key(
+    ngram_features: int = key(
         0, "n-gram features of a classifier: rows of the table of bigrams; 0: none", ge=0
     )
 
-    members: int = key(
+    ensemble_size: int = key(
         1, "ensemble size: networks trained one by one, their probabilities averaged", gt=0
     )
 
@@ -88,20 +91,20 @@ class SequenceConfig(Config):
             raise ValueError(
                 f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
             )
-        if self.letters and (self.shape, self.head) != ("encoder", "tag"):
+        if self.characters and (self.shape, self.head) != ("encoder", "tag"):
             raise ValueError(
-                f"letters = {self.letters}: only an encoder with head tag reads letters, not "
-                f"{self.shape} with head {self.head}; leave it out"
+                f"characters = {self.characters}: only an encoder with head tag reads characters, "
+                f"not {self.shape} with head {self.head}; leave it out"
             )
-        if self.votes and (self.shape, self.head) != ("encoder", "classify"):
+        if self.ngram_features and (self.shape, self.head) != ("encoder", "classify"):
             raise ValueError(
-                f"votes = {self.votes}: only an encoder with head classify takes votes, not "
-                f"{self.shape} with head {self.head}; leave it out"
+                f"ngram_features = {self.ngram_features}: only an encoder with head classify has "
+                f"them, not {self.shape} with head {self.head}; leave it out"
             )
-        if self.members > 1 and self.shape == "encoder-decoder":
+        if self.ensemble_size > 1 and self.shape == "encoder-decoder":
             raise ValueError(
-                f"members = {self.members}: translators decide together after training, with "
-                "`translate --ensemble`; leave it out"
+                f"ensemble_size = {self.ensemble_size}: translators form an ensemble after "
+                "training, with `translate --ensemble`; leave it out"
             )
         if self.word_dropout and self.shape != "encoder":
             raise ValueError(
@@ -116,7 +119,7 @@ class Encoded:
     """What an encoder hands over."""
 
     outputs: Tensor  # (batch, length, d_output)
-    real: Tensor | None  # (batch, length)
+    mask: Tensor | None  # (batch, length)
     state: RecurrentState | None = None  # after the last token, for a recurrent encoder
 
 
@@ -139,6 +142,8 @@ class Encoder(nn.Module):
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
+            if INPUTS.get(name) in ("mask", *needing):
+                raise InputError(f"{name}: now {INPUTS[name]}")
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
@@ -173,7 +178,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         memory: Memory | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
@@ -187,7 +192,7 @@ class Decoder(nn.Module):
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state
@@ -231,33 +236,33 @@ class EncoderModel(Network):
         config: SequenceConfig,
         encoder: Encoder,
         head: Classifier | Tagger,
-        votes: Votes | None = None,
+        ngrams: NGramFeatures | None = None,
     ) -> None:
-        """votes: n-gram features that add to what the head says."""
+        """ngrams: n-gram features that add to what the head says."""
         super().__init__()
-        self.config, self.encoder, self.head, self.votes = config, encoder, head, votes
+        self.config, self.encoder, self.head, self.ngrams = config, encoder, head, ngrams
 
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """more: what parts of the input need beside the ids. For a config with letters: letters
-        (batch, length, letters), the bytes of each word + 1, and 0 where it has ended."""
+        """more: what parts of the input need beside the ids. For a config with characters:
+        characters (batch, length, characters), the bytes of each word + 1, 0 where it has ended."""
         inputs.check_trace(trace)
-        inputs.check_ids(ids, real, self.config.vocab)
+        inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
-        tokens = Tokens(ids, real, known)
+        tokens = Tokens(ids, mask, known)
         self.encoder.check(tokens)
         encoded = self.encoder(tokens, trace.at("encoder"))
-        logits = self.head(encoded.outputs, encoded.real, encoded.state, trace.at("head"))
-        return logits if self.votes is None else self.votes(logits, ids, real, trace.at("votes"))
+        logits = self.head(encoded.outputs, encoded.mask, encoded.state, trace.at("head"))
+        return logits if self.ngrams is None else self.ngrams(logits, ids, mask, trace.at("ngrams"))
 
     @property
     def output_point(self) -> str:
-        return f"head.{self.head.output_point}" if self.votes is None else "votes.sum"
+        return f"head.{self.head.output_point}" if self.ngrams is None else "ngrams.sum"
 
 
 class AutoregressiveNetwork(Network, Generic[S]):
@@ -325,13 +330,13 @@ class DecoderModel(DecoderNetwork):
             else make_head(config.head, decoder.d_output, config.outputs, config.pooling)
         )
 
-    def forward(self, ids: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         inputs.check_trace(trace)
-        inputs.check_ids(ids, real, self.config.vocab)
-        seen = self.decoder(ids, real, trace=trace.at("decoder"))
+        inputs.check_ids(ids, mask, self.config.vocab)
+        seen = self.decoder(ids, mask, trace=trace.at("decoder"))
         if isinstance(self.head, LanguageHead):
             return self.head(seen.outputs, trace.at("head"))
-        return self.head(seen.outputs, seen.real, seen.state, trace.at("head"))
+        return self.head(seen.outputs, seen.mask, seen.state, trace.at("head"))
 
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
@@ -358,15 +363,15 @@ class EncoderDecoderModel(DecoderNetwork):
         self,
         source: Tensor,
         target: Tensor,
-        source_real: Tensor | None = None,
-        target_real: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Logits (batch, target length, vocab), each position having seen the target up to
         itself."""
-        inputs.check_ids(target, target_real, self.vocab, "target")
-        memory = self._read(source, source_real, trace)
-        seen = self.decoder(target, target_real, memory, trace.at("decoder"))
+        inputs.check_ids(target, target_mask, self.vocab, "target")
+        memory = self._read(source, source_mask, trace)
+        seen = self.decoder(target, target_mask, memory, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))
 
     def start(
@@ -378,8 +383,8 @@ class EncoderDecoderModel(DecoderNetwork):
         memory = self._read(inputs.source, inputs.mask, trace)
         return self.decoder.start(inputs.rows, capacity, memory)
 
-    def _read(self, source: Tensor, real: Tensor | None, trace: NoTrace) -> Memory:
+    def _read(self, source: Tensor, mask: Tensor | None, trace: NoTrace) -> Memory:
         inputs.check_trace(trace)
-        inputs.check_ids(source, real, self.config.vocab, "source")
-        encoded = self.encoder(Tokens(source, real), trace.at("encoder"))
+        inputs.check_ids(source, mask, self.config.vocab, "source")
+        encoded = self.encoder(Tokens(source, mask), trace.at("encoder"))
         return self.decoder.remember(encoded, trace.at("decoder"))

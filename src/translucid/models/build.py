@@ -18,8 +18,8 @@ from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
-from translucid.parts.characters import Letters, WordDropout
-from translucid.parts.ngrams import make_votes
+from translucid.parts.characters import Characters, WordDropout
+from translucid.parts.ngrams import make_ngram_features
 from translucid.parts.tokens import InputPart
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
@@ -45,14 +45,16 @@ def build(config: ModelConfig) -> Network:
             return Perceptron(config)
         case MLPConfig():
             return MLP(config)
-    if config.members > 1:
+    if config.ensemble_size > 1:
         return _ensemble(config)
     match config.shape:
         case "encoder":
             encoder = _encoder(config, _input_parts(config))
             head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
-            votes = make_votes(config.vocab, config.votes, config.outputs, config.dropout)
-            return EncoderModel(config, encoder, head, votes)
+            ngrams = make_ngram_features(
+                config.vocab, config.ngram_features, config.outputs, config.dropout
+            )
+            return EncoderModel(config, encoder, head, ngrams)
         case "decoder":
             return DecoderModel(config, _decoder(config))
         case "encoder-decoder":
@@ -60,8 +62,8 @@ def build(config: ModelConfig) -> Network:
 
 
 def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
-    alone = config.model_copy(update={"members": 1})
-    members = [build(alone) for _ in range(config.members)]
+    alone = config.model_copy(update={"ensemble_size": 1})
+    members = [build(alone) for _ in range(config.ensemble_size)]
     if config.shape == "decoder" and config.head == "language":
         return GeneratingEnsemble([m for m in members if isinstance(m, DecoderModel)], config)
     return Ensemble(config, members)
@@ -70,8 +72,8 @@ def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
 def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, InputPart]:
     """What an encoder makes of its tokens beside looking them up, by name."""
     parts: dict[str, InputPart] = {}
-    if config.letters:
-        parts["letters"] = Letters(config.letters, config.d_model)
+    if config.characters:
+        parts["characters"] = Characters(config.characters, config.d_model)
     if config.word_dropout:
         parts["word_dropout"] = WordDropout(config.word_dropout)
     return parts

@@ -64,7 +64,7 @@ class Ensemble(Network):
 
     @property
     def output_point(self) -> str:
-        return f"committee.{self.each()[0].head.output_point}"
+        return f"ensemble.{self.each()[0].head.output_point}"
 
 
 @dataclass
@@ -144,4 +144,4 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
 
 def _mean(logits: Sequence[Tensor], trace: NoTrace) -> Tensor:
     mean = mean_log_probs(logits)
-    return trace.at("committee")("class_logits" if mean.dim() == 2 else "logits", mean)
+    return trace.at("ensemble")("class_logits" if mean.dim() == 2 else "logits", mean)

@@ -1,6 +1,6 @@
 """What stands on top of a reader: one label for the text, or one for each token.
 
-Shapes: x (batch, length, d_model); `real` (batch, length) True at real tokens, None when all are.
+Shapes: x (batch, length, d_model); `mask` (batch, length) True at real tokens, None when all are.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ class Tagger(nn.Module):
     def forward(
         self,
         x: Tensor,
-        real: Tensor | None,
+        mask: Tensor | None,
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
@@ -59,33 +59,33 @@ class Classifier(nn.Module):
     def forward(
         self,
         x: Tensor,
-        real: Tensor | None,
+        mask: Tensor | None,
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        if real is None:
-            real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        pooled = trace("pooled", self._pool(x, real, state, trace))  # (batch, d_model)
+        if mask is None:
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        pooled = trace("pooled", self._pool(x, mask, state, trace))  # (batch, d_model)
         return trace("class_logits", self.linear(pooled))  # (batch, outputs)
 
     def _pool(
-        self, x: Tensor, real: Tensor, state: RecurrentState | None, trace: NoTrace
+        self, x: Tensor, mask: Tensor, state: RecurrentState | None, trace: NoTrace
     ) -> Tensor:
         match self.pooling:
             case "mean":
-                weight = real.to(x.dtype)
+                weight = mask.to(x.dtype)
                 weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1)
             case "attention":
                 assert self.query is not None
                 scores = trace("pool_scores", self.query(x).squeeze(-1))
-                weight = softmax(scores.masked_fill(~real, -torch.inf))
+                weight = softmax(scores.masked_fill(~mask, -torch.inf))
             case "first" | "last":
                 if self.pooling == "last" and state is not None:
                     directions = x.shape[-1] // state.hidden.shape[-1]
                     return torch.cat(list(state.hidden[-directions:]), dim=-1)
-                place = real.cumsum(dim=1)
+                place = mask.cumsum(dim=1)
                 wanted = 1 if self.pooling == "first" else place[:, -1:]
-                weight = ((place == wanted) & real).to(x.dtype)
+                weight = ((place == wanted) & mask).to(x.dtype)
         weight = trace("pool_pattern", weight)  # (batch, length)
         return (weight[:, None] @ x).squeeze(1)
 

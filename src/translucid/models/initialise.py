@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from translucid.parts.activations import ActivationName
-from translucid.parts.characters import Letters
+from translucid.parts.characters import Characters
 from translucid.parts.positions import Learned
 
 
@@ -30,7 +30,7 @@ def transformer(stack: nn.Module, layers: int) -> None:
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
         elif isinstance(module, Learned):
             nn.init.normal_(module.table, std=0.02)
-    letters(stack)
+    characters(stack)
 
 
 def recurrent(model: nn.Module, forget_bias: float) -> None:
@@ -49,16 +49,16 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
             _xavier(module)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-    letters(model)
+    characters(model)
 
 
-def letters(model: nn.Module) -> None:
-    """Let the letters be heard beside the word.
+def characters(model: nn.Module) -> None:
+    """Let the characters be heard beside the word.
 
     Their table has deviation 1, for no head is tied to it and no scale follows.
     """
     for module in model.modules():
-        if isinstance(module, Letters):
+        if isinstance(module, Characters):
             nn.init.normal_(module.table.weight)
 
 

@@ -8,7 +8,7 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.trace import NoTrace
 
 
-def check_ids(ids: Tensor, real: Tensor | None, vocab: int, what: str = "ids") -> None:
+def check_ids(ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids") -> None:
     """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         given = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
@@ -18,14 +18,14 @@ def check_ids(ids: Tensor, real: Tensor | None, vocab: int, what: str = "ids") -
             f"{what} has shape {tuple(ids.shape)}; give (batch, length), for one text "
             f"{what}[None] or {what}.view(1, -1)"
         )
-    if real is not None:
-        if not isinstance(real, Tensor) or real.dtype != torch.bool:
+    if mask is not None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             raise InputError(
                 f"the mask of {what} must be boolean, True at real tokens, False at padding"
             )
-        if real.shape != ids.shape:
+        if mask.shape != ids.shape:
             raise InputError(
-                f"the mask of {what} has shape {tuple(real.shape)}, but {what} {tuple(ids.shape)}"
+                f"the mask of {what} has shape {tuple(mask.shape)}, but {what} {tuple(ids.shape)}"
             )
     # Reading values makes a GPU wait and breaks a compiled graph, so there it is left to torch.
     if ids.device.type == "cpu" and not torch.compiler.is_compiling() and ids.numel():

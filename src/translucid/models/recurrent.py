@@ -94,18 +94,18 @@ class RecurrentDecoder(Decoder):
         assert encoded.state is not None, "the encoder is of another kind"
         projected = [] if self.alignment is None else [self.alignment.remember(encoded.outputs)]
         initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
-        return Memory(projected, encoded.real, initial)
+        return Memory(projected, encoded.mask, initial)
 
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         memory: Memory | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         state = None if memory is None else memory.initial
-        outputs, state = self._read(ids, real, state, memory, trace)
-        return Encoded(outputs, real, state)
+        outputs, state = self._read(ids, mask, state, memory, trace)
+        return Encoded(outputs, mask, state)
 
     def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
         """The state has the same size at any length, so capacity makes no difference."""
@@ -118,12 +118,12 @@ class RecurrentDecoder(Decoder):
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         before = state.layers[0]
         assert isinstance(before, RecurrentState), "the state was started by another kind of model"
-        outputs, after = self._read(tokens, real, before, state.memory, trace)
+        outputs, after = self._read(tokens, mask, before, state.memory, trace)
         state.layers = [after]
         state.length += tokens.shape[1]
         return outputs
@@ -131,13 +131,13 @@ class RecurrentDecoder(Decoder):
     def _read(
         self,
         ids: Tensor,
-        real: Tensor | None,
+        mask: Tensor | None,
         state: RecurrentState | None,
         memory: Memory | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         x = self.dropout(self.embedding(ids, trace.at("embedding")))
-        outputs, after = self.recurrent(x, real, state, trace.at("recurrent"))
+        outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))
         if self.alignment is not None:
             assert memory is not None, "an encoder-decoder needs a memory"
             outputs = self.alignment(

@@ -12,7 +12,7 @@ from torch import nn
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead, SelfAttention
 
-WINDOWS = 7  # that touch a word of five letters, each three letters wide
+WINDOWS = 7  # that touch a word of five characters, each three characters wide
 _LAYER = re.compile(r"layers\.(\d+)")
 
 
@@ -59,7 +59,7 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
         shape = f"{module.input_size} to {module.hidden_size}, {blocks} blocks{layers}{ways}"
     multiplied = not isinstance(module, nn.Embedding) and not name.endswith("positions")
     flops = 2 * sum(p.numel() for p in matrices) if multiplied else 0
-    if name.endswith("letters.filters"):  # once for each window that touches the word
+    if name.endswith("characters.filters"):  # once for each window that touches the word
         flops *= WINDOWS
         shape += f", {WINDOWS} windows of a usual word"
     tied = [stored[id(p)] for p in matrices if id(p) in stored]

@@ -103,7 +103,7 @@ class Layer(nn.Module):
         self,
         x: Tensor,
         layout: Layout,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         *,
         memory: tuple[Tensor, Tensor] | None = None,
         memory_layout: Layout = Layout(),  # noqa: B008 (frozen)
@@ -112,20 +112,20 @@ class Layer(nn.Module):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         frame, scope = self.self_attention_residual, trace.at("self_attention_residual")
-        y = frame.enter(x, real, scope)
+        y = frame.enter(x, mask, scope)
         y = self.self_attention(y, layout, cache, slots, trace.at("self_attention"))
-        x = frame.leave(x, y, real, scope)
+        x = frame.leave(x, y, mask, scope)
 
         if self.cross_attention is not None:
             frame, scope = self.cross_attention_residual, trace.at("cross_attention_residual")
-            y = frame.enter(x, real, scope)
+            y = frame.enter(x, mask, scope)
             y = self.cross_attention(y, memory, memory_layout, trace.at("cross_attention"))
-            x = frame.leave(x, y, real, scope)
+            x = frame.leave(x, y, mask, scope)
 
         frame, scope = self.feedforward_residual, trace.at("feedforward_residual")
-        y = frame.enter(x, real, scope)
+        y = frame.enter(x, mask, scope)
         y = self.feedforward(y, trace.at("feedforward"))
-        return frame.leave(x, y, real, scope)
+        return frame.leave(x, y, mask, scope)
 
 
 def _residual(config: TransformerConfig) -> Residual:
@@ -182,7 +182,7 @@ class Stack(nn.Module):
         self,
         x: Tensor,
         layout: Layout,
-        real: Tensor | None,
+        mask: Tensor | None,
         trace: NoTrace,
         *,
         memory: Memory | None = None,
@@ -195,19 +195,19 @@ class Stack(nn.Module):
             x = layer(
                 x,
                 layout,
-                real,
+                mask,
                 memory=None if memory is None else memory.projected[i],
                 memory_layout=Layout(hidden),
                 cache=None if caches is None else caches[i],
                 slots=slots,
                 trace=trace.at(f"layers.{i}"),
             )
-        return self.final_norm(x, real, trace.at("final_norm"))
+        return self.final_norm(x, mask, trace.at("final_norm"))
 
-    def layout(self, positions: Tensor, real: Tensor | None, trace: NoTrace) -> Layout:
+    def layout(self, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Layout:
         """For a whole sequence at once."""
         slots = torch.arange(positions.shape[1], device=positions.device)
-        seen = None if real is None else real[:, None]
+        seen = None if mask is None else mask[:, None]
         return self._layout(positions, positions, slots, slots, seen, trace)
 
     def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
@@ -239,14 +239,16 @@ class Stack(nn.Module):
         if seen is None and self.window is None and not scope.wants("causal"):
             return Layout(causal=self.causal, bias=bias, angles=angles)
 
-        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=queries.device)
+        attention_mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=queries.device)
         if self.causal:
-            mask = scope("causal", masks.causal(query_slots, key_slots)[None, None])
+            attention_mask = scope("causal", masks.causal(query_slots, key_slots)[None, None])
         if self.window is not None:
-            mask = mask & scope("window", masks.window(queries, keys, self.window))
+            attention_mask = attention_mask & scope(
+                "window", masks.window(queries, keys, self.window)
+            )
         if seen is not None:
-            mask = mask & scope("padding", seen[:, None])
-        return Layout(mask, bias=bias, angles=angles)
+            attention_mask = attention_mask & scope("padding", seen[:, None])
+        return Layout(attention_mask, bias=bias, angles=angles)
 
 
 class TransformerEncoder(Encoder, Stack):
@@ -276,19 +278,19 @@ class TransformerDecoder(Decoder, Stack):
 
     def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
         attentions = [layer.cross_attention for layer in self.each()]
-        return Memory([a.remember(encoded.outputs) for a in attentions if a], encoded.real)
+        return Memory([a.remember(encoded.outputs) for a in attentions if a], encoded.mask)
 
     def forward(
         self,
         ids: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         memory: Memory | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
-        positions = masks.token_positions(ids, real)
+        positions = masks.token_positions(ids, mask)
         x = self.embed(ids, positions, trace)
-        layout = self.layout(positions, real, trace)
-        return Encoded(self.through(x, layout, real, trace, memory=memory), real)
+        layout = self.layout(positions, mask, trace)
+        return Encoded(self.through(x, layout, mask, trace, memory=memory), mask)
 
     def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
         self.positions.check(capacity - 1)
@@ -304,21 +306,21 @@ class TransformerDecoder(Decoder, Stack):
         self,
         tokens: Tensor,
         state: DecoderState,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         timeline = state.timeline
         assert timeline is not None, "the state was started by another kind of model"
-        slots = timeline.advance(tokens, real)
+        slots = timeline.advance(tokens, mask)
         state.length += tokens.shape[1]
         # The beams of a source are more queries of it: they share its memory and its cache.
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
-        real = None if real is None else real.view(folded)
+        mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)
         x = self.embed(tokens.reshape(folded), positions, trace)
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         outputs = self.through(
-            x, layout, real, trace, memory=state.memory, caches=caches, slots=slots
+            x, layout, mask, trace, memory=state.memory, caches=caches, slots=slots
         )
         return outputs.view(*tokens.shape, -1)  # (rows, queries, d_model)

@@ -108,22 +108,22 @@ class Timeline:
         self.taken += count
         return torch.arange(self.taken - count, self.taken, device=self.seen.device)
 
-    def advance(self, tokens: Tensor, real: Tensor | None) -> Slots:
+    def advance(self, tokens: Tensor, mask: Tensor | None) -> Slots:
         """Take the next slots for these tokens and their mask (rows, queries)."""
         queries, beams, device = tokens.shape[1], self.beams, self.seen.device
         block = self.take(queries * beams)
         # A beam sees what it writes, unless that is padding; beams write side by side.
         own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]  # (beams, 1, beams)
-        if real is None:
+        if mask is None:
             new = own.expand(self.seen.shape[0], beams, queries, beams)
             places = self.counts[..., None] + torch.arange(queries, device=device)
             counted: int | Tensor = queries
         else:
             self.full = False
-            real = real.unflatten(0, (-1, beams))  # (sources, beams, queries)
-            new = real[..., None] & own
-            places = self.counts[..., None] + (real.cumsum(dim=2) - 1).clamp(min=0)
-            counted = real.sum(dim=2)
+            mask = mask.unflatten(0, (-1, beams))  # (sources, beams, queries)
+            new = mask[..., None] & own
+            places = self.counts[..., None] + (mask.cumsum(dim=2) - 1).clamp(min=0)
+            counted = mask.sum(dim=2)
         self.seen.index_copy_(2, block, new.flatten(2))
         self.positions.index_copy_(1, block, places.transpose(1, 2).flatten(1))
         self.counts += counted

@@ -1,7 +1,7 @@
-"""A vector of a word from its letters, for words that no table knows.
+"""A vector of a word from its characters, for words that no table knows.
 
-Letters are the bytes of the word in UTF-8: byte b is number b + 1, and 0 stands where a word has
-ended. So no alphabet is needed, and no letter is unknown.
+Characters here are bytes of UTF-8: byte b of the word is number b + 1, and 0 stands where a word
+has ended. So no alphabet is needed, and no character is unknown.
 """
 
 from dataclasses import replace
@@ -14,11 +14,11 @@ from translucid.errors import InputError
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
 
-NUMBERS = 257  # of letters: padding, and the bytes
+NUMBERS = 257  # of characters: padding, and the bytes
 
 
-class Letters(InputPart):
-    """Filters slide over the letters of a word, and of each the loudest answer counts.
+class Characters(InputPart):
+    """Filters slide over the characters of a word, and of each the loudest answer counts.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
     No dropout in here: what is loudest among noisy answers is louder than without the noise, so a
@@ -28,64 +28,66 @@ class Letters(InputPart):
 
     needs = True
 
-    def __init__(self, filters: int, d_model: int, *, d_letter: int = 48, width: int = 3) -> None:
+    def __init__(
+        self, filters: int, d_model: int, *, d_character: int = 48, width: int = 3
+    ) -> None:
         super().__init__()
         self.width = width
-        self.table = nn.Embedding(NUMBERS, d_letter, padding_idx=0)
-        # A convolution written out: a window is its letters side by side. To train it so on a CPU
-        # takes half the time that it takes with nn.Conv1d.
-        self.filters = nn.Linear(d_letter * width, filters)
+        self.table = nn.Embedding(NUMBERS, d_character, padding_idx=0)
+        # A convolution written out: a window is its characters side by side. To train it so on a
+        # CPU takes half the time that it takes with nn.Conv1d.
+        self.filters = nn.Linear(d_character * width, filters)
         self.linear = nn.Linear(filters, d_model)
 
-    def forward(self, letters: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """letters: (batch, length, letters). A word without letters gives c."""
-        x = trace("lookup", self._look_up(letters))  # (batch, length, letters, d_letter)
+    def forward(self, characters: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        """characters: (batch, length, characters). A word without characters gives c."""
+        x = trace("lookup", self._look_up(characters))  # (batch, length, characters, d_character)
         around = F.pad(x, (0, 0, self.width - 1, self.width - 1))
         windows = around.unfold(2, self.width, 1).flatten(-2)  # (batch, length, windows, inputs)
         slid = trace("convolved", self.filters(windows))  # (batch, length, windows, filters)
         # What lies behind the word answers 0, the least that a relu gives: it is never the loudest,
         # so that a word's vector does not depend on the longer words beside it.
-        answers = trace("activated", torch.relu(slid) * self._inside(letters))
+        answers = trace("activated", torch.relu(slid) * self._inside(characters))
         loudest = trace("loudest", answers.amax(dim=2))  # (batch, length, filters)
         return trace("output", self.linear(loudest))  # (batch, length, d_model)
 
     def add(self, x: Tensor, given: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The embedding x of each word, with what its letters say."""
+        """The embedding x of each word, with what its characters say."""
         assert given is not None, "the reader looked whether they were given"
         return trace("sum", x + self(given, trace))
 
     def check(self, tokens: Tokens, given: Tensor | None) -> None:
-        """Letters come as (batch, length, letters), the words those of the ids."""
+        """Characters come as (batch, length, characters), the words those of the ids."""
         if given is None:
             raise InputError(
-                "letters: this model reads the letters of each word; give letters=, a tensor "
-                "(batch, length, letters): byte b of a word as b + 1, 0 where it has ended"
+                "characters: this model reads the characters of each word; give characters=, a "
+                "tensor (batch, length, characters): byte b of a word as b + 1, 0 where it ended"
             )
         if not isinstance(given, Tensor) or given.dtype not in (torch.long, torch.int):
             kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
             raise InputError(
-                f"letters: {kind} was given; give a tensor of whole numbers (torch.long)"
+                f"characters: {kind} was given; give a tensor of whole numbers (torch.long)"
             )
         if given.dim() != 3 or given.shape[:2] != tokens.ids.shape or given.shape[2] == 0:
             raise InputError(
-                f"letters has shape {tuple(given.shape)}, but ids {tuple(tokens.ids.shape)}; give "
-                "(batch, length, letters), at least one letter wide"
+                f"characters has shape {tuple(given.shape)}, but ids {tuple(tokens.ids.shape)}; "
+                "give (batch, length, characters), at least one character wide"
             )
         if given.device.type == "cpu" and not torch.compiler.is_compiling() and given.numel():
             low, high = int(given.min()), int(given.max())
             if low < 0 or high >= NUMBERS:
                 wrong = low if low < 0 else high
                 raise InputError(
-                    f"letters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}"
+                    f"characters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}"
                 )
 
-    def _look_up(self, letters: Tensor) -> Tensor:
+    def _look_up(self, characters: Tensor) -> Tensor:
         # The row of padding is 0, whatever was loaded or drawn into it.
-        return self.table(letters) * (letters > 0)[..., None]
+        return self.table(characters) * (characters > 0)[..., None]
 
-    def _inside(self, letters: Tensor) -> Tensor:
-        """Which windows hold a letter of the word. (batch, length, windows, 1)"""
-        around = F.pad(letters > 0, (self.width - 1, self.width - 1))
+    def _inside(self, characters: Tensor) -> Tensor:
+        """Which windows hold a character of the word. (batch, length, windows, 1)"""
+        around = F.pad(characters > 0, (self.width - 1, self.width - 1))
         return around.unfold(-1, self.width, 1).any(dim=-1)[..., None]
 
 

@@ -28,9 +28,9 @@ def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
     ).abs() < reach  # (batch, 1, queries, keys)
 
 
-def padding(real: Tensor) -> Tensor:
-    """Nobody sees padding. real: (batch, keys), True at real tokens."""
-    return real[:, None, None, :]  # (batch, 1, 1, keys)
+def padding(mask: Tensor) -> Tensor:
+    """Nobody sees padding. mask: (batch, keys), True at real tokens."""
+    return mask[:, None, None, :]  # (batch, 1, 1, keys)
 
 
 def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
@@ -38,17 +38,17 @@ def lengths_to_mask(lengths: Tensor, length: int) -> Tensor:
     return torch.arange(length, device=lengths.device) < lengths[:, None]  # (batch, length)
 
 
-def positions(real: Tensor) -> Tensor:
+def positions(mask: Tensor) -> Tensor:
     """The place of each token among the real tokens of its row, so padding moves nothing.
 
     Padding before the first token gets 0, later padding the place of the token before it; neither
     is ever attended to.
     """
-    return (real.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
+    return (mask.cumsum(dim=1) - 1).clamp(min=0)  # (batch, length)
 
 
-def token_positions(ids: Tensor, real: Tensor | None) -> Tensor:
+def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:
     """The same for a batch that may have no mask: then (1, length), for all rows are alike."""
-    if real is None:
+    if mask is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
-    return positions(real)
+    return positions(mask)

@@ -1,6 +1,6 @@
 """Normalisation: over the features of a token (layer, RMS), or over a batch (batch norm).
 
-Shapes: x (batch, length, d_model). `real` is the token mask (batch, length); only batch norm
+Shapes: x (batch, length, d_model). `mask` is the token mask (batch, length); only batch norm
 needs it, since only batch norm lets tokens meet.
 """
 
@@ -26,7 +26,7 @@ class LayerNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(d_model))
         self.shift = nn.Parameter(torch.zeros(d_model))
 
-    def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         if not trace.wants("mean", "variance", "normalised"):
             return trace("output", F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps))
         mean = trace("mean", x.mean(dim=-1, keepdim=True))  # (batch, length, 1)
@@ -48,7 +48,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(d_model))
 
-    def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         if not trace.wants("rms", "normalised"):
             return trace("output", F.rms_norm(x, x.shape[-1:], self.gain, self.eps))
         rms = trace("rms", (x.square().mean(dim=-1, keepdim=True) + self.eps).sqrt())
@@ -78,8 +78,8 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_variance", torch.ones(d_model))
 
-    def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
-        mean, variance = self._statistics(x, real)
+    def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+        mean, variance = self._statistics(x, mask)
         mean = trace("mean", mean.expand(*x.shape[:-1], -1))  # (batch, length, d_model)
         variance = trace("variance", variance.expand(*x.shape[:-1], -1))
         normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())
@@ -89,12 +89,12 @@ class BatchNorm(nn.Module):
     def variant(self) -> Variant:
         return variant(running=not self.training)
 
-    def _statistics(self, x: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         if not self.training:
             return self.running_mean, self.running_variance
-        if real is None or self.count_padding:
-            real = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
-        weight = real.unsqueeze(-1).to(x.dtype)  # (batch, length, 1)
+        if mask is None or self.count_padding:
+            mask = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+        weight = mask.unsqueeze(-1).to(x.dtype)  # (batch, length, 1)
         axes = tuple(range(x.dim() - 1))
         count = weight.sum().clamp(min=1)
         mean = (x * weight).sum(dim=axes) / count  # (d_model,)
@@ -111,7 +111,7 @@ class NoNorm(nn.Module):
 
     variant = Variant(["none"])
 
-    def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         return trace("output", x)
 
 

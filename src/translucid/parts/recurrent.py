@@ -142,14 +142,14 @@ class Recurrent(nn.Module):
     def forward(
         self,
         x: Tensor,
-        real: Tensor | None = None,
+        mask: Tensor | None = None,
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> tuple[Tensor, RecurrentState]:
         """Outputs of the top layer (batch, length, directions * hidden), and the state after the
         last token.
 
-        Where `real` (batch, length) is False, on either side or in between, the state passes
+        Where `mask` (batch, length) is False, on either side or in between, the state passes
         unchanged and the output is zero.
         """
         state = state or self.zero_state(x.shape[0], x)
@@ -160,9 +160,9 @@ class Recurrent(nn.Module):
         )
         weights = self._thinned()
         output, after = (
-            self._unroll(x, real, state, weights, trace)
+            self._unroll(x, mask, state, weights, trace)
             if looked_at
-            else self._fuse(x, real, state, weights)
+            else self._fuse(x, mask, state, weights)
         )
         return trace("output", output), after
 
@@ -204,7 +204,7 @@ class Recurrent(nn.Module):
     def _unroll(
         self,
         x: Tensor,
-        real: Tensor | None,
+        mask: Tensor | None,
         state: RecurrentState,
         weights: Stack,
         trace: NoTrace,
@@ -217,7 +217,7 @@ class Recurrent(nn.Module):
                 row = len(hiddens)
                 start = (state.hidden[row], None if state.cell is None else state.cell[row])
                 output, (hidden, cell) = self._run(
-                    x, real, start, way, weights[layer, way], self._scope(trace, layer, way)
+                    x, mask, start, way, weights[layer, way], self._scope(trace, layer, way)
                 )
                 outputs.append(output)
                 hiddens.append(hidden)
@@ -228,7 +228,7 @@ class Recurrent(nn.Module):
         return x, RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
 
     def _run(
-        self, x: Tensor, real: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
+        self, x: Tensor, mask: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
     ) -> tuple[Tensor, Step]:
         """One layer in one direction."""
         step = STEPS[self.cell]
@@ -236,10 +236,10 @@ class Recurrent(nn.Module):
         outputs: dict[int, Tensor] = {}
         for t in times:
             hidden, cell = step(x[:, t], now, weights, scope.step(t))
-            if real is None:
+            if mask is None:
                 outputs[t] = hidden
             else:
-                here = real[:, t, None]  # (batch, 1)
+                here = mask[:, t, None]  # (batch, 1)
                 outputs[t] = hidden * here
                 hidden = torch.where(here, hidden, now[0])
                 cell = None if cell is None or now[1] is None else torch.where(here, cell, now[1])
@@ -249,14 +249,14 @@ class Recurrent(nn.Module):
     # ---- torch's kernel ----
 
     def _fuse(
-        self, x: Tensor, real: Tensor | None, state: RecurrentState, weights: Stack
+        self, x: Tensor, mask: Tensor | None, state: RecurrentState, weights: Stack
     ) -> tuple[Tensor, RecurrentState]:
-        if real is None:
+        if mask is None:
             return self._kernel(x, None, state, weights)
 
         # The kernel wants the real tokens of each row first; put them there, and back afterwards.
-        order = (~real).long().argsort(dim=1, stable=True)[..., None]  # (batch, length, 1)
-        lengths = real.sum(dim=1)
+        order = (~mask).long().argsort(dim=1, stable=True)[..., None]  # (batch, length, 1)
+        lengths = mask.sum(dim=1)
         justified, ran = self._kernel(
             x.gather(1, order.expand_as(x)),
             lengths.clamp(
@@ -273,7 +273,7 @@ class Recurrent(nn.Module):
             if ran.cell is None or state.cell is None
             else torch.where(filled, ran.cell, state.cell)
         )
-        return output * real[..., None], RecurrentState(hidden, cell)
+        return output * mask[..., None], RecurrentState(hidden, cell)
 
     def _kernel(
         self, x: Tensor, lengths: Tensor | None, state: RecurrentState, weights: Stack

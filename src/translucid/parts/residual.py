@@ -22,13 +22,13 @@ class Residual(nn.Module):
         self.norm, self.placement = norm, placement
         self.dropout = nn.Dropout(dropout)
 
-    def enter(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def enter(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         """What the sub-layer gets."""
-        return self.norm(x, real, trace.at("norm")) if self.placement == "pre" else x
+        return self.norm(x, mask, trace.at("norm")) if self.placement == "pre" else x
 
     def leave(
-        self, x: Tensor, branch: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE
+        self, x: Tensor, branch: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
         """What the next layer gets."""
         total = trace("sum", trace("skip", x) + trace("branch", self.dropout(branch)))
-        return self.norm(total, real, trace.at("norm")) if self.placement == "post" else total
+        return self.norm(total, mask, trace.at("norm")) if self.placement == "post" else total

@@ -1,7 +1,8 @@
 """What a reader is told about each token, and the parts that make something of it.
 
 A reader looks up a row for each id. Parts that are handed to it may do more: read other tokens than
-were given (dropout of words), or add to the vectors what else is known about a token (its letters).
+were given (dropout of words), or add to the vectors what else is known about a token (its
+characters).
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ class InputPart(nn.Module):
     """One part of a reader's input; this one changes nothing.
 
     A part stands in the reader under a name of its own, and so do its weights, its trace points and
-    what it needs beside the ids (`needs`): `model(ids, letters=...)` is for the part `letters`.
+    what it needs beside the ids (`needs`): `model(ids, characters=...)` is for the part
+    `characters`.
     """
 
     needs = False  # an input under its own name

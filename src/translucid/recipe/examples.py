@@ -89,7 +89,7 @@ def task_of(held: Bundle) -> Task[Any, Any]:
     resources = Resources(
         held.tokenizers,
         held.labels,
-        characters=getattr(held.network.config, "letters", 0) > 0,
+        characters=getattr(held.network.config, "characters", 0) > 0,
         decoding=DecodingConfig(**held.decoding),
     )
     return TASKS[held.task].make(resources)

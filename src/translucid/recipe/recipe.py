@@ -39,8 +39,6 @@ SECTIONS: dict[str, type[Config]] = {
     "training": TrainingConfig,
     "decoding": DecodingConfig,
 }  # and "model", whose keys depend on its kind
-KNOWN = {f"{name}.{key}" for name, config in SECTIONS.items() for key in config.model_fields}
-KNOWN |= {f"model.{key}" for config in MODELS.values() for key in config.model_fields}
 
 
 class Recipe(Config):
@@ -63,7 +61,7 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
     values = with_overrides(values, overrides)
     written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
-    old = [is_now(key, KEYS[key]) for key in written if key in KEYS and key not in KNOWN]
+    old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
     if old:
         raise ConfigError(*old)
     mistakes = [
@@ -121,7 +119,7 @@ def read(
                 f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
                 "below"
             )
-    values = keys_today(values, str(path), KNOWN)
+    values = keys_today(values, str(path))
     if data:
         values["data"] = {**values.get("data", {}), **data}
     return parse(values, overrides)

@@ -43,7 +43,7 @@ def prepare(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
-        characters=recipe.model.get("letters", 0) > 0,
+        characters=recipe.model.get("characters", 0) > 0,
         decoding=recipe.decoding,
     )
     sizes = task.network_sizes(resources, examples.train)

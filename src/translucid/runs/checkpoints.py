@@ -23,6 +23,7 @@ from torch import Tensor
 
 from translucid.atomic_files import aside, fault, saving, write_whole
 from translucid.errors import InputError, SaveError
+from translucid.renamed import weight_today
 from translucid.training.distributed import ALONE, Processes, share
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
@@ -55,6 +56,7 @@ class Checkpoint:
                 raise ValueError(_first(error.failures)) from error
             return
         found = load_file(str(self.folder / TENSORS))
+        found = {weight_today(name): tensor for name, tensor in found.items()}
         for name, tensor in tensors.items():
             tensor.copy_(share(found[name], tensor))
 

@@ -86,8 +86,3 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], words: str) -> 
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-
-
-def _today(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a run that was begun with names of before."""
-    return {key if key in now else KEYS.get(key, key): value for key, value in before.items()}

@@ -20,7 +20,7 @@ SHOWN = 4  # points of another shape that are named
 OF_A_WORD = ("length", "queries")  # axes whose entries belong to one word each
 # What goes from layer to layer: the words, then the residual stream, or the states.
 STREAM = (
-    "*embedding.lookup", "*letters.sum", "*positions.output", "*_residual.sum",
+    "*embedding.lookup", "*characters.sum", "*positions.output", "*_residual.sum",
     "*final_norm.output", "*.rnn.hidden", "*.lstm.hidden", "*.gru.hidden", "*alignment.output",
 )  # fmt: skip
 
@@ -228,7 +228,7 @@ def _depth(name: str) -> str:
         return {
             "embedding.lookup": "embedding",
             "positions.output": "with positions",
-            "letters.sum": "with letters",
+            "characters.sum": "with characters",
             "final_norm.output": "last norm",
             "alignment.output": "after alignment",
         }.get(rest, rest)

@@ -68,7 +68,9 @@ def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat
     ids = reading.example.batch.inputs["ids"]
     said_at = []
     for stream in _streams(reading, speakers):
-        each = [_vote(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)]
+        each = [
+            _with_ngrams(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)
+        ]
         said_at.append(_together(each)[0].exp())  # (outputs,)
     table = torch.stack(said_at)
     first = table.argmax(dim=-1).tolist()
@@ -136,12 +138,12 @@ def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _vote(speaker: tuple[str, Speaker], logits: Tensor, ids: Tensor) -> Tensor:
+def _with_ngrams(speaker: tuple[str, Speaker], logits: Tensor, ids: Tensor) -> Tensor:
     """With what the words say for the classes beside the network, which is the same everywhere."""
     network = speaker[1]
-    if not isinstance(network, EncoderModel) or network.votes is None:
+    if not isinstance(network, EncoderModel) or network.ngrams is None:
         return logits
-    return network.votes(logits, ids.to(logits.device), None)
+    return network.ngrams(logits, ids.to(logits.device), None)
 
 
 def _together(logits: list[Tensor]) -> Tensor:

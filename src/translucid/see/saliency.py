@@ -5,7 +5,7 @@ where the model is a straight line. "integrated" goes straight from embeddings o
 words and sums up the gradients on the way (Sundararajan et al. 2017,
 https://arxiv.org/abs/1703.01365): what the words are given adds up to what they changed.
 
-A word enters a model at its embedding; beside it, where a classifier takes votes, at its votes.
+A word enters a model at its embedding; beside it, where a classifier has n-gram features, at these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ Method = Literal["gradient", "integrated"]
 Unit = Literal["logit", "log_probability"]
 
 # Where what is read enters, the first of each line that a model has: as it goes on into the model.
-ENTRANCES = (("letters.sum", "embedding.scaled", "embedding.lookup"), ("votes.words",),
-             ("votes.pairs",), ("standardise.output",))  # fmt: skip
+ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
+             ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
 STEPS = 256  # a trained Transformer changes its mind at once on the way; 64 may miss a third of it
 AT_ONCE = 2048  # tokens that are computed together
 SAID = {"gradient": "gradient × input", "integrated": "integrated gradient"}
@@ -268,7 +268,7 @@ def _way(steps: int) -> tuple[Numbers, Numbers]:
 
 
 def _entrances(names: Sequence[str]) -> list[str]:
-    """The last point of each way in: an embedding that is scaled, or joined by letters, is taken
+    """The last point of each way in: an embedding that is scaled, or joined by characters, is taken
     after that."""
     found: dict[str, str] = {}
     for way in ENTRANCES:

@@ -18,9 +18,9 @@ from translucid.models.recurrent import Bridge
 from translucid.models.transformer import Layer, Stack
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead
-from translucid.parts.characters import Letters
+from translucid.parts.characters import Characters
 from translucid.parts.feedforward import GatedFeedForward
-from translucid.parts.ngrams import Votes
+from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.recurrent import Recurrent
@@ -30,7 +30,7 @@ from translucid.trace import Edit
 # Each kind by the word for several of them.
 Kind = Literal[
     "heads", "layers", "attention", "feedforward", "patterns", "positions", "masks", "scale",
-    "norms", "gates", "alignment", "bridge", "letters", "votes",
+    "norms", "gates", "alignment", "bridge", "characters", "ngrams",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -130,12 +130,12 @@ def _of(network: Network, path: str, part: nn.Module) -> Iterator[Switch]:
         case Alignment():
             name = "decoder looks at all source words alike"
             yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
-        case Letters():
-            yield Switch(path, place, "letters", {f"{path}.output": 0.0})
-        case Votes():
+        case Characters():
+            yield Switch(path, place, "characters", {f"{path}.output": 0.0})
+        case NGramFeatures():
             for what in ("words", "pairs"):
                 name = f"{place} of {what}"
-                yield Switch(f"{path}.{what}", name, "votes", {f"{path}.{what}": 0.0})
+                yield Switch(f"{path}.{what}", name, "ngrams", {f"{path}.{what}": 0.0})
         case MLP():
             for number in range(len(part.layers)):
                 scope = _under(path, f"layers.{number}")

@@ -346,12 +346,12 @@ def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
-        ids, real = inputs["target"], inputs["target_real"]
-        sources = GenerationInputs.of(inputs["source"], inputs["source_real"])
+        ids, mask = inputs["target"], inputs["target_mask"]
+        sources = GenerationInputs.of(inputs["source"], inputs["source_mask"])
     else:
         ids, sources = inputs["ids"], None
-        real = inputs.get("real", torch.ones_like(ids, dtype=torch.bool))
-    return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)], sources
+        mask = inputs.get("mask", torch.ones_like(ids, dtype=torch.bool))
+    return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
 
 
 def check_length(tokens: int, longest: int | None, where: str) -> None:

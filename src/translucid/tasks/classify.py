@@ -123,10 +123,10 @@ class Classify(Task[Labelled, ClassifyItem]):
         return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
-        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets = torch.tensor([item.label for item in items])
         count = sum(self.targets(item) for item in items)
-        return Batch({"ids": ids, "real": real}, targets, count, tuple(i.line for i in items))
+        return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)

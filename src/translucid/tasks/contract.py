@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from translucid.data.records import Record
 from translucid.errors import ConfigError
+from translucid.renamed import INPUTS
 from translucid.tasks.base import Batch, Score, Task
 
 FEW = 2  # items that are tried
@@ -70,6 +71,8 @@ def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
             type(task), "collate", "other inputs",
             f"inputs as a dictionary of tensors with one row for each item, here {rows}",
         )  # fmt: skip
+    for name in INPUTS.keys() & batch.inputs.keys():
+        _refuse(type(task), "collate", f"an input {name!r}", f"it as {INPUTS[name]!r}")
     if not isinstance(batch.targets, Tensor):
         _refuse(type(task), "collate", batch.targets, "targets as a tensor")
     if type(batch.count) is not int or batch.count < 1:

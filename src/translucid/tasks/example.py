@@ -8,7 +8,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import Batch
 from translucid.tasks.words import Words
 
-MASKS = ("real", "source_real", "target_real")  # all is real where there is one text
+MASKS = ("mask", "source_mask", "target_mask")  # all True where there is one text
 
 
 @dataclass(frozen=True)

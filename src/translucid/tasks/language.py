@@ -181,10 +181,10 @@ class Language(Task[Text, LanguageItem]):
         t = self.tokenizer
         documents = (t.encode_document(record.text) for record in records)
         packed = pack(documents, length, bos=self.start_id, eos=t.eos_id, pad_id=t.pad_id)
-        share = sum(len(record.text) + 1 for record in records) / max(int(packed.real.sum()), 1)
+        share = sum(len(record.text) + 1 for record in records) / max(int(packed.mask.sum()), 1)
         return [
-            LanguageItem(ids[real].tolist(), targets[real].tolist(), share * int(real.sum()), row)
-            for row, (ids, targets, real) in enumerate(zip(*packed, strict=True), start=1)
+            LanguageItem(ids[mask].tolist(), targets[mask].tolist(), share * int(mask.sum()), row)
+            for row, (ids, targets, mask) in enumerate(zip(*packed, strict=True), start=1)
         ]
 
     def rows_of(self, store: Store, length: int) -> "StoreRows":
@@ -204,9 +204,9 @@ class Language(Task[Text, LanguageItem]):
         return LanguageItem(ids, targets, share * item.characters, item.line)
 
     def collate(self, items: Sequence[LanguageItem]) -> Batch:
-        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.targets for item in items], IGNORE)
-        inputs = {"ids": ids} if bool(real.all()) else {"ids": ids, "real": real}
+        inputs = {"ids": ids} if bool(mask.all()) else {"ids": ids, "mask": mask}
         count = sum(len(item.ids) for item in items)
         return Batch(inputs, targets, count, tuple(item.line for item in items))
 

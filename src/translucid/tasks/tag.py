@@ -1,6 +1,6 @@
 """Tagging: one tag for each word, read off the word's first subword.
 
-A model with letters is also given those of the word that a token belongs to; with a tokenizer of
+A model with characters is also given those of the word that a token belongs to; with a tokenizer of
 kind `space` that is one position for each word, known or not.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.data.batching import pad
-from translucid.data.characters import pad_letters, spell
+from translucid.data.characters import pad_characters, spell
 from translucid.data.readers import read
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Tagged
@@ -38,7 +38,7 @@ class TagItem:
     tags: list[int]  # one per id; IGNORE except at a word's first subword
     firsts: list[int]  # where each word begins
     line: int
-    letters: tuple[bytes, ...] = ()  # of the word that each id belongs to, if the model reads them
+    characters: tuple[bytes, ...] = ()  # of the word of each id, if the model reads them
 
 
 @task
@@ -73,7 +73,7 @@ class Tag(Task[Tagged, TagItem]):
     def make(cls, resources: Resources) -> Self:
         return cls(
             resources.tokenizer, resources.labels, smoothing=resources.smoothing,
-            letters=resources.characters, spans=resources.decoding.spans,
+            characters=resources.characters, spans=resources.decoding.spans,
         )  # fmt: skip
 
     @property
@@ -115,11 +115,11 @@ class Tag(Task[Tagged, TagItem]):
         tags: Sequence[str],
         *,
         smoothing: float = 0.0,
-        letters: bool = False,
+        characters: bool = False,
         spans: SpanDecoding = "legal",
     ) -> None:
         self.tokenizer, self.tags, self.smoothing = tokenizer, list(tags), smoothing
-        self.letters = letters
+        self.characters = characters
         self._number = {tag: i for i, tag in enumerate(self.tags)}
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
         self._rules = span_rules(self.tags) if self.has_spans and spans == "legal" else None
@@ -133,11 +133,11 @@ class Tag(Task[Tagged, TagItem]):
 
     def encode_words(self, words: Sequence[str], line: int = 0) -> TagItem:
         ids, word_of = self.tokenizer.encode_words(words)
-        letters: tuple[bytes, ...] = ()
-        if self.letters:
+        characters: tuple[bytes, ...] = ()
+        if self.characters:
             spelt = [spell(word) for word in words]
-            letters = tuple(b"" if word is None else spelt[word] for word in word_of)
-        return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line, letters)
+            characters = tuple(b"" if word is None else spelt[word] for word in word_of)
+        return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line, characters)
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:
         return (len(item.ids),)
@@ -160,16 +160,16 @@ class Tag(Task[Tagged, TagItem]):
     def _part(self, item: TagItem, start: int, stop: int) -> TagItem:
         firsts = [place - start for place in item.firsts if start <= place < stop]
         ids, tags = item.ids[start:stop], item.tags[start:stop]
-        return TagItem(ids, tags, firsts, item.line, item.letters[start:stop])
+        return TagItem(ids, tags, firsts, item.line, item.characters[start:stop])
 
     def collate(self, items: Sequence[TagItem]) -> Batch:
-        ids, real = pad([item.ids for item in items], self.tokenizer.pad_id)
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
         targets, _ = pad([item.tags for item in items], IGNORE)
         count = sum(self.targets(item) for item in items)
         lines = tuple(item.line for item in items)
-        inputs = {"ids": ids, "real": real}
-        if self.letters:
-            inputs["letters"] = pad_letters([item.letters for item in items])
+        inputs = {"ids": ids, "mask": mask}
+        if self.characters:
+            inputs["characters"] = pad_characters([item.characters for item in items])
         return Batch(inputs, targets, count, lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

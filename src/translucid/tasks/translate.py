@@ -172,13 +172,13 @@ class Translate(Task[Pair, TranslateItem]):
         )
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
-        source, source_real = pad([item.source for item in items], self.source.pad_id)
-        read, target_real = pad(
+        source, source_mask = pad([item.source for item in items], self.source.pad_id)
+        read, target_mask = pad(
             [[self.target.bos_id, *item.target] for item in items], self.target.pad_id
         )
         said, _ = pad([[*item.target, self.target.eos_id] for item in items], IGNORE)
         inputs = {
-            "source": source, "target": read, "source_real": source_real, "target_real": target_real
+            "source": source, "target": read, "source_mask": source_mask, "target_mask": target_mask
         }  # fmt: skip
         count = sum(self.targets(item) for item in items)
         return Batch(inputs, said, count, tuple(item.line for item in items))

@@ -61,14 +61,14 @@ def _why_not(
         return f"only steps of a transformer are captured, not of model.kind = {model.kind}"
     if model.norm == "batch":
         return "batch norm would count the rows that fill up a batch"
-    if model.members > 1:
-        return "a committee takes another member at each step"
+    if model.ensemble_size > 1:
+        return "an ensemble trains another member at each step"
     if task is not None and TASKS.source(task) is not None:
         return f"of a task of your own ({task}), rows that fill up a batch would count"
     if POSITIONS.source(model.positions) is not None:
         return f"positions of your own ({model.positions}) are not captured"
-    if model.letters:
-        return "a model that reads letters is not captured"
+    if model.characters:
+        return "a model that reads characters is not captured"
     return None
 
 

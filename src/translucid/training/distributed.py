@@ -56,8 +56,8 @@ class Processes:
             return network
         if isinstance(network, Ensemble):
             raise ConfigError(
-                f"model.members = {network.config.members}: a committee is trained in one process; "
-                "start it without torchrun"
+                f"model.ensemble_size = {network.config.ensemble_size}: an ensemble is trained in "
+                "one process; start it without torchrun"
             )
         if self.parallel == "fsdp":
             from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method

@@ -112,7 +112,7 @@ class State:
         self.target_sum = numbers["target_sum"]
 
     def _make_moments(self) -> None:
-        """Optimizers make their tensors when a parameter first has a gradient, in a committee at
+        """Optimizers make their tensors when a parameter first has a gradient, in an ensemble at
         any time: take a step of length 0, and undo what it has counted."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:

@@ -28,8 +28,8 @@ class BagOfWords(nn.Module):
         self.embedding = Embedding(vocab, d_model)
         self.head = Classifier(d_model, labels, "mean")
 
-    def forward(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
-        return self.head(self.embedding(ids), real)
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.head(self.embedding(ids), mask)
 
 
 def bag_of_words_accuracy(

@@ -16,7 +16,7 @@ def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[St
     found = at(reading, reading.network.output_point)
     endings, answer = reading.outputs.endings(reading.example, reading.said, top)
     stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
-    stages += [_votes(reading, name) for name in names if name.endswith("votes.words")]
+    stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
     stages += [
         Stage(end.kind, CHAPTER, end.title, end.sentence, **found, rows=end.rows, came=end.came,
               happened=end.happened)
@@ -46,16 +46,16 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
                  rows=_each(value, along(reading, name)))  # fmt: skip
 
 
-def _votes(reading: TextTrace, name: str) -> Stage:
+def _ngrams(reading: TextTrace, name: str) -> Stage:
     scope = name.rpartition(".")[0]
     answer = reading.outputs.answer(reading.example, reading.said, None)
-    votes = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
+    scores = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
     sentence = (
-        "Beside the network, each token (and each pair of neighbours) votes for the labels "
-        f"directly. The numbers: its votes for {answer.name!r}."
+        "Beside the network, each token (and each pair of neighbours) adds to the labels' "
+        f"scores directly (n-gram features). The values: what it adds for {answer.name!r}."
     )
-    return Stage("sizes", CHAPTER, "votes of the tokens", sentence, **at(reading, name),
-                 rows=_each(votes[:, answer.choice], along(reading, name)))  # fmt: skip
+    return Stage("sizes", CHAPTER, "n-gram features", sentence, **at(reading, name),
+                 rows=_each(scores[:, answer.choice], along(reading, name)))  # fmt: skip
 
 
 def _each(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:

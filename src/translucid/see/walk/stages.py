@@ -104,8 +104,8 @@ def stages_of(reading: TextTrace, names: Sequence[str], chosen: Chosen) -> Itera
         match part, point:
             case "embedding", "lookup":
                 yield _embedding(reading, name)
-            case "letters", "output":
-                yield _letters(reading, name)
+            case "characters", "output":
+                yield _characters(reading, name)
             case "positions", "encoding" | "angles" | "bias":
                 yield _positions(reading, name)
             case "self_attention" | "cross_attention" | "alignment", "pattern":
@@ -183,13 +183,14 @@ def _vectors(table: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
     )
 
 
-def _letters(reading: TextTrace, name: str) -> Stage:
-    shares = ratio(reading[name][0], reading[name.replace("letters.output", "embedding.lookup")][0])
+def _characters(reading: TextTrace, name: str) -> Stage:
+    words = name.replace("characters.output", "embedding.lookup")
+    shares = ratio(reading[name][0], reading[words][0])
     sentence = (
-        "The letters of each word are read as well, so that a word the vocabulary lacks is not "
+        "The characters of each word are read as well, so that a word the vocabulary lacks is not "
         "blank. The numbers: what they add, as a share of the word's own vector."
     )
-    return Stage("sizes", chapter_of(reading, name), _titled(name, "letters"), sentence,
+    return Stage("sizes", chapter_of(reading, name), _titled(name, "characters"), sentence,
                  **at(reading, name), rows=_sizes(shares, along(reading, name)))  # fmt: skip
 
 

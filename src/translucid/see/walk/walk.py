@@ -59,7 +59,7 @@ def walk(
 
 
 def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
-    """The names to walk along; of a committee, those of its first member."""
+    """The names to walk along; of an ensemble, those of its first member."""
     names = reading.names()
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
     if not members:

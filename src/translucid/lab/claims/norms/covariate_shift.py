@@ -43,10 +43,10 @@ class Shaken(BatchNorm):
         self.most_shift, self.most_scale = shift, scale
         self.generator = torch.Generator().manual_seed(seed)
 
-    def forward(self, x: Tensor, real: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         shift = self.most_shift * (2 * torch.rand(x.shape[-1], generator=self.generator) - 1)
         scale = 1 + self.most_scale * torch.rand(x.shape[-1], generator=self.generator)
-        return super().forward(x, real, trace) * scale + shift
+        return super().forward(x, mask, trace) * scale + shift
 
 
 def _stability(seed: int, quick: bool) -> Data:

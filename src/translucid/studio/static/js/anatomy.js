@@ -4,7 +4,7 @@ const ROWS = new Set(['length', 'queries', 'keys']);
 const CELLS = new Set(['lstm', 'gru', 'rnn']);
 const NAMES = {
   embedding: 'embedding',
-  letters: 'letters',
+  characters: 'characters',
   positions: 'positions',
   self_attention: 'self-attention',
   cross_attention: 'cross-attention',
@@ -16,7 +16,7 @@ const NAMES = {
   bridge: 'start',
   standardise: 'standardised',
   head: 'head',
-  votes: 'votes',
+  ngrams: 'n-gram features',
   dense: 'dense layer',
   lstm: 'LSTM cell',
   gru: 'GRU cell',
@@ -28,7 +28,7 @@ const SHORT = {
   'final norm': 'norm',
   'feed-forward': 'f.-f.',
   states: 'st.',
-  letters: 'let.',
+  characters: 'char.',
 };
 const LETTERS = {
   forget: 'f',
@@ -43,7 +43,7 @@ const LETTERS = {
 // The point that stands for a part, the best first.
 const SPEAKS = {
   embedding: ['scaled', 'lookup'],
-  letters: ['sum', 'output'],
+  characters: ['sum', 'output'],
   positions: ['output', 'encoding', 'angles'],
   attention: ['pattern'],
   alignment: ['pattern'],
@@ -55,11 +55,11 @@ const SPEAKS = {
   standardise: ['output'],
   bridge: ['hidden'],
 };
-const STREAM = new Set(['embedding', 'letters', 'residual', 'recurrent', 'norm']);
+const STREAM = new Set(['embedding', 'characters', 'residual', 'recurrent', 'norm']);
 const ENDS = [
-  'committee.logits',
-  'committee.class_logits',
-  'votes.sum',
+  'ensemble.logits',
+  'ensemble.class_logits',
+  'ngrams.sum',
   'head.logits',
   'head.class_logits',
   'output.dense.activation',
@@ -80,7 +80,7 @@ export const layerOf = scope => {
   return found ? Number(found[1]) : null;
 };
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
-export const ofHead = pane => /(^|\.)(head|votes)\.\w+$/.test(pane.at);
+export const ofHead = pane => /(^|\.)(head|ngrams)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 
 export function title(scope) {
@@ -130,7 +130,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     const last = side === sides.at(-1);
     const mine = own.filter(
       point =>
-        point.local.startsWith(`${side}.`) || (last && /^(head|votes)\./.test(point.local) && point.at !== end?.at),
+        point.local.startsWith(`${side}.`) || (last && /^(head|ngrams)\./.test(point.local) && point.at !== end?.at),
     );
     const decodes = side === 'decoder';
     const words = decodes ? target : source;
@@ -215,7 +215,7 @@ function ofScope(scope, local, all, side, layer) {
         };
       });
   if (last === 'masks') return []; // seen in the inspector of the attention they serve
-  if (last === 'head' || last === 'votes')
+  if (last === 'head' || last === 'ngrams')
     return all
       .filter(point => byRows(point) || point.shape.length === 1)
       .map(point => ({

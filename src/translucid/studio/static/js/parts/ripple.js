@@ -12,7 +12,7 @@ const SHORT = {
   'after feed-forward': 'ff',
   embedding: 'words',
   'with positions': 'place',
-  'with letters': 'letters',
+  'with characters': 'characters',
   'last norm': 'norm',
   'after alignment': 'align',
 };

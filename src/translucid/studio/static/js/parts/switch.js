@@ -17,8 +17,8 @@ export const KINDS = {
   gates: 'Gates',
   alignment: 'Alignment',
   bridge: 'Bridge',
-  letters: 'Letters',
-  votes: 'Votes',
+  characters: 'Characters',
+  ngrams: 'N-gram features',
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> what it is, and where
 export function titled(name) {

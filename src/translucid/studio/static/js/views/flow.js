@@ -148,7 +148,7 @@ async function drawScene(view) {
   makeRoom(columns);
 }
 function members(view, count) {
-  // a committee: one of its networks is seen at a time
+  // an ensemble: one of its networks is seen at a time
   return h(
     'div',
     { class: 'pick members', role: 'group', 'aria-label': 'Member' },
@@ -516,7 +516,7 @@ async function drawPanel(view) {
     pj = Math.floor(column / colStep);
   }
   const likely =
-    at === 'head.logits' || /(^|\.)(class_logits|committee\.logits)$/.test(at) || at === 'votes.sum'
+    at === 'head.logits' || /(^|\.)(class_logits|ensemble\.logits)$/.test(at) || at === 'ngrams.sum'
       ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
       : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);

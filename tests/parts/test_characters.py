@@ -1,22 +1,22 @@
-"""Letters against windows counted by hand; what stands beside a word does not change its vector."""
+"""Characters against windows counted by hand; neighbours of a word do not change its vector."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from translucid.data.tokenizers.pipelines import UNK
-from translucid.parts.characters import NUMBERS, Letters, WordDropout
+from translucid.parts.characters import NUMBERS, Characters, WordDropout
 from translucid.trace import Trace
 
 WORDS = torch.tensor([[[8, 3, 5, 9], [7, 0, 0, 0]], [[2, 4, 0, 0], [0, 0, 0, 0]]])
 
 
 @pytest.fixture
-def part() -> Letters:
-    """Many filters, some of which like no letter of a word, and which speak up by themselves: so
+def part() -> Characters:
+    """Many filters, some of which like no character of a word, and which speak up by themselves: so
     that windows of nothing but padding would be the loudest."""
     torch.manual_seed(0)
-    part = Letters(40, 5, d_letter=4, width=3).double()
+    part = Characters(40, 5, d_character=4, width=3).double()
     with torch.no_grad():
         part.filters.bias.copy_(0.7 * (-1.0) ** torch.arange(40))  # half of them rather keep quiet
     return part
@@ -26,11 +26,11 @@ def same(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-def by_hand(part: Letters, word: list[int]) -> Tensor:
+def by_hand(part: Characters, word: list[int]) -> Tensor:
     """One word, window by window."""
     zero = torch.zeros(4, dtype=torch.float64)
-    weight = part.filters.weight.unflatten(1, (4, 3))  # (filters, d_letter, width)
-    rows = [zero, zero, *(part.table.weight[letter] for letter in word), zero, zero]
+    weight = part.filters.weight.unflatten(1, (4, 3))  # (filters, d_character, width)
+    rows = [zero, zero, *(part.table.weight[character] for character in word), zero, zero]
     answers = [
         torch.einsum("fdw,wd->f", weight, torch.stack(rows[i : i + 3])) + part.filters.bias
         for i in range(len(word) + 2)
@@ -39,32 +39,32 @@ def by_hand(part: Letters, word: list[int]) -> Tensor:
     return part.linear.weight @ loudest + part.linear.bias
 
 
-def test_a_word_is_its_windows_loudest_answers(part: Letters) -> None:
+def test_a_word_is_its_windows_loudest_answers(part: Characters) -> None:
     found = part(WORDS)
     for row, place in ((0, 0), (0, 1), (1, 0)):
-        letters = [letter for letter in WORDS[row, place].tolist() if letter]
-        same(found[row, place], by_hand(part, letters))
-    same(found[1, 1], part.linear.bias)  # a word without letters says nothing
+        characters = [character for character in WORDS[row, place].tolist() if character]
+        same(found[row, place], by_hand(part, characters))
+    same(found[1, 1], part.linear.bias)  # a word without characters says nothing
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 0), (1, 4)])
-def test_padding_is_no_letter(part: Letters, before: int, after: int) -> None:
+def test_padding_is_no_character(part: Characters, before: int, after: int) -> None:
     with torch.no_grad():
         part.table.weight[0].fill_(3.0)  # whatever was loaded into its row
     for word in (WORDS[:1, :1], WORDS[:1, 1:, :1], WORDS[1:, :1, :2]):  # with nothing behind it yet
         same(part(torch.nn.functional.pad(word, (before, after))), part(word))
 
 
-def test_it_is_torchs_convolution(part: Letters) -> None:
+def test_it_is_torchs_convolution(part: Characters) -> None:
     trace = Trace()
     part(WORDS, trace)
     weight = part.filters.weight.unflatten(1, (4, 3))
-    x = trace["lookup"].flatten(0, 1).transpose(1, 2)  # (words, d_letter, letters)
+    x = trace["lookup"].flatten(0, 1).transpose(1, 2)  # (words, d_character, characters)
     slid = torch.nn.functional.conv1d(x, weight, part.filters.bias, padding=2)
     same(trace["convolved"].flatten(0, 1).transpose(1, 2), slid)
 
 
-def test_words_do_not_meet(part: Letters) -> None:
+def test_words_do_not_meet(part: Characters) -> None:
     together = part(WORDS)
     for row in range(2):
         for place in range(2):
@@ -73,7 +73,7 @@ def test_words_do_not_meet(part: Letters) -> None:
             same(together[row, place], part(alone[None, None])[0, 0])
 
 
-def test_every_value_can_be_seen_and_changed(part: Letters) -> None:
+def test_every_value_can_be_seen_and_changed(part: Characters) -> None:
     x = torch.randn(2, 2, 5, dtype=torch.float64)
     trace = Trace()
     same(part.add(x, WORDS, trace), part.add(x, WORDS))
@@ -87,12 +87,12 @@ def test_every_value_can_be_seen_and_changed(part: Letters) -> None:
 
 
 def test_training_hears_what_is_heard_afterwards() -> None:
-    part = Letters(6, 5)
+    part = Characters(6, 5)
     assert torch.equal(part.train()(WORDS), part.eval()(WORDS))
 
 
 def test_every_byte_has_a_row() -> None:
-    assert Letters(2, 3).table.num_embeddings == NUMBERS == 1 + 256
+    assert Characters(2, 3).table.num_embeddings == NUMBERS == 1 + 256
 
 
 def test_word_dropout_hides_words_while_training_and_no_signs() -> None:

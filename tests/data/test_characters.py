@@ -1,10 +1,10 @@
-"""Words as letters."""
+"""Words as characters."""
 
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.characters import LONGEST, pad_letters, spell
+from translucid.data.characters import LONGEST, pad_characters, spell
 from translucid.parts.characters import NUMBERS
 
 words = st.lists(
@@ -13,17 +13,19 @@ words = st.lists(
 
 
 @given(words)
-def test_every_letter_is_in_its_place(rows: list[list[str]]) -> None:
-    padded = pad_letters([[spell(word) for word in row] for row in rows])
+def test_every_character_is_in_its_place(rows: list[list[str]]) -> None:
+    padded = pad_characters([[spell(word) for word in row] for row in rows])
     assert padded.dtype == torch.long
     assert padded.dim() == 3
     assert padded.shape[2] >= 1
     assert not padded.numel() or int(padded.max()) < NUMBERS
     for row, texts in zip(padded.tolist(), rows, strict=True):
-        for place, letters in enumerate(row):
+        for place, characters in enumerate(row):
             word = spell(texts[place]) if place < len(texts) else b""
-            assert bytes(letter - 1 for letter in letters if letter) == word
-            assert letters == sorted(letters, key=lambda letter: letter == 0)  # padding comes last
+            assert bytes(character - 1 for character in characters if character) == word
+            assert characters == sorted(
+                characters, key=lambda character: character == 0
+            )  # padding comes last
 
 
 def test_of_a_long_word_beginning_and_end_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""Words, letters and spans, empty lines and context, through the real command line."""
+"""Words, characters and spans, empty lines and context, through the real command line."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ SMALL = ["training.steps=3", "model.kind=recurrent", "model.d_model=8", "model.h
 def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tagger")
     (folder / "a.conll").write_text(CONLL + "\n", "utf-8")
-    words = ["tokenizer.kind=space", "model.letters=6", "model.word_dropout=0.2", *SMALL]
+    words = ["tokenizer.kind=space", "model.characters=6", "model.word_dropout=0.2", *SMALL]
     done = run("train", "tag", "--train", "a.conll", "--out", "r", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "tokenizer: space" in done.stderr
@@ -33,12 +33,12 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_tagger_with_letters_trains_tags_and_is_scored(tagger: Path) -> None:
+def test_a_tagger_with_characters_trains_tags_and_is_scored(tagger: Path) -> None:
     scored = run("evaluate", "r", "--data", "a.conll", "--json", cwd=tagger)
     assert scored.returncode == 0, scored.stderr
     assert set(json.loads(scored.stdout)["scores"]) == {"span_f1", "accuracy"}
     tests = run("train", "tag", "--toyland", "80", "--self-test", "tokenizer.kind=space",
-                "model.letters=6", "model.word_dropout=0.6", *SMALL, cwd=tagger)  # fmt: skip
+                "model.characters=6", "model.word_dropout=0.6", *SMALL, cwd=tagger)  # fmt: skip
     assert tests.returncode == 0, tests.stdout + tests.stderr
     assert "learns one batch" in tests.stdout
 
@@ -48,14 +48,14 @@ def test_saved_and_loaded_it_is_the_same_and_can_be_seen_into(tagger: Path) -> N
     texts = ["Ann Lee sleeps in Oslo.", "Xaver wakes"]
     model.save(tagger / "copy")
     assert tl.load(tagger / "copy").tag(texts) == model.tag(texts)
-    assert "encoder.letters.filters" in model.summary()
+    assert "encoder.characters.filters" in model.summary()
     trace = model.trace("Ann Xaver")
-    assert trace["encoder.letters.loudest"].shape == (1, 2, 6)
-    assert trace["encoder.letters.lookup"].shape[2] == len("Xaver")
-    # Two words that no table knows: only their letters tell them apart.
+    assert trace["encoder.characters.loudest"].shape == (1, 2, 6)
+    assert trace["encoder.characters.lookup"].shape[2] == len("Xaver")
+    # Two words that no table knows: only their characters tell them apart.
     one, other = (model.trace(word, keep="head.logits")["head.logits"] for word in ("Xa", "Yb"))
     assert not torch.allclose(one, other)
-    deaf = {"encoder.letters.output": 0.0}
+    deaf = {"encoder.characters.output": 0.0}
     one, other = (
         model.trace(word, keep="head.logits", edit=deaf)["head.logits"] for word in ("Xa", "Yb")
     )
@@ -70,10 +70,12 @@ def test_a_tokenizer_of_kind_space_takes_a_size(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["texts"][0]["tokens"][0] == "don't"
 
 
-def test_letters_are_for_taggers(tagger: Path) -> None:
-    told = run("train", "classify", "--toyland", "60", "--out", "x", "model.letters=6", cwd=tagger)
+def test_characters_are_for_taggers(tagger: Path) -> None:
+    told = run(
+        "train", "classify", "--toyland", "60", "--out", "x", "model.characters=6", cwd=tagger
+    )
     assert told.returncode == 2
-    assert "model.letters = 6: only an encoder with head tag reads letters" in told.stderr
+    assert "model.characters = 6: only an encoder with head tag reads characters" in told.stderr
 
 
 def test_empty_lines_and_context_of_a_language_model(tmp_path: Path) -> None:

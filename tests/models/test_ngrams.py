@@ -1,4 +1,4 @@
-"""Classifiers with votes: what they refuse, and that votes are added to what the network says."""
+"""Classifiers with n-gram features: what they refuse, and that the features are added."""
 
 import pytest
 import torch
@@ -13,36 +13,39 @@ IDS = torch.tensor([[4, 5, 6], [7, 8, 0]])
 
 
 @pytest.mark.parametrize("config", [RecurrentConfig, TransformerConfig])
-def test_only_a_classifier_takes_votes(config: type) -> None:
+def test_only_a_classifier_has_ngram_features(config: type) -> None:
     with pytest.raises(
-        ConfigError, match="votes = 5: only an encoder with head classify takes votes, not encoder "
+        ConfigError,
+        match="ngram_features = 5: only an encoder with head classify has them, not encoder ",
     ):
-        config(**LABELS | {"head": "tag", "votes": 5})
-    with pytest.raises(ConfigError, match="votes = -1: input should be greater than or equal to 0"):
-        config(**LABELS, votes=-1)
+        config(**LABELS | {"head": "tag", "ngram_features": 5})
+    with pytest.raises(ConfigError, match="ngram_features = -1: input should be greater than or"):
+        config(**LABELS, ngram_features=-1)
 
 
 @pytest.mark.parametrize("config", [RecurrentConfig, TransformerConfig])
-def test_votes_are_added_to_what_the_network_says(config: type) -> None:
+def test_features_are_added_to_what_the_network_says(config: type) -> None:
     torch.manual_seed(0)
-    model = build(config(**LABELS, votes=5)).eval()
-    for table in (model.votes.words, model.votes.pairs):
+    model = build(config(**LABELS, ngram_features=5)).eval()
+    for table in (model.ngrams.words, model.ngrams.pairs):
         torch.nn.init.normal_(table.weight)
     trace = Trace()
     logits = model(IDS, IDS > 0, trace=trace)
-    votes = (trace["votes.words"] + trace["votes.pairs"]) * (IDS > 0)[..., None]
-    torch.testing.assert_close(logits, trace["head.class_logits"] + votes.sum(dim=1))
+    added = (trace["ngrams.words"] + trace["ngrams.pairs"]) * (IDS > 0)[..., None]
+    torch.testing.assert_close(logits, trace["head.class_logits"] + added.sum(dim=1))
     torch.testing.assert_close(logits[1:], model(IDS[1:, :2]))
 
 
-def test_hidden_words_still_vote() -> None:
-    """Word dropout takes a word from the network, not its vote."""
+def test_hidden_words_still_have_features() -> None:
+    """Word dropout takes a word from the network, not its features."""
     torch.manual_seed(0)
-    model = build(RecurrentConfig(**LABELS, votes=5, dropout=0.0, word_dropout=0.9)).train()
-    torch.nn.init.normal_(model.votes.words.weight)
+    model = build(
+        RecurrentConfig(**LABELS, ngram_features=5, dropout=0.0, word_dropout=0.9)
+    ).train()
+    torch.nn.init.normal_(model.ngrams.words.weight)
     trace = Trace()
     model(IDS, IDS > 0, trace=trace)
-    assert torch.equal(trace["votes.words"], model.votes.words(IDS))
+    assert torch.equal(trace["ngrams.words"], model.ngrams.words(IDS))
 
 
 def test_a_share_of_weights_is_below_one() -> None:

@@ -1,0 +1,129 @@
+"""ARCHITECTURE.md is true: its layers are those of the layer test, its journeys are made so."""
+
+import inspect
+import re
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.in_process import run
+from tests.test_layers import LAYERS, SOURCE
+
+from translucid.model import load
+from translucid.studio.handlers import Desk
+from translucid.studio.text_runs import Library
+
+TEXT = (Path(__file__).parent.parent / "ARCHITECTURE.md").read_text("utf-8")
+TINY = [
+    "data.toyland=200", "tokenizer.kind=word", "model.d_model=16", "model.heads=2",
+    "model.layers=1", "model.d_ff=16", "training.steps=4", "training.evaluate_every=2",
+    "training.log_every=2",
+]  # fmt: skip
+TITLES = ("translucid train", "translucid translate", "model.trace", "A question", "translucid lab")
+
+
+def journeys() -> dict[str, list[str]]:
+    """By the beginning of their titles, the files in order."""
+    parts = TEXT.split("\n### ")[1:]
+    return {
+        next(title for title in TITLES if part.lstrip("`").startswith(title)): re.findall(
+            r"(?m)^\d+\. `([\w/]+\.py)`", part
+        )
+        for part in parts
+    }
+
+
+class Entered:
+    """The files of the package in the order in which their functions are first called."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+
+    def __enter__(self) -> "Entered":
+        threading.setprofile(self._look)
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _look(self, frame: FrameType, event: str, value: Any) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_flags & inspect.CO_OPTIMIZED:  # a module or class body
+            return
+        if code.co_filename.startswith(str(SOURCE)):
+            name = Path(code.co_filename).relative_to(SOURCE).as_posix()
+            if name not in self.files:
+                self.files.append(name)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Entered]:
+    folder = tmp_path_factory.mktemp("journey") / "run"
+    run("train", "translate", "--out", str(folder), *TINY)  # all is imported now
+    again = folder.with_name("again")
+    with Entered() as entered:
+        run("train", "translate", "--out", str(again), *TINY)
+    return again, entered
+
+
+def check(title: str, entered: Entered) -> None:
+    wanted = journeys()[title]
+    assert len(wanted) > 3
+    places = [entered.files.index(file) if file in entered.files else -1 for file in wanted]
+    assert -1 not in places, f"never entered: {wanted[places.index(-1)]}"
+    assert places == sorted(places), (
+        f"entered in the order {sorted(wanted, key=lambda f: places[wanted.index(f)])}"
+    )
+
+
+def test_the_layers_are_those_of_the_test() -> None:
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \|", TEXT)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == LAYERS
+
+
+def test_every_file_is_there() -> None:
+    found = journeys()
+    assert set(found) == set(TITLES)
+    for files in found.values():
+        for file in files:
+            assert (SOURCE / file).is_file(), file
+
+
+def test_training(trained: tuple[Path, Entered]) -> None:
+    check("translucid train", trained[1])
+
+
+def test_translating(trained: tuple[Path, Entered], tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("the dog sleeps .\n")
+    with Entered() as entered:
+        run("translate", str(trained[0]), str(tmp_path / "in.txt"))
+    check("translucid translate", entered)
+
+
+def test_tracing(trained: tuple[Path, Entered]) -> None:
+    model = load(trained[0])
+    with Entered() as entered:
+        model.trace("the dog sleeps .", "der").figure("decoder.layers.0.cross_attention.pattern")
+    check("model.trace", entered)
+
+
+def test_a_question(trained: tuple[Path, Entered]) -> None:
+    library = Library({"again": load(trained[0])})
+    key = library.run("a", "the dog sleeps .").key
+    desk = Desk(library)
+    with Entered() as entered:
+        desk.ask("GET", f"/api/runs/{key}/steps?k=3")
+    check("A question", entered)
+
+
+def test_a_claim(tmp_path: Path) -> None:
+    words = ("lab", "run", "C39", "--quick", "--seeds", "1", "--out")
+    run(*words, str(tmp_path / "first"))  # all is imported now
+    with Entered() as entered:
+        run(*words, str(tmp_path / "second"))
+    check("translucid lab", entered)
