@@ -63,12 +63,9 @@ def _digest(path: Path) -> str:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In words, what makes it another run."""
+    recipe = {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
-        *_differences(
-            _today(before["recipe"], now["recipe"]),
-            now["recipe"],
-            "{name} was {old!r}, is {new!r}",
-        ),  # fmt: skip
+        *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),
         *_differences(before["tokenizers"], now["tokenizers"], "the vocabulary of {name}"),
     ]
