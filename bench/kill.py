@@ -254,7 +254,7 @@ RUNS = {
         "training.keep_best=3", "training.average_best=true", "training.save_every=2",
         "training.evaluate_every=2"],
     "lstm, written aside": ["model.kind=recurrent", "model.cell=lstm", "model.d_model=16",
-                            "model.hidden=16", "training.save_aside=true"],
+                            "model.hidden=16", "training.save_in_background=true"],
 }  # fmt: skip
 
 

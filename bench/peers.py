@@ -17,7 +17,7 @@ from torch import Tensor
 
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.precision import prepare
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, TransformerConfig, build
 
@@ -101,7 +101,7 @@ def ours(work: Workload) -> Run:
     """The library's own entry point, which counts the end as a token."""
     model = prepare(ours_model(*_sizes(work), work.device), work.precision)
     texts = work.texts().to(work.device)
-    how = Search(beams=work.beams, shortest=work.tokens - 1, longest=work.tokens)
+    how = GenerationConfig(beam_size=work.beams, min_length=work.tokens - 1, max_length=work.tokens)
     sources, prefixes = None, texts.tolist()
     if work.task == "translate":
         sources, prefixes = GenerationInputs.of(texts), [[EOS]] * work.batch

@@ -40,7 +40,7 @@ GOOD: dict[str, dict[str, str]] = {
 }
 TEXT = [
     "model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
-    "training.steps=1", "training.batch_tokens=500", "training.device=cpu", "decoding.beams=1",
+    "training.steps=1", "training.batch_tokens=500", "training.device=cpu", "decoding.beam_size=1",
 ]  # fmt: skip
 NUMERIC = ["model.hidden=[4]", "training.steps=1", "training.device=cpu"]
 LEARNED = ["model.positions=learned", "model.max_length=16", "data.max_length=16"]
@@ -321,7 +321,7 @@ def test_a_prompt_beyond_the_learned_positions(command: Command) -> None:
     assert command(words, GOOD["language"]).code == 0
     Path("run").rename("model")
     assert_refused(command(["generate", "model", "dog " * 20]), "learned positions end at 15")
-    assert command(["generate", "model", "the dog", "--tokens", "100"]).code == 0
+    assert command(["generate", "model", "the dog", "--max-length", "100"]).code == 0
     assert_refused(command(["generate", "model", "a\udcff"]), "character 2, which is no character")
 
 
@@ -488,8 +488,8 @@ UNFIT = {
     "a vocabulary without room": Bad(
         "classify",
         {"a.tsv": LABELLED},
-        ("tokenizer.vocab = 4", "at least 5"),
-        ("tokenizer.vocab=4",),
+        ("tokenizer.vocab_size = 4", "at least 5"),
+        ("tokenizer.vocab_size=4",),
     ),
     **{
         f"other columns in {part}": Bad(
@@ -747,7 +747,7 @@ def test_lines_that_shrink_while_they_are_answered(tmp_path: Path, models: dict[
 
 def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
     (tmp_path / "lines.txt").write_text("the dog\n" * 5000)
-    words = ["translate", models["translate"], str(tmp_path / "lines.txt"), "--beam", "1"]
+    words = ["translate", models["translate"], str(tmp_path / "lines.txt"), "--beam-size", "1"]
     with start(*words) as running:
         assert running.stdout is not None
         assert running.stderr is not None

@@ -29,7 +29,7 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("train", "tag", "--train", "a.conll", "--out", "r", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "tokenizer: space" in done.stderr
-    assert "tokenizer.vocab=17 " in done.stderr, "all 13 words, and the signs"
+    assert "tokenizer.vocab_size=17 " in done.stderr, "all 13 words, and the signs"
     return folder
 
 

@@ -28,8 +28,8 @@ from tests.tiny.once import once
 from translucid.atomic_files import write_manifest
 from translucid.cli import main
 from translucid.errors import InputError, TraceError
-from translucid.generate.beam_search import Search
-from translucid.generate.sampling import Sampling
+from translucid.generate.beam_search import GenerationConfig
+from translucid.generate.sampling import SamplingConfig
 from translucid.model import Model, load
 from translucid.trace import Trace
 
@@ -53,7 +53,7 @@ def train_those_that_write(out: Path) -> None:
         pair = ["--train", "a.en", "--train", "a.de"]
         taught = ["training.steps=60", "training.warmup=5", "training.learning_rate=0.01"]
         for name, words in {
-            "one": ["translate", *pair, "decoding.beams=3", "decoding.alpha=0.5", *taught],
+            "one": ["translate", *pair, "decoding.beam_size=3", "decoding.alpha=0.5", *taught],
             "two": ["translate", *pair, "tokenizer.folder=one/best/tokenizer", "training.seed=1"],
             "other": ["translate", *pair, "tokenizer.kind=char"],
             "short": ["translate", *pair, *LEARNED, *taught],
@@ -88,10 +88,10 @@ def test_order_is_kept_over_lines_of_all_lengths(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
     given = lines(600)
-    words = ["translate", folders["one"], "lines.txt", "--beam", "2"]
+    words = ["translate", folders["one"], "lines.txt", "--beam-size", "2"]
     answer = command(words, {"lines.txt": "\n".join(given) + "\n"})
     assert (answer.code, answer.err) == (0, "")
-    by_text = {text: one.translate([text], beam=2)[0] for text in sorted(set(given))[:40]}
+    by_text = {text: one.translate([text], beam_size=2)[0] for text in sorted(set(given))[:40]}
     found = answer.out.split("\n")[:-1]
     assert len(found) == 600
     assert sum(text in by_text for text in given) > 40
@@ -123,9 +123,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
     (tmp_path / "in.txt").write_text("\n".join(lines(1000)))
-    words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--beam", "2", "--out"]
+    words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--beam-size", "2", "--out"]
     assert command([*words, "whole"]).code == 0
-    with begun(folders["one"], tmp_path, "--beam", "2") as running:
+    with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.send_signal(way)
         out, err = running.communicate(timeout=60)
     done = json.loads((tmp_path / "out.part.json").read_text())["lines"]
@@ -151,21 +151,23 @@ def test_what_changed_meanwhile_is_told(
 ) -> None:
     given = lines(1000)
     (tmp_path / "in.txt").write_text("\n".join(given))
-    with begun(folders["one"], tmp_path, "--beam", "2") as running:
+    with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.kill()
         running.communicate(timeout=60)
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--out", str(tmp_path / "out")]
-    said = "was begun with beams = 2, now it is 3; run with what it was begun with to go on, or"
-    assert_refused(command([*words, "--beam", "3"]), said)
-    two = ["translate", folders["two"], *words[2:], "--beam", "2"]
+    said = "was begun with beam_size = 2, now it is 3; run with what it was begun with to go on, or"
+    assert_refused(command([*words, "--beam-size", "3"]), said)
+    two = ["translate", folders["two"], *words[2:], "--beam-size", "2"]
     assert_refused(command(two), "was begun with models = ")
     (tmp_path / "in.txt").write_text("\n".join(["a cat", *given[1:]]))
     said = "lines are not those that"
-    assert_refused(command([*words, "--beam", "2"]), "in.txt: its first ", said, "begin anew")
+    assert_refused(command([*words, "--beam-size", "2"]), "in.txt: its first ", said, "begin anew")
     (tmp_path / "out.part.json").write_text("{")
-    assert_refused(command([*words, "--beam", "2"]), "does not fit it; remove both")
+    assert_refused(command([*words, "--beam-size", "2"]), "does not fit it; remove both")
     (tmp_path / "out").write_text("")
-    assert_refused(command([*words, "--beam", "2"]), "out exists already; remove it, or give --out")
+    assert_refused(
+        command([*words, "--beam-size", "2"]), "out exists already; remove it, or give --out"
+    )
 
 
 def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[str, str]) -> None:
@@ -192,11 +194,13 @@ def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> N
     values = [json.loads(line) for line in answer.out.splitlines()]
     assert ["error" in each for each in values] == [False, True, False, False]
     assert answer.code == 1
-    answer = command([*words, "--best", "2"])
+    answer = command([*words, "--n-best", "2"])
     assert [line.split(" ||| ")[0] for line in answer.out.splitlines()] == ["0", "0", "2", "3", "3"]
-    answer = command(["translate", folders["one"], "in.txt", "--max-tokens", "4"])
+    answer = command(["translate", folders["one"], "in.txt", "--max-input-length", "4"])
     assert answer.code == 1
-    assert "in.txt:2: 31 tokens, above --max-tokens 4; split the line, or raise it" in answer.err
+    assert (
+        "in.txt:2: 31 tokens, above --max-input-length 4; split the line, or raise it" in answer.err
+    )
     assert len(answer.out.splitlines()) == 4
 
 
@@ -241,28 +245,28 @@ def on_terminal(words: list[str], stream: str, **environment: str) -> str:
 def test_json_holds_all_that_was_found(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
-    words = ["translate", folders["one"], "--json", "--best", "3", "--alpha", "0.7"]
+    words = ["translate", folders["one"], "--json", "--n-best", "3", "--alpha", "0.7"]
     answer = command(words, stdin=b"the dog\na cat\n")
     assert answer.code == 0, answer.err
     for line, text in zip(answer.out.splitlines(), ["the dog", "a cat"], strict=True):
         values = json.loads(line)
-        (found,) = one.decode([text], best=3, alpha=0.7)
+        (found,) = one.decode([text], n_best=3, alpha=0.7)
         assert values["source"] == text
         assert values["translation"] == found.texts[0].text
         assert len(values["texts"]) == 3
         for given, expected in zip(values["texts"], found.texts, strict=True):
             assert given["text"] == expected.text
             assert given["pieces"] == expected.pieces
-            assert given["gains"] == pytest.approx(expected.gains, abs=1e-5)
+            assert given["token_log_probs"] == pytest.approx(expected.token_log_probs, abs=1e-5)
             assert given["score"] == pytest.approx(expected.score, abs=1e-5)
             assert given["finished"] == expected.finished
 
 
 def test_best(command: Command, folders: dict[str, str], one: Model) -> None:
-    answer = command(["translate", folders["one"], "--best", "2"], stdin=b"the dog\na cat\n")
+    answer = command(["translate", folders["one"], "--n-best", "2"], stdin=b"the dog\na cat\n")
     expected = [
         f"{number} ||| {text.text} ||| {text.score:.4f}"
-        for number, found in enumerate(one.decode(["the dog", "a cat"], best=2))
+        for number, found in enumerate(one.decode(["the dog", "a cat"], n_best=2))
         for text in found.texts
     ]
     assert answer.out.splitlines() == expected
@@ -274,10 +278,13 @@ def test_best(command: Command, folders: dict[str, str], one: Model) -> None:
         (["--prefix", "der"], {"prefix": "der"}),
         (["--forbid", "Hund", "--forbid", "frisst"], {"forbid": ["Hund", "frisst"]}),
         (["--force", "1=Hund"], {"force": {1: "Hund"}}),
-        (["--no-repeat", "1"], {"no_repeat": 1}),
-        (["--repetition", "3", "--shortest", "5"], {"repetition": 3.0, "shortest": 5}),
-        (["--longest", "3", "--beam", "5"], {"longest": 3, "beam": 5}),
-        (["--alpha", "3", "--beam", "8"], {"alpha": 3.0, "beam": 8}),
+        (["--no-repeat-ngram", "1"], {"no_repeat_ngram": 1}),
+        (
+            ["--repetition-penalty", "3", "--min-length", "5"],
+            {"repetition_penalty": 3.0, "min_length": 5},
+        ),
+        (["--max-length", "3", "--beam-size", "5"], {"max_length": 3, "beam_size": 5}),
+        (["--alpha", "3", "--beam-size", "8"], {"alpha": 3.0, "beam_size": 8}),
     ],
 )
 def test_every_option_reaches_the_search(
@@ -293,24 +300,26 @@ def test_every_option_reaches_the_search(
 
 
 def test_groups_reach_the_search(command: Command, folders: dict[str, str], one: Model) -> None:
-    words = ["--groups", "2", "--diversity", "5", "--best", "4"]
+    words = ["--beam-groups", "2", "--diversity-penalty", "5", "--n-best", "4"]
     answer = command(["translate", folders["one"], *words], stdin=b"the dog")
     texts = [line.split(" ||| ")[1] for line in answer.out.splitlines()]
-    (found,) = one.decode(["the dog"], groups=2, diversity=5.0, best=4)
-    (plain,) = one.decode(["the dog"], best=4)
+    (found,) = one.decode(["the dog"], beam_groups=2, diversity_penalty=5.0, n_best=4)
+    (plain,) = one.decode(["the dog"], n_best=4)
     assert texts == [each.text for each in found.texts] != [each.text for each in plain.texts]
 
 
 def test_models_side_by_side(command: Command, folders: dict[str, str], one: Model) -> None:
-    words = ["translate", folders["one"], "--beside", folders["two"], "--json"]
+    words = ["translate", folders["one"], "--ensemble", folders["two"], "--json"]
     (line,) = command(words, stdin=b"the dog").out.splitlines()
-    (both,) = one.decode(["the dog"], beside=[load(folders["two"])])
-    assert json.loads(line)["texts"][0]["gains"] == pytest.approx(both.texts[0].gains, abs=1e-5)
+    (both,) = one.decode(["the dog"], ensemble=[load(folders["two"])])
+    assert json.loads(line)["texts"][0]["token_log_probs"] == pytest.approx(
+        both.texts[0].token_log_probs, abs=1e-5
+    )
     (alone,) = one.decode(["the dog"])
-    assert both.texts[0].gains != pytest.approx(alone.texts[0].gains, abs=1e-3)
-    words = ["translate", folders["one"], "--beside", folders["other"]]
+    assert both.texts[0].token_log_probs != pytest.approx(alone.texts[0].token_log_probs, abs=1e-3)
+    words = ["translate", folders["one"], "--ensemble", folders["other"]]
     assert_refused(command(words, stdin=b"a"), "the models have different vocabularies")
-    words = ["translate", folders["one"], "--beside", folders["language"]]
+    words = ["translate", folders["one"], "--ensemble", folders["language"]]
     assert_refused(command(words, stdin=b"a"), "a model for task language cannot decide together")
 
 
@@ -321,28 +330,31 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
     hooked.network.get_submodule("decoder.layers.0.feedforward").register_forward_hook(
         lambda part, given, output: -3 * output
     )
-    for options in ({"best": 3}, {"best": 2, "sampling": Sampling(), "seed": 5}):
+    for options in ({"n_best": 3}, {"n_best": 2, "sampling": SamplingConfig(), "seed": 5}):
         (plain,) = one.decode(texts, **options)
         (wanted,) = hooked.decode(texts, **options)
         trace = Trace([point], edit={point: lambda value: -3 * value})
         (found,) = one.decode(texts, trace=trace, **options)
         assert point in trace
-        gains = [[gain for text in each.texts for gain in text.gains]
+        token_log_probs = [[gain for text in each.texts for gain in text.token_log_probs]
                  for each in (found, wanted, plain)]  # fmt: skip
-        assert gains[0] == pytest.approx(gains[1], abs=1e-5)
-        assert gains[0] != pytest.approx(gains[2], abs=1e-3)
+        assert token_log_probs[0] == pytest.approx(token_log_probs[1], abs=1e-5)
+        assert token_log_probs[0] != pytest.approx(token_log_probs[2], abs=1e-3)
     twin = load(folders["one"])
     assert twin.translate(texts) == one.translate(texts)
     twin.network = hooked.network
-    assert twin.decode(texts)[0].texts[0].gains == hooked.decode(texts)[0].texts[0].gains
-    with pytest.raises(InputError, match="edits of a trace are those of one model; leave beside"):
-        one.decode(texts, beside=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
+    assert (
+        twin.decode(texts)[0].texts[0].token_log_probs
+        == hooked.decode(texts)[0].texts[0].token_log_probs
+    )
+    with pytest.raises(InputError, match="edits of a trace are those of one model; leave ensemble"):
+        one.decode(texts, ensemble=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
     with pytest.raises(TraceError, match="for one position of a whole text"):
         one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
 
 
 def test_translations_by_chance(command: Command, folders: dict[str, str]) -> None:
-    words = ["translate", folders["one"], "--sample", "--top-k", "5", "--best", "3", "--seed"]
+    words = ["translate", folders["one"], "--sample", "--top-k", "5", "--n-best", "3", "--seed"]
     first = command([*words, "1"], stdin=b"the dog\na cat\n")
     assert first.code == 0, first.err
     assert first.out.split("\n")[3:] == command([*words, "1"], stdin=b"\na cat\n").out.replace(
@@ -357,7 +369,7 @@ def test_explain(command: Command, folders: dict[str, str], one: Model) -> None:
     assert answer.code == 0, answer.err
     (found,) = one.decode(["the dog sleeps"], forbid=["Hund"], tree=True)
     assert answer.out.startswith(
-        f"the dog sleeps\n  -> {found.texts[0].text}\n\n3 beams, alpha 0.5"
+        f"the dog sleeps\n  -> {found.texts[0].text}\n\nbeam size 3, alpha 0.5"
     )
     assert found.tree is not None
     for sign in ("●", "○", "×", "⊘ ", "('Hund' is forbidden)", "[1st: "):
@@ -386,16 +398,22 @@ def test_explain_in_colour_only_for_those_who_want_it(
     ("words", "says"),
     [
         (["--temperature", "0.5"], "--temperature: only with --sample"),
-        (["--sample", "--beam", "3"], "--beam: of a search, but --sample draws by chance"),
+        (
+            ["--sample", "--beam-size", "3"],
+            "--beam-size: of a search, but --sample draws at random",
+        ),
         (["--sample", "--explain"], "--explain shows a search, but --sample"),
         (["--force", "Der"], "--force 'Der': write PLACE=WORD"),
         (["--force", "0=Elefant"], "force: the vocabulary has no 'Elefant'"),
         (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),
-        (["--beam", "2", "--best", "3"], "best 3 is more than beams 2"),
-        (["--beam", "3", "--groups", "2"], "beams 3 is not a multiple of groups 2; try beams = 4"),
-        (["--shortest", "5", "--longest", "5"], "leaves no room below longest 5"),
+        (["--beam-size", "2", "--n-best", "3"], "n_best 3 is more than beam_size 2"),
+        (
+            ["--beam-size", "3", "--beam-groups", "2"],
+            "beam_size 3 is not a multiple of beam_groups 2; try beam_size = 4",
+        ),
+        (["--min-length", "5", "--max-length", "5"], "leaves no room below max_length 5"),
         (["--device", "gpu"], "--device gpu: no such device; choose auto, cpu"),
-        (["--beside", "nowhere"], "nowhere is no model folder"),
+        (["--ensemble", "nowhere"], "nowhere is no model folder"),
     ],
 )
 def test_options_that_cannot_work(
@@ -425,7 +443,7 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
     apart = one.apart(packed, texts, sources)
     assert 0 < apart.mean <= apart.most < 0.5
     assert one.apart(one.prepared("float32"), texts, sources).most < 1e-4
-    gained, own = (m.score(sources[0], texts[0]).gains for m in (packed, one))
+    gained, own = (m.score(sources[0], texts[0]).token_log_probs for m in (packed, one))
     assert max(abs(a - b) for a, b in zip(gained, own, strict=True)) <= apart.most + 1e-6
     heard = command(["generate", folders["language"], "the", "--precision", "int8"])
     assert "int8 beside float32, on 1 text: " in heard.err
@@ -439,10 +457,10 @@ def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) ->
 
 def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
-    assert json.loads(config.read_text())["decoding"] == {"beams": 3, "alpha": 0.5}
-    assert one.search() == Search(beams=3, alpha=0.5)
-    assert one.search(alpha=1.0) == Search(beams=3)
-    assert load(folders["language"]).search() == Search(longest=100)
+    assert json.loads(config.read_text())["decoding"] == {"beam_size": 3, "alpha": 0.5}
+    assert one.search() == GenerationConfig(beam_size=3, alpha=0.5)
+    assert one.search(alpha=1.0) == GenerationConfig(beam_size=3)
+    assert load(folders["language"]).search() == GenerationConfig(max_length=100)
 
 
 def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: Path) -> None:
@@ -452,7 +470,7 @@ def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: P
     del values["decoding"]
     (old / "config.json").write_text(json.dumps(values))
     write_manifest(old)
-    assert load(old).search() == Search()
+    assert load(old).search() == GenerationConfig()
 
 
 # --- in Python
@@ -462,10 +480,10 @@ def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match="a trace holds one text, but 2 were given"):
         one.decode(["a", "b"], trace=Trace())
     with pytest.raises(InputError, match="drawing by chance has no tree"):
-        one.decode(["a"], tree=True, sampling=Sampling())
+        one.decode(["a"], tree=True, sampling=SamplingConfig())
     with pytest.raises(InputError, match="a list of texts is needed, not one text"):
         one.decode("the dog")
-    with pytest.raises(InputError, match="text 1, 'a cat': the rules leave nothing to write"):
+    with pytest.raises(InputError, match="text 1, 'a cat': the constraints leave nothing to write"):
         one.translate(["a cat"], force={0: "Hund"}, forbid=["Hund"])
     with pytest.raises(InputError, match="2 sources and 1 targets; give one for each"):
         one.scores(["a", "b"], ["c"])
@@ -485,7 +503,10 @@ def test_a_trace_of_what_was_written(one: Model) -> None:
     trace = Trace("*cross_attention.pattern")
     (found,) = one.decode(["the dog sleeps"], prefix="der", trace=trace)
     pattern = trace["decoder.layers.0.cross_attention.pattern"]
-    assert pattern.shape[2:] == (1 + len(found.texts[0].gains), 4)  # the prefix, and the end
+    assert pattern.shape[2:] == (
+        1 + len(found.texts[0].token_log_probs),
+        4,
+    )  # the prefix, and the end
 
 
 def test_rules_that_leave_nothing_are_told_by_line(
@@ -494,7 +515,7 @@ def test_rules_that_leave_nothing_are_told_by_line(
     words = ["translate", folders["one"], "--force", "0=Hund", "--forbid", "Hund"]
     answer = command(words, stdin=b"\nthe dog\n")
     assert (answer.code, answer.out) == (1, "\n\n")
-    assert "standard input:2: the rules leave nothing to write" in answer.err
+    assert "standard input:2: the constraints leave nothing to write" in answer.err
 
 
 # --- score
@@ -507,12 +528,12 @@ def test_score(command: Command, folders: dict[str, str], one: Model) -> None:
     first, second = (json.loads(line) for line in answer.out.splitlines())
     expected = one.score("the dog", "der Hund")
     assert first["pieces"] == ["der", "Hund", "</s>"]
-    assert first["gains"] == pytest.approx(expected.gains, abs=1e-5)
-    assert first["log_probability"] == pytest.approx(sum(expected.gains), abs=1e-5)
+    assert first["token_log_probs"] == pytest.approx(expected.token_log_probs, abs=1e-5)
+    assert first["log_probability"] == pytest.approx(sum(expected.token_log_probs), abs=1e-5)
     assert (second["line"], second["pieces"]) == (2, ["</s>"])
     plain = command(["score", folders["one"], "a.en", "a.de", "--per-token"]).out.splitlines()
     assert plain[0].split("\t")[0] == f"{expected.log_probability:.4f}"
-    assert plain[0].split("\t")[1].startswith(f"der {expected.gains[0]:.3f}  Hund ")
+    assert plain[0].split("\t")[1].startswith(f"der {expected.token_log_probs[0]:.3f}  Hund ")
     lm = command(["score", folders["language"], "a.en"]).out.splitlines()
     assert float(lm[0]) == pytest.approx(
         load(folders["language"]).score("the dog").log_probability, abs=1e-4
@@ -543,37 +564,43 @@ def test_scores_that_cannot_be(command: Command, folders: dict[str, str]) -> Non
 def test_on_a_terminal_the_same_text_is_streamed(
     name: str, command: Command, folders: dict[str, str]
 ) -> None:
-    words = ["generate", folders[name], "the dog", "--tokens", "12", "--samples", "2"]
+    words = ["generate", folders[name], "the dog", "--max-length", "12", "--samples", "2"]
     words += ["--seed", "3", "--top-p", "0.9", "--stop", "cat eats"]
     answer = command(words)
     assert answer.code == 0, answer.err
     assert on_terminal(words, "stdout").replace("\r\n", "\n") == answer.out
     texts = load(folders[name]).generate(
-        "the dog", tokens=12, samples=2, seed=3, top_p=0.9, stop=["cat eats"]
+        "the dog", max_length=12, samples=2, seed=3, top_p=0.9, stop=["cat eats"]
     )
     assert answer.out == "".join(text + "\n" for text in texts)
 
 
 def test_prompts_from_a_file(command: Command, folders: dict[str, str]) -> None:
-    words = ["generate", folders["language"], "--prompts", "p.txt", "--tokens", "8"]
+    words = ["generate", folders["language"], "--prompts", "p.txt", "--max-length", "8"]
     answer = command([*words, "--json"], {"p.txt": "the\n\na cat eats the dog\n"})
     values = [json.loads(line) for line in answer.out.splitlines()]
     assert [each["prompt"] for each in values] == ["the", "", "a cat eats the dog"]
     model = load(folders["language"])
     for each in values:
-        assert each["text"] == model.generate(each["prompt"], tokens=8)
-    answer = command([*words, "--beam", "3", "--json"])
+        assert each["text"] == model.generate(each["prompt"], max_length=8)
+    answer = command([*words, "--beam-size", "3", "--json"])
     for line in answer.out.splitlines():
         each = json.loads(line)
-        (found,) = model.decode([each["prompt"]], beams=3, longest=8)
+        (found,) = model.decode([each["prompt"]], beam_size=3, max_length=8)
         assert each["text"] == found.texts[0].text
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--beam", "2", "--temperature", "1"], "--temperature: draws by chance, but --beam"),
-        (["--beam", "2", "--samples", "2"], "--samples: draws by chance, but --beam searches"),
+        (
+            ["--beam-size", "2", "--temperature", "1"],
+            "--temperature: draws at random, but --beam-size-size",
+        ),
+        (
+            ["--beam-size", "2", "--samples", "2"],
+            "--samples: draws at random, but --beam-size searches",
+        ),
         (["the", "--prompts", "p.txt"], "--prompts p.txt and the prompt 'the' were both given"),
         (["--stop", ""], "stop: an empty text would stop everything at once"),
         (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),
@@ -590,6 +617,6 @@ def test_a_model_of_another_task_says_what_it_is_for(
 ) -> None:
     answer = command(["translate", folders["language"]], stdin=b"a")
     assert_refused(answer, "this model is for task language; use model.generate")
-    for more in ([], ["--beam", "2"]):
+    for more in ([], ["--beam-size", "2"]):
         answer = command(["generate", folders["one"], "a", *more])
         assert_refused(answer, "this model is for task translate; use model.translate")

@@ -16,7 +16,7 @@ def test_recipes_are_listed_and_shown() -> None:
     assert {"name", "path", "title"} == set(rows[0])
     shown = run("recipe", "show", "toyland-tag-lstm", "training.steps=7")
     assert tomllib.loads(shown.stdout)["training"]["steps"] == 7
-    assert "# updates of the weights" in shown.stdout
+    assert "# training steps: updates of the weights" in shown.stdout
 
 
 def test_new_check_and_train_go_together(tmp_path: Path) -> None:

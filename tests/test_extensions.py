@@ -254,6 +254,6 @@ def test_steps_with_code_of_ones_own_are_not_captured(tmp_path: Path) -> None:
         decided = cuda_graphs.decide(
             TrainingConfig(), config, torch.device("cuda"), said.append, task=task
         )
-        assert decided.capture is (why is None)
-        assert said == ([] if why is None else [f"training.capture: {why}; steps are launched "
+        assert decided.cuda_graphs is (why is None)
+        assert said == ([] if why is None else [f"training.cuda_graphs: {why}; steps are launched "
                                                 "kernel by kernel"])  # fmt: skip

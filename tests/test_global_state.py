@@ -161,18 +161,18 @@ READ = {  # by models that read tokens
 OWN: dict[str, dict[str, Callable[[tl.Model], Any]]] = {
     "translate": {
         "translate": lambda m: m.translate(TEXTS),
-        "decode": lambda m: m.decode(TEXTS, beams=2, best=2, tree=True),
+        "decode": lambda m: m.decode(TEXTS, beam_size=2, n_best=2, tree=True),
         "decode, sampling": lambda m: m.decode(TEXTS, sampling=_sampling(), seed=3),
         "decode, trace": lambda m: m.decode(TEXTS[:1], trace=tl.Trace()),
         "score": lambda m: m.score(TEXTS[0], "der hund sieht ."),
-        "ensemble": lambda m: m.decode(TEXTS, beside=[model("translate")]),
+        "ensemble": lambda m: m.decode(TEXTS, ensemble=[model("translate")]),
         "prepared": lambda m: m.prepared().translate(TEXTS),
         "positions": lambda m: m.positions(),
     },
     "language": {
-        "generate": lambda m: m.generate(TEXTS, seed=3, samples=2, tokens=5),
-        "stream": lambda m: list(m.stream(TEXTS[0], seed=3, tokens=5)),
-        "stream, half of it": lambda m: next(m.stream(TEXTS[0], seed=3, tokens=5)),
+        "generate": lambda m: m.generate(TEXTS, seed=3, samples=2, max_length=5),
+        "stream": lambda m: list(m.stream(TEXTS[0], seed=3, max_length=5)),
+        "stream, half of it": lambda m: next(m.stream(TEXTS[0], seed=3, max_length=5)),
         "score": lambda m: m.score(TEXTS[0]),
     },
     "classify": {"classify": lambda m: m.classify(TEXTS)},
@@ -182,9 +182,9 @@ OWN: dict[str, dict[str, Callable[[tl.Model], Any]]] = {
 
 
 def _sampling() -> Any:
-    from translucid.generate.sampling import Sampling
+    from translucid.generate.sampling import SamplingConfig
 
-    return Sampling(temperature=0.8)
+    return SamplingConfig(temperature=0.8)
 
 
 @pytest.mark.parametrize("task", FAMILY)
@@ -198,7 +198,7 @@ def test_what_a_model_is_asked_leaves_the_process_alone(task: str, tmp_path: Pat
 
 
 def test_between_two_pieces_of_a_stream_the_process_is_the_users() -> None:
-    pieces = model("language").stream(TEXTS[0], seed=3, tokens=5)
+    pieces = model("language").stream(TEXTS[0], seed=3, max_length=5)
     assert [found for _ in range(4) if (found := changes(lambda: next(pieces, None)))] == []
 
 

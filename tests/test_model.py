@@ -19,7 +19,7 @@ def test_predict_answers_lines_of_any_task() -> None:
 
 def test_a_language_model_goes_on_as_it_generates() -> None:
     asked = model("language-transformer")
-    wanted = asked.generate(TEXTS, tokens=100, temperature=0.0)
+    wanted = asked.generate(TEXTS, max_length=100, temperature=0.0)
     assert asked.predict(TEXTS) == wanted
     assert model("regress-mlp").predict([]) == []
 

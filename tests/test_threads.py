@@ -25,7 +25,7 @@ ASKED: dict[str, Callable[[tl.Model, str], Any]] = {
     "saliency": lambda m, text: m.saliency(text).values.tobytes(),
     "saliency_map": lambda m, text: m.saliency_map(text).values.tobytes(),
     "trace": lambda m, text: (lambda found: {n: found[n].tolist() for n in found})(m.trace(text)),
-    "write": lambda m, text: vars(m.decode([text], longest=12)[0].texts[0]),
+    "write": lambda m, text: vars(m.decode([text], max_length=12)[0].texts[0]),
 }
 
 

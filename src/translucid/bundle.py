@@ -46,7 +46,9 @@ class Bundle:
     )  # "tokenizer", or "source" and "target"
     labels: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
-    decoding: dict[str, Any] = field(default_factory=dict)  # of a translator: keys of Search
+    decoding: dict[str, Any] = field(
+        default_factory=dict
+    )  # of a translator: keys of GenerationConfig
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -117,4 +119,5 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     network.to(device).eval()
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
+    decoding = section_today("decoding", decoding) if old else decoding
     return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)

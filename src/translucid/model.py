@@ -15,6 +15,7 @@ from translucid.errors import ConfigError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import read_records, task_of
+from translucid.renamed import refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
@@ -46,6 +47,7 @@ def _generates(
 
     @wraps(method)
     def of_model(self: "Model", /, *args: Given.args, **options: Given.kwargs) -> Result:
+        refuse_old(options)
         return method(self.generator, *args, **options)
 
     return of_model

@@ -5,8 +5,11 @@ today is refused with the new one.
 """
 
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from translucid.errors import ConfigError
 
 # Keys of recipes, section and all.
 KEYS = {
@@ -50,9 +53,42 @@ GENERATION = {
     "beside": "ensemble",
 }
 
+# Options of the command line that are no options of generation.
+OPTIONS = {"max_tokens": "max_input_length"}
+
+
+class Renamed(UserWarning):
+    """What was written with a name of before has been read all the same."""
+
+
+def is_now(old: str, new: str) -> str:
+    """The message for a name of before."""
+    return f"{old}: now {new}"
+
+
+def refuse_old(options: Iterable[str]) -> None:
+    """Options of generation by names that they had once."""
+    mistakes = [is_now(name, GENERATION[name]) for name in options if name in GENERATION]
+    if mistakes:
+        raise ConfigError(*mistakes)
+
+
+def keys_today(sections: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The sections of a recipe file with today's keys; what was translated is said.
+
+    A file is of one time: one that holds an old key and a new one is refused.
+    """
+    written = [f"{section}.{key}" for section, keys in sections.items() for key in keys]
+    old = [key for key in written if key in KEYS]
+    if old and not {*KEYS.values()}.isdisjoint(written):
+        raise ConfigError(*(f"{where}: {is_now(key, KEYS[key])}" for key in old))
+    for key in old:
+        warnings.warn(f"{where}: {is_now(key, KEYS[key])}", Renamed, stacklevel=3)
+    return {section: section_today(section, keys) for section, keys in sections.items()}
+
 
 def section_today(section: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """One section of a model folder, in today's keys."""
+    """One section of a recipe or a model folder, in today's keys."""
     return {_today(section, key): value for key, value in keys.items()}
 
 

@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("ablate")
     for name, text in (("a.en", EN), ("a.de", DE), ("a.tsv", LABELLED)):
         (made / name).write_text(text, "utf-8")
-    heads = ["model.heads=2", "model.layers=1", "decoding.beams=1"]
+    heads = ["model.heads=2", "model.layers=1", "decoding.beam_size=1"]
     gates = ["model.kind=recurrent", "model.cell=gru", "model.hidden=8"]
     for words in (
         ["translate", "--train", "a.en", "a.de", "--out", "t", *heads],

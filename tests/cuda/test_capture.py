@@ -28,7 +28,7 @@ TASKS = ["translate", "language", "classify", "tag"]
 
 
 def on_gpu(task: str, family: str = "still", **training: Any) -> Recipe:
-    settings = {"device": "cuda", "capture": True, "batch_tokens": 600, "steps": 12}
+    settings = {"device": "cuda", "cuda_graphs": True, "batch_tokens": 600, "steps": 12}
     return small(task, family, **(settings | training))
 
 
@@ -36,7 +36,7 @@ class Training:
     """A run without a folder. The batches are those of a captured run in any case."""
 
     def __init__(self, setting: Setting, *, capture: bool, **changed: Any) -> None:
-        update = {"capture": capture} | changed
+        update = {"cuda_graphs": capture} | changed
         config = setting.recipe.training.model_copy(update=update)
         network = set_up(setting.recipe, lambda _: None).network
         self.state, self.log, self.said = State(network, config), list[Progress](), list[str]()
@@ -96,7 +96,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(
     task: str, capture: bool, deterministic: bool, tmp_path: Path
 ) -> None:
     chosen = on_gpu(
-        task, "transformer", capture=capture, deterministic=deterministic, steps=11, ema=0.9,
+        task, "transformer", cuda_graphs=capture, deterministic=deterministic, steps=11, ema=0.9,
         evaluate_every=4, precision="bfloat16",
     )  # fmt: skip
     train_recipe(chosen, tmp_path / "straight", quiet=True)
@@ -165,13 +165,13 @@ def test_a_model_that_makes_the_cpu_wait_is_refused_with_the_remedy() -> None:
         return plain(model, batch) * float(batch.targets.sum() > -1e9)
 
     setting.task.loss = loss  # type: ignore[method-assign]
-    with pytest.raises(TrainingError, match=r"cannot be captured \(.*training.capture=false"):
+    with pytest.raises(TrainingError, match=r"cannot be captured \(.*training.cuda_graphs=false"):
         trained(setting, capture=True)
 
 
 def test_auto_captures_a_transformer_and_says_why_not_a_recurrent_network(tmp_path: Path) -> None:
     for family, wanted in (("transformer", True), ("gru", False)):
         said: list[str] = []
-        setting = set_up(on_gpu("translate", family, capture="auto"), said.append)
-        assert setting.recipe.training.capture is wanted
-        assert any("training.capture" in line for line in said) is not wanted
+        setting = set_up(on_gpu("translate", family, cuda_graphs="auto"), said.append)
+        assert setting.recipe.training.cuda_graphs is wanted
+        assert any("training.cuda_graphs" in line for line in said) is not wanted

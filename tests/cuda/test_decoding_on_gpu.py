@@ -11,7 +11,7 @@ from tests.invariants.cases import randomised, transformer
 
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.stepper import can_be_captured
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, ModelConfig
 
@@ -29,9 +29,11 @@ MODELS: dict[str, ModelConfig] = {
     "language model": transformer("decoder", positions="none", activation="gelu", **SIZES),
 }
 SEARCHES = {
-    "greedy": Search(beams=1, longest=12),
-    "beams": Search(beams=4, best=3, longest=12),
-    "no length, not short": Search(beams=5, best=2, alpha=0.0, shortest=4, longest=9),
+    "greedy": GenerationConfig(beam_size=1, max_length=12),
+    "beams": GenerationConfig(beam_size=4, n_best=3, max_length=12),
+    "no length, not short": GenerationConfig(
+        beam_size=5, n_best=2, alpha=0.0, min_length=4, max_length=9
+    ),
 }
 
 
@@ -57,12 +59,12 @@ def same(mine: list[list[Hypothesis]], its: list[list[Hypothesis]]) -> None:
     for one, other in zip(mine, its, strict=True):
         assert [(t.tokens, t.finished) for t in one] == [(t.tokens, t.finished) for t in other]
         for a, b in zip(one, other, strict=True):
-            assert a.gains == pytest.approx(b.gains, abs=1e-3)
+            assert a.token_log_probs == pytest.approx(b.token_log_probs, abs=1e-3)
 
 
 @pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("name", MODELS)
-def test_captured_equals_plain(name: str, how: Search) -> None:
+def test_captured_equals_plain(name: str, how: GenerationConfig) -> None:
     """Twice the same shape, so that graphs are used again; then with other weights."""
     model = randomised(MODELS[name]).float()
     on_gpu = copy.deepcopy(model).cuda()
@@ -114,7 +116,9 @@ def test_a_model_that_was_changed_after_a_search(change: Callable[[Any], None]) 
     plain = find(model, [[BOS]] * 3, given, how, eos=EOS, pad=PAD)
     after = find(on_gpu, [[BOS]] * 3, on_device(given), how, eos=EOS, pad=PAD, graphs=graphs)
     same(after, plain)
-    assert [t.gains for one in after for t in one] != [t.gains for one in before for t in one]
+    assert [t.token_log_probs for one in after for t in one] != [
+        t.token_log_probs for one in before for t in one
+    ]
 
 
 def test_two_threads_with_one_owner_of_graphs() -> None:
@@ -137,7 +141,7 @@ def test_bfloat16_stays_near() -> None:
     """8 bits change a score in the second digit, not the search."""
     model = randomised(MODELS["sinusoidal"]).float()
     half = copy.deepcopy(model).cuda().bfloat16()
-    given, how = sources_of(model.config, 8, 1), Search(beams=4, longest=12)
+    given, how = sources_of(model.config, 8, 1), GenerationConfig(beam_size=4, max_length=12)
     moved = on_device(given)
     plain = find(model, [[BOS]] * 8, given, how, eos=EOS, pad=PAD)
     found = find(half, [[BOS]] * 8, moved, how, eos=EOS, pad=PAD, graphs=DecodeGraphs())

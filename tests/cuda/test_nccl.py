@@ -15,7 +15,7 @@ SMALL = [
     "data.toyland=200", "tokenizer.kind=word", "model.d_model=16", "model.heads=2",
     "model.layers=1", "model.dropout=0.0", "training.batch_tokens=300", "training.log_every=1",
     "training.evaluate_every=3", "training.device=cuda", "training.warmup=1", "training.steps=6",
-    "training.optimizer=sgd", "training.learning_rate=0.1", "training.capture=false",
+    "training.optimizer=sgd", "training.learning_rate=0.1", "training.cuda_graphs=false",
 ]  # fmt: skip
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1"]
 

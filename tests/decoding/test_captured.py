@@ -7,7 +7,7 @@ from tests.invariants.cases import randomised, transformer
 from tests.tiny.dealt import dealt
 
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import captured, find, limits
 from translucid.models import GenerationInputs, ModelConfig
 
@@ -24,11 +24,11 @@ MODELS: dict[str, ModelConfig] = {
     "language model": transformer("decoder", positions="rotary", norm="rms"),
 }
 SEARCHES = {
-    "greedy": Search(beams=1),
-    "beams": Search(beams=4, best=3),
-    "no length": Search(beams=3, best=2, alpha=0.0),
-    "not short": Search(beams=3, shortest=3, longest=6),
-    "more beams than words": Search(beams=13, best=13, longest=3),
+    "greedy": GenerationConfig(beam_size=1),
+    "beams": GenerationConfig(beam_size=4, n_best=3),
+    "no length": GenerationConfig(beam_size=3, n_best=2, alpha=0.0),
+    "not short": GenerationConfig(beam_size=3, min_length=3, max_length=6),
+    "more beams than words": GenerationConfig(beam_size=13, n_best=13, max_length=3),
 }
 
 
@@ -55,4 +55,4 @@ def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
         for one, other in zip(fixed, plain, strict=True):
             for mine, its in zip(one, other, strict=True):
                 assert mine.score == pytest.approx(its.score, abs=1e-5)
-                assert mine.gains == pytest.approx(its.gains, abs=1e-5)
+                assert mine.token_log_probs == pytest.approx(its.token_log_probs, abs=1e-5)

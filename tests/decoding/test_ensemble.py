@@ -6,13 +6,13 @@ from tests.invariants.cases import Text, begin, randomised, recurrent, transform
 from torch import Tensor
 
 from translucid.errors import InputError
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, Network
 from translucid.models.ensemble import GeneratingEnsemble
 
 EOS, PAD = 1, 0
-HOW = Search(beams=3, best=3, longest=6)
+HOW = GenerationConfig(beam_size=3, n_best=3, max_length=6)
 
 
 def decoders() -> list[Network]:
@@ -33,7 +33,7 @@ def test_one_model_is_itself() -> None:
     ):
         assert [each.tokens for each in one] == [each.tokens for each in other]
         for a, b in zip(one, other, strict=True):
-            assert a.gains == pytest.approx(b.gains, abs=1e-12)
+            assert a.token_log_probs == pytest.approx(b.token_log_probs, abs=1e-12)
 
 
 def mean_log_probs(models: list[Network], ids: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def test_a_search_by_two_reports_the_mean() -> None:
             chosen = [
                 float(log_probs[0, len(prefix) - 1 + i, token]) for i, token in enumerate(tokens)
             ]
-            assert each.gains == pytest.approx(chosen, abs=1e-5)
+            assert each.token_log_probs == pytest.approx(chosen, abs=1e-5)
 
 
 def test_translators_decide_together() -> None:
@@ -78,7 +78,7 @@ def test_translators_decide_together() -> None:
     with torch.no_grad():
         mean = (sum(whole(m, text).softmax(dim=-1) for m in models) / 2).log()
     chosen = [float(mean[0, i, token]) for i, token in enumerate(tokens)]
-    assert best.gains == pytest.approx(chosen, abs=1e-5)
+    assert best.token_log_probs == pytest.approx(chosen, abs=1e-5)
     assert begin(models[0], text).length == 0
 
 

@@ -11,7 +11,7 @@ from translucid.errors import InputError
 from translucid.fast import precision
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.fast.precision import difference, prepare
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 from translucid.trace import Trace
@@ -50,7 +50,7 @@ def sharper(network: Any) -> Any:
 
 
 def written(network: Any, beams: int) -> list[list[Any]]:
-    how = Search(beams=beams, best=beams, longest=8)
+    how = GenerationConfig(beam_size=beams, n_best=beams, max_length=8)
     return find(network, [[EOS]] * 3, SOURCES, how, eos=EOS, pad=PAD)
 
 
@@ -80,12 +80,12 @@ def test_int8_lies_within_what_is_reported(name: str) -> None:
     assert 0 < told.mean < told.most < 0.5
     assert told.places == sum(map(len, texts))
     for row, text in enumerate(found):
-        said = [*text.tokens, EOS][: len(text.gains)]
-        mask = SOURCE[row : row + 1, MASK[row]]
+        said = [*text.tokens, EOS][: len(text.token_log_probs)]
+        source = SOURCE[row : row + 1, MASK[row]]
         with torch.no_grad():
-            logits = network(mask, torch.tensor([[EOS, *said[:-1]]]))
+            logits = network(source, torch.tensor([[EOS, *said[:-1]]]))
         own = logits[0].log_softmax(-1)[range(len(said)), said]
-        assert (own - torch.tensor(text.gains)).abs().max() <= 1.5 * told.most
+        assert (own - torch.tensor(text.token_log_probs)).abs().max() <= 1.5 * told.most
 
 
 def test_difference_of_two_networks_by_hand() -> None:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from translucid.generate.constraints import forbid
 from translucid.generate.decode import draw
-from translucid.generate.sampling import Sampling, pick, shape, uniforms
+from translucid.generate.sampling import SamplingConfig, pick, shape, uniforms
 from translucid.models import GenerationInputs, ModelConfig, Network
 
 EOS = 1
 
 
-def naive(probabilities: list[float], by: Sampling) -> list[float]:
+def naive(probabilities: list[float], by: SamplingConfig) -> list[float]:
     """The same filters on a Python list, by sorting."""
 
     def keep(which: set[int]) -> list[float]:
@@ -44,19 +44,19 @@ def naive(probabilities: list[float], by: Sampling) -> list[float]:
 
 
 SAMPLINGS = [
-    Sampling(),
-    Sampling(temperature=0.5),
-    Sampling(temperature=2.0, top_k=4),
-    Sampling(top_k=3),
-    Sampling(top_p=0.6),
-    Sampling(top_p=0.05),  # the likeliest alone
-    Sampling(min_p=0.3),
-    Sampling(temperature=1.5, top_k=6, top_p=0.8, min_p=0.2),
+    SamplingConfig(),
+    SamplingConfig(temperature=0.5),
+    SamplingConfig(temperature=2.0, top_k=4),
+    SamplingConfig(top_k=3),
+    SamplingConfig(top_p=0.6),
+    SamplingConfig(top_p=0.05),  # the likeliest alone
+    SamplingConfig(min_p=0.3),
+    SamplingConfig(temperature=1.5, top_k=6, top_p=0.8, min_p=0.2),
 ]
 
 
 @pytest.mark.parametrize("by", SAMPLINGS, ids=repr)
-def test_filters(by: Sampling) -> None:
+def test_filters(by: SamplingConfig) -> None:
     generator = torch.Generator().manual_seed(0)
     log_probs = torch.randn(5, 12, generator=generator, dtype=torch.float64).log_softmax(dim=-1)
     for found, row in zip(shape(log_probs, by).exp(), log_probs.exp(), strict=True):
@@ -64,7 +64,7 @@ def test_filters(by: Sampling) -> None:
 
 
 @pytest.mark.parametrize("by", SAMPLINGS, ids=repr)
-def test_frequencies_are_the_probabilities(by: Sampling) -> None:
+def test_frequencies_are_the_probabilities(by: SamplingConfig) -> None:
     """20,000 draws; the sum of (seen - expected)^2 / expected stays where chance keeps it."""
     count = 20_000
     generator = torch.Generator().manual_seed(1)
@@ -82,14 +82,14 @@ def test_frequencies_are_the_probabilities(by: Sampling) -> None:
 
 def test_temperature_0_takes_the_likeliest() -> None:
     log_probs = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
-    found = pick(log_probs, torch.rand(4), Sampling(temperature=0))
+    found = pick(log_probs, torch.rand(4), SamplingConfig(temperature=0))
     assert torch.equal(found, log_probs.argmax(dim=-1))
 
 
 def test_numbers_at_the_edge_point_at_tokens_that_may_be_drawn() -> None:
     log_probs = torch.tensor([[0.0, 0.5, 0.5, 0.0]]).log()
     edges = torch.tensor([0.0, 0.5, 1 - 1e-12, 1.0])
-    found = pick(log_probs.expand(4, -1), edges, Sampling())
+    found = pick(log_probs.expand(4, -1), edges, SamplingConfig())
     assert found.tolist() == [1, 2, 2, 2]
 
 
@@ -122,7 +122,7 @@ def written(
         sources = GenerationInputs.of(ids, ids > 0)
     found: list[list[int]] = [[] for _ in rows]
     lengths = {"least": [least] * len(rows)} | more
-    for step in draw(model, prompts, sources, Sampling(), numbers, eos=EOS, **lengths):
+    for step in draw(model, prompts, sources, SamplingConfig(), numbers, eos=EOS, **lengths):
         for row, token in zip(step.rows, step.tokens, strict=True):
             found[row].append(token)
     return found

@@ -13,9 +13,9 @@ from tests.invariants.cases import randomised, recurrent, transformer
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.generate import constraints
-from translucid.generate.beam_search import Round, Search
+from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.decode import find
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.generate.text_stream import Teller
 from translucid.generate.word_constraints import Wishes, spellings
 from translucid.models import GenerationInputs
@@ -39,7 +39,7 @@ TEXTS = ["abc", "g", "fedcba", "a b", "c"]
 every = pytest.mark.parametrize("name", FAMILIES)
 translators = pytest.mark.parametrize("name", TRANSLATORS)
 language = pytest.mark.parametrize("name", LANGUAGE)
-HOW = Search(beams=3, best=3, longest=12)
+HOW = GenerationConfig(beam_size=3, n_best=3, max_length=12)
 
 
 @cache
@@ -59,20 +59,24 @@ def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
         (alone,) = scribe(name).search([text], HOW)
         assert found.source == text
         assert [t.text for t in found.texts] == [t.text for t in alone.texts]
-        assert found.texts[0].gains == pytest.approx(alone.texts[0].gains)
+        assert found.texts[0].token_log_probs == pytest.approx(alone.texts[0].token_log_probs)
 
 
 @every
 def test_what_is_told_fits_together(name: str) -> None:
-    for found in scribe(name).search(TEXTS, Search(beams=4, best=4, alpha=0.5, longest=9)):
+    for found in scribe(name).search(
+        TEXTS, GenerationConfig(beam_size=4, n_best=4, alpha=0.5, max_length=9)
+    ):
         assert [t.score for t in found.texts] == sorted(
             (t.score for t in found.texts), reverse=True
         )
         for text in found.texts:
-            assert len(text.pieces) == len(text.gains)
+            assert len(text.pieces) == len(text.token_log_probs)
             assert (text.pieces[-1] == "</s>") == text.finished
-            assert text.log_probability == pytest.approx(sum(text.gains))
-            assert text.score == pytest.approx(text.log_probability / len(text.gains) ** 0.5)
+            assert text.log_probability == pytest.approx(sum(text.token_log_probs))
+            assert text.score == pytest.approx(
+                text.log_probability / len(text.token_log_probs) ** 0.5
+            )
             start = "" if name in TRANSLATORS else found.source
             written = text.pieces[:-1] if text.finished else text.pieces
             assert text.text == start + "".join(p for p in written if p not in ("<pad>", "<s>"))
@@ -82,7 +86,9 @@ def test_what_is_told_fits_together(name: str) -> None:
 def test_a_score_is_what_the_search_reported(name: str) -> None:
     met = 0
     for text in TEXTS:
-        (found,) = scribe(name).search([text], Search(beams=20, best=20, longest=6))
+        (found,) = scribe(name).search(
+            [text], GenerationConfig(beam_size=20, n_best=20, max_length=6)
+        )
         for each in found.texts:
             if not each.finished or any(token <= LETTERS.unk_id for token in each.tokens):
                 continue  # a text of such tokens is read as other tokens
@@ -90,11 +96,11 @@ def test_a_score_is_what_the_search_reported(name: str) -> None:
             if name in TRANSLATORS:
                 (scored,) = scribe(name).score([text], [each.text])
                 assert scored.pieces == each.pieces
-                assert scored.gains == pytest.approx(each.gains)
+                assert scored.token_log_probs == pytest.approx(each.token_log_probs)
                 assert scored.log_probability == pytest.approx(each.log_probability)
             else:
                 (scored,) = scribe(name).score([each.text], None)
-                assert scored.gains[len(text) :] == pytest.approx(each.gains)
+                assert scored.token_log_probs[len(text) :] == pytest.approx(each.token_log_probs)
     assert met > 3
 
 
@@ -105,22 +111,22 @@ def test_scores_of_many_are_those_of_each(name: str) -> None:
     for i, scored in enumerate(together):
         (alone,) = scribe(name).score([TEXTS[i]], targets and [targets[i]])
         assert scored.pieces == alone.pieces
-        assert scored.gains == pytest.approx(alone.gains)
+        assert scored.token_log_probs == pytest.approx(alone.token_log_probs)
         read = (targets or TEXTS)[i]
         assert scored.pieces == [*read, "</s>"]
 
 
 @translators
 def test_a_prefix_is_a_search_from_there(name: str) -> None:
-    plain = Search(beams=3, best=3, alpha=0.0, longest=8)
-    longer = Search(beams=3, best=3, alpha=0.0, longest=10)
+    plain = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=8)
+    longer = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=10)
     for text in TEXTS:
         (begun,) = scribe(name).search([text], plain, prefix="ga")
         (forced,) = scribe(name).search([text], longer, Wishes(force={0: "ga"}))
         assert all(t.text.startswith("ga") for t in begun.texts)
         assert [t.text for t in begun.texts] == [t.text for t in forced.texts]
         for one, other in zip(begun.texts, forced.texts, strict=True):
-            assert one.gains == pytest.approx(other.gains[2:])
+            assert one.token_log_probs == pytest.approx(other.token_log_probs[2:])
 
 
 @every
@@ -146,7 +152,9 @@ def test_forbidden_words_are_not_written(name: str) -> None:
 def test_a_forbidden_word_of_several_tokens(name: str) -> None:
     pairs = {
         t.pieces[i] + t.pieces[i + 1]
-        for found in scribe(name).search(TEXTS, Search(beams=20, best=20, longest=12))
+        for found in scribe(name).search(
+            TEXTS, GenerationConfig(beam_size=20, n_best=20, max_length=12)
+        )
         for t in found.texts
         for i in range(len(t.pieces) - 1)
     }
@@ -161,7 +169,7 @@ def test_a_forbidden_word_of_several_tokens(name: str) -> None:
 @every
 def test_no_repeat_and_repetition_do_not_count_the_start(name: str) -> None:
     """A language model starts with the end of the text before; a text may still end."""
-    how = Search(beams=8, best=8, no_repeat=1, longest=12)
+    how = GenerationConfig(beam_size=8, n_best=8, no_repeat_ngram=1, max_length=12)
     found = scribe(name).search(TEXTS, how)
     assert any(t.finished for each in found for t in each.texts)
     for each in found:
@@ -174,17 +182,19 @@ def test_no_repeat_and_repetition_do_not_count_the_start(name: str) -> None:
 @every
 @pytest.mark.parametrize("shortest", [0, 5])
 def test_shortest_and_longest(name: str, shortest: int) -> None:
-    how = Search(beams=3, best=3, shortest=shortest, longest=7)
+    how = GenerationConfig(beam_size=3, n_best=3, min_length=shortest, max_length=7)
     for found in scribe(name).search(TEXTS, how):
         for text in found.texts:
             assert shortest <= len(text.tokens)
-            assert len(text.gains) <= 7
+            assert len(text.token_log_probs) <= 7
 
 
 @every
 def test_groups_without_diversity_are_searches_of_their_own(name: str) -> None:
-    small = scribe(name).search(TEXTS, Search(beams=2, best=2, longest=9))
-    groups = Search(beams=6, best=6, groups=3, diversity=0.0, longest=9)
+    small = scribe(name).search(TEXTS, GenerationConfig(beam_size=2, n_best=2, max_length=9))
+    groups = GenerationConfig(
+        beam_size=6, n_best=6, beam_groups=3, diversity_penalty=0.0, max_length=9
+    )
     for one, three in zip(small, scribe(name).search(TEXTS, groups), strict=True):
         expected = sorted(t.text for t in one.texts for _ in range(3))
         assert sorted(t.text for t in three.texts) == expected
@@ -192,7 +202,9 @@ def test_groups_without_diversity_are_searches_of_their_own(name: str) -> None:
 
 @every
 def test_groups_with_diversity_begin_differently(name: str) -> None:
-    how = Search(beams=3, best=3, groups=3, diversity=50.0, longest=9)
+    how = GenerationConfig(
+        beam_size=3, n_best=3, beam_groups=3, diversity_penalty=50.0, max_length=9
+    )
     for found in scribe(name).search(TEXTS, how):
         assert len({t.pieces[0] for t in found.texts}) == 3
 
@@ -216,7 +228,7 @@ def test_an_empty_source_has_an_empty_text(name: str) -> None:
         found = scribe(name).search(["abc", "", "d"], HOW, prefix="a", tree=tree)[1]
         assert [t.text for t in found.texts] == [""]
         assert found.tree is None
-    drawn = scribe(name).sample(["", "a"], Sampling(), HOW, samples=2)
+    drawn = scribe(name).sample(["", "a"], SamplingConfig(), HOW, samples=2)
     assert [t.text for t in drawn[0].texts] == ["", ""]
 
 
@@ -251,7 +263,7 @@ POINTS = {
 def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -> None:
     """Beam by beam back from the best text, each step traced when it was taken."""
     model, keep = scribe(name).network, POINTS[name]
-    how, moved = Search(beams=5, longest=9, shortest=5), False
+    how, moved = GenerationConfig(beam_size=5, max_length=9, min_length=5), False
     lively = constraints.behind_start(constraints.no_repeat(1))
     for text in TEXTS:
         stepwise, rounds = Stepwise(model, keep), list[Round]()
@@ -261,7 +273,7 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
             stepwise, [start], GenerationInputs.of(source), how, eos=LETTERS.eos_id,
             pad=LETTERS.pad_id, watch=rounds.append, extra=[lively],
         )  # fmt: skip
-        (found,) = scribe(name).search([text], settings(how, {"no_repeat": 1}), prefix=prefix)
+        (found,) = scribe(name).search([text], settings(how, {"no_repeat_ngram": 1}), prefix=prefix)
         assert found.texts[0].tokens == best.tokens
         trace = Trace(keep)
         scribe(name).read(found, prefix, trace)
@@ -290,12 +302,12 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
 @language
 @pytest.mark.parametrize("stop", [(), ("ab", "c"), (" ",)])
 def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
-    how = Search(longest=20)
-    together = scribe(name).sample(TEXTS, Sampling(), how, seed=5, samples=2, stop=stop)
+    how = GenerationConfig(max_length=20)
+    together = scribe(name).sample(TEXTS, SamplingConfig(), how, seed=5, samples=2, stop=stop)
     for text, found in zip(TEXTS, together, strict=True):
         for number, drawn in enumerate(found.texts):
             pieces = list(
-                scribe(name).stream(text, Sampling(), how, seed=5, sample=number, stop=stop)
+                scribe(name).stream(text, SamplingConfig(), how, seed=5, sample=number, stop=stop)
             )
             assert "".join(pieces) == drawn.text
             assert pieces[0] == text
@@ -304,11 +316,11 @@ def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
 
 @language
 def test_a_text_ends_before_the_first_stop(name: str) -> None:
-    how = Search(longest=20)
-    free = scribe(name).sample(TEXTS, Sampling(), how)
+    how = GenerationConfig(max_length=20)
+    free = scribe(name).sample(TEXTS, SamplingConfig(), how)
     pairs = re.findall("(?=([a-g]{2}))", " ".join(t.texts[0].text[len(t.source) :] for t in free))
     stop = [Counter(pairs).most_common(1)[0][0], "<s", "fa"]
-    cut = scribe(name).sample(TEXTS, Sampling(), how, stop=stop)
+    cut = scribe(name).sample(TEXTS, SamplingConfig(), how, stop=stop)
     changed = 0
     for text, one, other in zip(TEXTS, free, cut, strict=True):
         written = one.texts[0].text[len(text) :]
@@ -321,8 +333,8 @@ def test_a_text_ends_before_the_first_stop(name: str) -> None:
 
 @every
 def test_drawn_texts_obey_the_rules(name: str) -> None:
-    how = Search(longest=15, shortest=4, no_repeat=1)
-    for found in scribe(name).sample(TEXTS, Sampling(), how, Wishes(forbid=["a"]), samples=3):
+    how = GenerationConfig(max_length=15, min_length=4, no_repeat_ngram=1)
+    for found in scribe(name).sample(TEXTS, SamplingConfig(), how, Wishes(forbid=["a"]), samples=3):
         for t in found.texts:
             assert "a" not in t.pieces
             assert len(t.tokens) >= 4
@@ -330,22 +342,26 @@ def test_drawn_texts_obey_the_rules(name: str) -> None:
 
 
 @every
-def test_the_gains_of_a_drawn_text_are_the_models_own(name: str) -> None:
+def test_the_log_probs_of_a_drawn_text_are_the_models_own(name: str) -> None:
     for text in TEXTS:
-        by = Sampling(temperature=0.5, top_k=4)
-        (found,) = scribe(name).sample([text], by, Search(longest=9))
+        by = SamplingConfig(temperature=0.5, top_k=4)
+        (found,) = scribe(name).sample([text], by, GenerationConfig(max_length=9))
         t = found.texts[0]
         if t.finished and all(token > LETTERS.unk_id for token in t.tokens):
             args = ([text], [t.text]) if name in TRANSLATORS else ([t.text], None)
             (scored,) = scribe(name).score(*args)
-            assert scored.gains[len(scored.gains) - len(t.gains) :] == pytest.approx(t.gains)
+            assert scored.token_log_probs[
+                len(scored.token_log_probs) - len(t.token_log_probs) :
+            ] == pytest.approx(t.token_log_probs)
 
 
 @every
 def test_temperature_0_is_a_beam_of_1(name: str) -> None:
-    drawn = scribe(name).sample(TEXTS, Sampling(temperature=0), Search(longest=9))
+    drawn = scribe(name).sample(
+        TEXTS, SamplingConfig(temperature=0), GenerationConfig(max_length=9)
+    )
     for one, other in zip(
-        drawn, scribe(name).search(TEXTS, Search(beams=1, longest=9)), strict=True
+        drawn, scribe(name).search(TEXTS, GenerationConfig(beam_size=1, max_length=9)), strict=True
     ):
         assert one.texts[0].text == other.texts[0].text
 
@@ -419,16 +435,16 @@ def test_one_word_is_no_list() -> None:
     with pytest.raises(InputError, match=r"forbid = 'Hund': a list of words .* write \['Hund'\]"):
         Wishes(forbid="Hund")
     with pytest.raises(InputError, match="stop = 'x': a list of texts is needed"):
-        scribe("gru").sample(["a"], Sampling(), HOW, stop="x")
+        scribe("gru").sample(["a"], SamplingConfig(), HOW, stop="x")
     with pytest.raises(InputError, match="would stop everything at once"):
-        list(scribe("gru").stream("a", Sampling(), HOW, stop=[""]))
+        list(scribe("gru").stream("a", SamplingConfig(), HOW, stop=[""]))
 
 
 def test_as_many_beams_as_are_needed_unless_given() -> None:
-    assert settings(Search(beams=4), {"best": 6}).beams == 6
-    assert settings(Search(beams=4), {"groups": 3}).beams == 6
-    assert settings(Search(beams=4), {"best": 2}).beams == 4
-    with pytest.raises(ConfigError, match="best 6 is more than beams 4"):
-        settings(Search(), {"best": 6, "beams": 4})
-    with pytest.raises(ConfigError, match="beam: no such key; did you mean beams"):
-        settings(Search(), {"beam": 4})
+    assert settings(GenerationConfig(beam_size=4), {"n_best": 6}).beam_size == 6
+    assert settings(GenerationConfig(beam_size=4), {"beam_groups": 3}).beam_size == 6
+    assert settings(GenerationConfig(beam_size=4), {"n_best": 2}).beam_size == 4
+    with pytest.raises(ConfigError, match="n_best 6 is more than beam_size 4"):
+        settings(GenerationConfig(), {"n_best": 6, "beam_size": 4})
+    with pytest.raises(ConfigError, match=r"^beam: now beam_size$"):
+        settings(GenerationConfig(), {"beam": 4})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, TransformerConfig, build
 
@@ -33,7 +33,7 @@ def test_its_greedy_loop_is_ours(example: dict[str, Any]) -> None:
     source, _ = example["make_batch"](5, torch.Generator().manual_seed(0))
     length, start, end = example["LENGTH"], example["START"], example["END"]
     by_hand = example["greedy"](model, source)
-    how = Search(beams=1, shortest=length, longest=length + 1)
+    how = GenerationConfig(beam_size=1, min_length=length, max_length=length + 1)
     ours = find(model, [[start]] * 5, GenerationInputs.of(source), how, eos=end, pad=0)
     for row, texts in zip(by_hand.tolist(), ours, strict=True):
         ended = row.index(end) if end in row else length

@@ -15,12 +15,12 @@ from tests.invariants.cases import randomised, transformer
 from torch import nn
 
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import captured, limits
 from translucid.models import GenerationInputs
 
 INPUTS = GenerationInputs.of(torch.tensor([[3, 4, 5, 6], [7, 8, 9, 3]]))
-PREFIXES, HOW = [[2], [2]], Search(beams=2, longest=4)
+PREFIXES, HOW = [[2], [2]], GenerationConfig(beam_size=2, max_length=4)
 MODEL = randomised(transformer("encoder-decoder"))
 
 

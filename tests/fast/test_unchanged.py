@@ -16,9 +16,9 @@ from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
 from translucid.fast.unchanged import STANDARD
-from translucid.generate.beam_search import Hypothesis, Search, search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis, search
 from translucid.generate.decode import begin, draw, find, limits
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.models import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
 from translucid.parts.attention import SelfAttention
@@ -29,7 +29,7 @@ from translucid.trace import NO_TRACE, NoTrace, Trace
 EOS, PAD, BOS = 1, 0, 2
 PREFIXES = [[BOS], [BOS, 5]]
 INPUTS = GenerationInputs.of(torch.tensor([[3, 4, 5, 6], [7, 8, 9, 3]]))
-HOW = Search(beams=3, best=3, longest=6)
+HOW = GenerationConfig(beam_size=3, n_best=3, max_length=6)
 MODEL = randomised(transformer("encoder-decoder", positions="sinusoidal"))
 POST = randomised(transformer("encoder-decoder", placement="post"))
 
@@ -122,7 +122,7 @@ def by_plain_steps(model: Any) -> list[list[Hypothesis]]:
     least, most = limits(model, PREFIXES, INPUTS, HOW)
     with torch.no_grad():
         state, prefix = begin(model, PREFIXES, INPUTS, steps=int(most.max()))
-        state.expand(HOW.beams)
+        state.expand(HOW.beam_size)
         return search(model.step, state, prefix, least, most, HOW, eos=EOS, pad=PAD)
 
 
@@ -131,8 +131,10 @@ def same(
 ) -> bool:
     if [[t.tokens for t in one] for one in mine] != [[t.tokens for t in one] for one in its]:
         return False
-    gains = [[gain for one in texts for t in one for gain in t.gains] for texts in (mine, its)]
-    return gains[0] == pytest.approx(gains[1], abs=tolerance)
+    token_log_probs = [
+        [gain for one in texts for t in one for gain in t.token_log_probs] for texts in (mine, its)
+    ]
+    return token_log_probs[0] == pytest.approx(token_log_probs[1], abs=tolerance)
 
 
 def test_without_a_change_the_step_is_fast() -> None:
@@ -227,8 +229,8 @@ def test_a_draw_takes_the_steps_of_the_changed_model() -> None:
     edit = Trace([], edit={"decoder.layers.0.feedforward.output": lambda value: -2 * value})
 
     def drawn(model: Any, trace: NoTrace = NO_TRACE) -> list[list[float]]:
-        steps = draw(model, PREFIXES, INPUTS, Sampling(), numbers, eos=EOS, trace=trace)
-        return [each.gains for each in steps]
+        steps = draw(model, PREFIXES, INPUTS, SamplingConfig(), numbers, eos=EOS, trace=trace)
+        return [each.token_log_probs for each in steps]
 
     by_edit, by_hook = drawn(MODEL, edit), drawn(changed)
     assert len(by_edit) == len(by_hook)

@@ -25,7 +25,7 @@ def transformer(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    sizes = ("model.d_model=8", "model.hidden=6", "tokenizer.kind=bpe", "tokenizer.vocab=300")
+    sizes = ("model.d_model=8", "model.hidden=6", "tokenizer.kind=bpe", "tokenizer.vocab_size=300")
     return small_run(tmp_path_factory, "tag", *sizes)
 
 

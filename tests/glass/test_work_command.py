@@ -117,9 +117,9 @@ def test_options_reach_the_solution() -> None:
         worked.lstm("1 2", weights, c0=1).text()
     )
     assert work("gru", "--target", "1", "--rate", "1") == worked.gru(target=1, rate=1).text()
-    assert work("beam", "--beams", "3", "--alpha", "0.5", "--steps", "2", "--prefix", "I am") == (
-        worked.beam(prefix="I am", beams=3, alpha=0.5, steps=2).text()
-    )
+    assert work(
+        "beam", "--beam-size", "3", "--alpha", "0.5", "--steps", "2", "--prefix", "I am"
+    ) == (worked.beam(prefix="I am", beam_size=3, alpha=0.5, steps=2).text())
     sizes = ["--d-model", "64", "--heads", "4", "--layers", "2", "--vocab", "100"]
     assert work("params", *sizes, "--norm", "rms", "--no-bias", "--untied") == (
         worked.params(64, 4, 2, vocab=100, norm="rms", no_bias=True, untied=True).text()
@@ -133,7 +133,10 @@ FILES = {
     ),
     "mlp": ("x = [1, 2]\nw = [[1, -1]]\nv = 3\ny = 1", {"x": "1 2", "w": "1 -1", "v": 3, "y": 1}),
     "rnn": ("x = [[1], [2]]\nW = 0.5\nU = 1", {"x": "1;2", "weights": {"W": 0.5, "U": 1}}),
-    "beam": ('beams = 1\n[table]\n"a b" = { c = 1.0 }', {"table": {"a b": {"c": 1.0}}, "beams": 1}),
+    "beam": (
+        'beam_size = 1\n[table]\n"a b" = { c = 1.0 }',
+        {"table": {"a b": {"c": 1.0}}, "beam_size": 1},
+    ),
     "params": (
         'd_model = 64\nheads = 4\nshape = "encoder"',
         {"d_model": 64, "heads": 4, "shape": "encoder"},

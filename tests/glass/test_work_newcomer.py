@@ -26,7 +26,7 @@ TYPED = [
     ["attention", "--x", "1 0; 0 1", "--identity", "--format", "text"],
     ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2; 3", "--RATE=0.5", "--y", "1 1"],
     ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2; 3"],
-    ["beam", "--beams", "2", "--alpha", "1"],
+    ["beam", "--beam-size", "2", "--alpha", "1"],
     ["positions", "--rotary"],
     ["params", "--shape", "encoder", "--no-bias"],
 ]

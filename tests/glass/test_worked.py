@@ -81,7 +81,7 @@ def solutions(digits: int = 12) -> dict[str, Solution]:
         "gru": worked.gru(target=1, rate=0.1, **d),
         "gru wide": worked.gru(SEQUENCE, wide("gru"), h0="0.5 -1", target="1 0", rate=1, **d),
         "beam": worked.beam(digits=digits),
-        "beam alpha": worked.beam(beams=3, alpha=0.6, digits=digits),
+        "beam alpha": worked.beam(beam_size=3, alpha=0.6, digits=digits),
         "params": worked.params(),
         "params wide": worked.params(
             512, 8, 6, kv_heads=2, shape="encoder-decoder", activation="swiglu",
@@ -368,7 +368,7 @@ def test_greedy_against_beam() -> None:
         ranks = [c["rank"] for c in candidates if c["word"] != "(ended)"]
         assert ranks == sorted(ranks, reverse=True)
         assert [c["kept"] for c in candidates] == [True, True] + [False] * (len(candidates) - 2)
-    assert worked.beam(beams=1).closing == "Both searches find “I am fine”."
+    assert worked.beam(beam_size=1).closing == "Both searches find “I am fine”."
 
 
 def test_a_length_penalty_changes_the_ranking() -> None:
@@ -513,7 +513,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("beam", {"table": {"a": {"b": 0.4}}}, "the probabilities sum to 0.4, not 1"),
         ("beam", {"prefix": " "}, "prefix is empty"),
         ("beam", {"prefix": "You"}, "the table has no word 'You'"),
-        ("beam", {"beams": 0}, "beams = 0: must be at least 1"),
+        ("beam", {"beam_size": 0}, "beam_size = 0: must be at least 1"),
     ],
 )
 def test_mistakes_name_the_argument(name: str, arguments: dict[str, Any], message: str) -> None:

@@ -167,8 +167,8 @@ FAULTS = (
     Fault(
         BEAM,
         "a text that has ended is expanded",
-        "competing = torch.where(live, scores, -torch.inf)[..., None] + gains",
-        "competing = scores[..., None] + gains",
+        "competing = torch.where(live, scores, -torch.inf)[..., None] + token_log_probs",
+        "competing = scores[..., None] + token_log_probs",
         "beam_search::exhaustive",
     ),
     Fault(
@@ -201,9 +201,9 @@ FAULTS = (
     ),
     Fault(
         BEAM,
-        "the gains are those of the parent's place",
-        "gains=_append(beams.gains, chosen.parents, gains),",
-        "gains=_append(beams.gains, chosen.parents * 0, gains),",
+        "the log-probabilities are those of the parent's place",
+        "token_log_probs=_append(beams.token_log_probs, chosen.parents, token_log_probs),",
+        "token_log_probs=_append(beams.token_log_probs, chosen.parents * 0, token_log_probs),",
         "beam_search::scores",
     ),
     # traced = untraced

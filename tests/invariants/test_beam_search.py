@@ -21,7 +21,7 @@ from tests.invariants.cases import (
 from torch import Tensor
 
 from translucid.generate.beam import Beams, beam_step
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.beam_search import search as run_search
 from translucid.models import ModelConfig, Network
 
@@ -29,23 +29,27 @@ pytestmark = pytest.mark.usefixtures("no_grad")
 EOS, PAD, BEAMS, STEPS = 1, 0, 3, 4
 
 
-def search(model: Network, text: Text, how: Search, *steps: int) -> list[list[Hypothesis]]:
+def search(
+    model: Network, text: Text, how: GenerationConfig, *steps: int
+) -> list[list[Hypothesis]]:
     """Through a state that has read the prefix with one beam; steps: for all rows, or for each."""
     rows = text.ids.shape[0]
     state = begin(model, text)
     model.step(text.ids[:, :-1], state)
-    state.expand(how.beams)
+    state.expand(how.beam_size)
     most = torch.tensor(steps or (STEPS,)).expand(rows)
     return run_search(model.step, state, text.ids, 0 * most, most, how, eos=EOS, pad=PAD)
 
 
-def slow_search(model: Network, text: Text, how: Search) -> Beams:
+def slow_search(model: Network, text: Text, how: GenerationConfig) -> Beams:
     """Without a state: every prefix is read anew at every step."""
-    rows = torch.arange(text.ids.shape[0]).repeat_interleave(how.beams)
-    found = Beams.start(text.ids, how.beams, dtype=torch.float64)
+    rows = torch.arange(text.ids.shape[0]).repeat_interleave(how.beam_size)
+    found = Beams.start(text.ids, how.beam_size, dtype=torch.float64)
     for _ in range(STEPS):
         prefixes = replace(text.take(rows), ids=found.tokens.flatten(0, 1))
-        log_probs = whole(model, prefixes)[:, -1].log_softmax(dim=-1).unflatten(0, (-1, how.beams))
+        log_probs = (
+            whole(model, prefixes)[:, -1].log_softmax(dim=-1).unflatten(0, (-1, how.beam_size))
+        )
         found, _ = beam_step(found, log_probs, eos=EOS, pad=PAD)
         if found.finished.all():
             break
@@ -71,7 +75,7 @@ def test_cached_search(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
     alpha = 0.0 if "pre" in name else 0.7
-    how = Search(beams=BEAMS, best=BEAMS, alpha=alpha)
+    how = GenerationConfig(beam_size=BEAMS, n_best=BEAMS, alpha=alpha)
     fast, slow = search(model, text, how), slow_search(model, text, how)
     ranking = slow.ranking(alpha)
     for row, texts in enumerate(fast):
@@ -82,8 +86,10 @@ def test_cached_search(name: str) -> None:
             assert words(each) == slow.tokens[row, place, 2 : 2 + length].tolist()
             assert each.finished == bool(slow.finished[row, place])
             close(torch.tensor(each.score, dtype=torch.float64), ranking[row, place])
-            assert len(each.gains) == length
-            assert sum(each.gains) == pytest.approx(float(slow.scores[row, place]), abs=1e-12)
+            assert len(each.token_log_probs) == length
+            assert sum(each.token_log_probs) == pytest.approx(
+                float(slow.scores[row, place]), abs=1e-12
+            )
 
 
 @pytest.mark.invariant("scores recomputable")
@@ -91,7 +97,7 @@ def test_cached_search(name: str) -> None:
 def test_scores(name: str) -> None:
     model = model_of(name)
     text = random_text(model, rows=2, length=2)
-    found = search(model, text, Search(beams=BEAMS, best=BEAMS, alpha=0.5))
+    found = search(model, text, GenerationConfig(beam_size=BEAMS, n_best=BEAMS, alpha=0.5))
     for row, texts in enumerate(found):
         ranks = [each.score for each in texts]
         assert ranks == sorted(ranks, reverse=True), "best first"
@@ -115,7 +121,7 @@ def test_greedy(name: str) -> None:
         tokens, ended = torch.cat([tokens, best[:, None]], dim=1), ended | (best == EOS)
         if ended.all():
             break
-    for row, (each,) in enumerate(search(model, text, Search(beams=1))):
+    for row, (each,) in enumerate(search(model, text, GenerationConfig(beam_size=1))):
         assert words(each) == tokens[row, 2 : 2 + len(words(each))].tolist()
         assert each.finished == bool(ended[row])
 
@@ -126,14 +132,14 @@ def test_batched_search(name: str) -> None:
     """Sentences that are settled leave the others in the batch."""
     model = model_of(name)
     text = random_text(model, rows=3, length=2)
-    how = Search(beams=BEAMS, best=2)
+    how = GenerationConfig(beam_size=BEAMS, n_best=2)
     limits = (3, 8, 5)
     together = search(model, text, how, *limits)
     for row, texts in enumerate(together):
         (alone,) = search(model, text.take([row]), how, limits[row])
         assert [words(each) for each in texts] == [words(each) for each in alone]
         for one, other in zip(texts, alone, strict=True):
-            assert one.gains == pytest.approx(other.gains, abs=1e-12)
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-12)
 
 
 @pytest.mark.invariant("stopping early = searching to the end")
@@ -141,8 +147,8 @@ def test_batched_search(name: str) -> None:
 def test_stopping_early_loses_nothing(name: str, best: int, alpha: float) -> None:
     model = model_of(name)
     text = random_text(model, rows=4, length=2)
-    early = search(model, text, Search(beams=4, best=best, alpha=alpha), 8)
-    late = search(model, text, Search(beams=4, best=4, alpha=alpha), 8)
+    early = search(model, text, GenerationConfig(beam_size=4, n_best=best, alpha=alpha), 8)
+    late = search(model, text, GenerationConfig(beam_size=4, n_best=4, alpha=alpha), 8)
     for one, other in zip(early, late, strict=True):
         ended = [each for each in other if each.finished]
         if len(ended) >= best:  # what is cut off may be ranked above what has ended
@@ -168,7 +174,7 @@ def test_exhaustive(name: str, alpha: float) -> None:
     text = random_text(model, rows=2, length=prefix)
     all_texts = sorted({ended(ids) for ids in product(range(4), repeat=steps)})
     everything = len(all_texts)
-    how = Search(beams=everything, best=everything, alpha=alpha)
+    how = GenerationConfig(beam_size=everything, n_best=everything, alpha=alpha)
     found = search(model, text, how, steps)
     for row in range(2):
         one = text.take([row] * everything)

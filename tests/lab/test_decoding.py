@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tests.lab.families import around, check, quick_data, verdict
 
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.lab.claims.decoding import beam_length as beam_length_claim
 from translucid.lab.claims.decoding import beam_search, most_likely_token
 from translucid.lab.claims.decoding import dead_ends as dead_ends_claim
@@ -200,7 +200,7 @@ def by_hand(table, words, length):
 def test_viterbi_and_a_beam_that_holds_all_find_what_listing_all_texts_finds():
     made = models()
     exact = likeliest(made[..., :3], 4)
-    wide = Tables(made).find(0, 4, Search(beams=81, alpha=0.0), eos=3)
+    wide = Tables(made).find(0, 4, GenerationConfig(beam_size=81, alpha=0.0), eos=3)
     for number in range(len(made)):
         listed = by_hand(made[number], 3, 4)
         best = max(listed, key=listed.get)
@@ -211,7 +211,7 @@ def test_viterbi_and_a_beam_that_holds_all_find_what_listing_all_texts_finds():
 
 def test_greedy_takes_the_likeliest_next_word():
     made = models()
-    for number, text in enumerate(Tables(made).find(0, 5, Search(beams=1), eos=3)):
+    for number, text in enumerate(Tables(made).find(0, 5, GenerationConfig(beam_size=1), eos=3)):
         last = (0, 0)
         for word in text.tokens:
             assert word == int(made[number][last].argmax())
@@ -220,9 +220,11 @@ def test_greedy_takes_the_likeliest_next_word():
 
 def test_beams_of_several_models_do_not_mix():
     made = models()
-    together = Tables(made).find(0, 5, Search(beams=3, alpha=0.0), eos=3)
+    together = Tables(made).find(0, 5, GenerationConfig(beam_size=3, alpha=0.0), eos=3)
     for number, text in enumerate(together):
-        alone = Tables(made[number : number + 1]).find(0, 5, Search(beams=3, alpha=0.0), eos=3)
+        alone = Tables(made[number : number + 1]).find(
+            0, 5, GenerationConfig(beam_size=3, alpha=0.0), eos=3
+        )
         assert alone[0].tokens == text.tokens
         assert by_hand(made[number], 3, 5)[tuple(text.tokens)] == pytest.approx(
             text.log_probability, abs=1e-9)  # fmt: skip
@@ -232,10 +234,12 @@ def test_models_that_end_leave_the_others_alone():
     """Sources that are settled leave a search early."""
     truth = (3.0 * torch.randn(8, 4, 4, 5, generator=torch.Generator().manual_seed(0))).double()
     made = truth.log_softmax(dim=-1)
-    together = Tables(made).find(0, 12, Search(beams=4, alpha=0.0), eos=4)
+    together = Tables(made).find(0, 12, GenerationConfig(beam_size=4, alpha=0.0), eos=4)
     assert len({len(text.tokens) for text in together}) > 1
     for number, text in enumerate(together):
-        alone = Tables(made[number : number + 1]).find(0, 12, Search(beams=4, alpha=0.0), eos=4)
+        alone = Tables(made[number : number + 1]).find(
+            0, 12, GenerationConfig(beam_size=4, alpha=0.0), eos=4
+        )
         assert alone[0].tokens == text.tokens
 
 
@@ -304,7 +308,7 @@ def test_the_example_goes_over_to_the_long_sentence_where_it_should():
     for p in (0.29, 0.3, 0.31, 0.4):
         long, short = np.log(p * 0.95**4), np.log(0.25)
         plain, divided, greedy = (
-            beam_length_claim._words(example(p), Search(beams=beams, alpha=alpha))
+            beam_length_claim._words(example(p), GenerationConfig(beam_size=beams, alpha=alpha))
             for beams, alpha in ((2, 0.0), (2, 1.0), (1, 0.0))
         )
         assert greedy == 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.lab.claims.attention import bidirectional_context, cross_attention, three_words
 from translucid.lab.claims.decoding import (
     beam_length,
@@ -56,8 +56,8 @@ def test_a_beam_is_compared_with_greedy_and_with_the_best_of_all(seed, monkeypat
     best = listed.amax(dim=1)
     for at, beams in enumerate(beam_search.BEAMS):
         own, greedy = (
-            torch.tensor([each.log_probability for each in
-                          Tables(models).find(0, 4, Search(beams=width, alpha=0.0), eos=3)])
+            torch.tensor([each.log_probability for each in Tables(models).find(
+                0, 4, GenerationConfig(beam_size=width, alpha=0.0), eos=3)])
             for width in (beams, 1)
         )  # fmt: skip
         assert found["found"][at] == pytest.approx(float((own > best - 1e-6).double().mean()))
@@ -74,7 +74,7 @@ def test_dead_ends_of_hard_and_of_soft_models_are_their_own():
     hard = dead_ends._bracket_models(found["tries"], generator())
     wanted = 0
     for text in Tables(hard.log()).find(
-        dead_ends.START, dead_ends.ROOM, Search(beams=1, alpha=0.0), eos=dead_ends.END
+        dead_ends.START, dead_ends.ROOM, GenerationConfig(beam_size=1, alpha=0.0), eos=dead_ends.END
     ):
         signs = "".join(dead_ends.SIGNS[sign] for sign in text.tokens)
         beginnings = [signs[:end] for end in range(1, len(signs) + 1)]
@@ -100,7 +100,7 @@ def test_texts_are_as_long_as_the_search_writes_them(seed, monkeypatch):
                 texts = Tables(p.log()).find(
                     0,
                     label_smoothing.MOST,
-                    Search(beams=beams, alpha=alpha),
+                    GenerationConfig(beam_size=beams, alpha=alpha),
                     eos=label_smoothing.WORDS,
                 )
                 wanted = sum(map(words_of, texts)) / len(texts)
@@ -163,9 +163,9 @@ def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(wri
     numbers = torch.rand(len(writer.prompts), small_language_model.LONGEST, generator=generator(3))
     texts = most_likely_token._drawn(writer, generator(3))
     for row in (0, 5, 39):
-        words, gains = texts[row]
+        words, token_log_probs = texts[row]
         read = list(writer.prompts[row])
-        for step, (word, gain) in enumerate(zip(words, gains, strict=True)):
+        for step, (word, gain) in enumerate(zip(words, token_log_probs, strict=True)):
             with torch.no_grad():
                 p = writer.net(torch.tensor([read]))[0, -1].softmax(dim=-1)
             assert gain == pytest.approx(float(p[word].log()), abs=1e-4)
@@ -185,9 +185,9 @@ def test_what_is_written_is_told_of_each_way_to_write(writer, monkeypatch):
     monkeypatch.setattr(most_likely_token, "_drawn", planted)
     found = most_likely_token._mechanism(5, True)
     greedy = writer.generate(beams=1, alpha=0.0)
-    gains = [gain for text in greedy for gain in text.gains]
+    token_log_probs = [gain for text in greedy for gain in text.token_log_probs]
     assert seeds == [5]
-    assert found["greedy"]["log p"] == pytest.approx(np.mean(gains))
+    assert found["greedy"]["log p"] == pytest.approx(np.mean(token_log_probs))
     assert found["drawn"] == {"new pairs": 1.0, "log p": -3.0}
     real = [[word for word in row if word][2:] for row in writer.unseen[:40].tolist()]
     pairs = [pair for words in real for pair in pairwise(words)]

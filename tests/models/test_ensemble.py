@@ -113,7 +113,7 @@ def test_one_member_is_no_ensemble() -> None:
     ("options", "words"),
     [
         ({"ensemble_size": 0}, "ensemble_size = 0: input should be greater than 0"),
-        ({"ensemble_size": 2}, "--beside"),
+        ({"ensemble_size": 2}, "--ensemble"),
     ],
 )
 def test_refused(options: dict[str, Any], words: str) -> None:

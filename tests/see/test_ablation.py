@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError, UnknownPointError
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.models import (
     MLPConfig,
     Network,
@@ -58,7 +58,9 @@ def made(kind: str) -> Made:
                 if kind == "translate"
                 else RecurrentConfig(**shape, **SIZES, hidden=8, bidirectional=True)
             )
-            task = Translate(TOKENIZER, TOKENIZER, search=Search(beams=2, longest=6))
+            task = Translate(
+                TOKENIZER, TOKENIZER, search=GenerationConfig(beam_size=2, max_length=6)
+            )
             records = [Pair(a, b, 1) for a, b in zip(TEXTS, reversed(TEXTS), strict=True)]
         case "language":
             network = build(TransformerConfig(shape="decoder", head="language", **HEADS))

@@ -108,7 +108,7 @@ def test_the_answer_is_the_models_own(studio: Served, family: str) -> None:
         case "translate":
             assert run["target"] == held.translate([text])[0]
             scored = held.score(text, run["target"])
-            assert run["loss"] == pytest.approx(-np.mean(scored.gains), rel=1e-4)
+            assert run["loss"] == pytest.approx(-np.mean(scored.token_log_probs), rel=1e-4)
         case "language":
             said = held.trace(text)["head.logits"][0].argmax(-1).tolist()
             assert run["answer"] == held.task.tokenizer.pieces(said)
@@ -386,9 +386,9 @@ def test_the_likeliest_of_a_step(studio: Served, family: str) -> None:
 def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, best: int) -> None:
     run, _ = both(studio, family)
     held = studio.library.opened[run["m"]].model
-    said = studio.get(f"/api/runs/{run['run']}/decode?beams={beams}&best={best}")
+    said = studio.get(f"/api/runs/{run['run']}/decode?beam_size={beams}&n_best={best}")
     assert said.status == 200, said.body
-    (true,) = held.decode([TEXT], beams=beams, best=best, tree=True)
+    (true,) = held.decode([TEXT], beam_size=beams, n_best=best, tree=True)
     assert without_labels(said.json) == as_json(true.as_dict(held.writes_with))
 
 
@@ -401,8 +401,8 @@ def as_json(value: Any) -> Any:
 def test_a_search_with_words_that_must_be(studio: Served) -> None:
     run, _ = both(studio, "translate-transformer")
     held = studio.library.opened[run["m"]].model
-    said = studio.get(f"/api/runs/{run['run']}/decode?beams=2&force=0:hund&force=1:katze").json
-    (true,) = held.decode([TEXT], beams=2, best=2, tree=True, force={0: "hund", 1: "katze"})
+    said = studio.get(f"/api/runs/{run['run']}/decode?beam_size=2&force=0:hund&force=1:katze").json
+    (true,) = held.decode([TEXT], beam_size=2, n_best=2, tree=True, force={0: "hund", 1: "katze"})
     assert without_labels(said) == as_json(true.as_dict(held.writes_with))
 
 

@@ -398,9 +398,9 @@ WRONG_NUMBERS = {
     "steps?tokens=5&positions=1:3": "positions: there are 0 to 1, not 1:3",
     "steps?tokens=5" + ".5" * 2048: "tokens: 2,049 of them; 2,048 can come before",
     "steps?k=200&tokens=5" + ".5" * 99: "k: 200 of 101 positions; 16,384 are sent at once",
-    "decode?beams=33": "beams: a whole number from 1 to 32",
+    "decode?beam_size=33": "beam_size: a whole number from 1 to 32",
     "decode?force=word": "force: a whole number",
-    "decode?beams=2&best=3": "best",
+    "decode?beam_size=2&n_best=3": "n_best",
 }
 
 

@@ -18,7 +18,7 @@ FULLER = {
     "flow": {"pin": "src:1"},
     "attention": {"pin": "src:1"},
     "recurrent": {"unit": "3"},
-    "decode": {"beams": "8"},
+    "decode": {"beam_size": "8"},
     "whatif": {"off": ""},
     "compare": {},
 }

@@ -49,9 +49,13 @@ def test_the_step_after_a_beginning_is_what_the_search_saw(task: str, kind: str)
         told = answers.steps_along(read, tokens, range(n, n + 1), 200)
         (found,) = told["steps"]
         at = found["ids"].index(node["token"])
-        assert found["probabilities"][at] == pytest.approx(math.exp(node["gain"]), rel=1e-3)
+        assert found["probabilities"][at] == pytest.approx(
+            math.exp(node["token_log_prob"]), rel=1e-3
+        )
         assert found["words"][at] == node["label"]
-        assert found["logits"][at] - found["log_sum"] == pytest.approx(node["gain"], abs=1e-4)
+        assert found["logits"][at] - found["log_sum"] == pytest.approx(
+            node["token_log_prob"], abs=1e-4
+        )
         assert sum(found["weights"]) == pytest.approx(1, abs=1e-4)
         assert len(told["looks"]["words"]) == len(found["weights"])
         assert told["looks"]["side"] == ("src" if task == "translate" else "tgt")

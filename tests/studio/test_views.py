@@ -201,15 +201,15 @@ def test_recurrent_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
 
 
 def options(family: str) -> dict[str, Any]:
-    return {"longest": 40} if family == "language" else {}
+    return {"max_length": 40} if family == "language" else {}
 
 
 @pytest.mark.parametrize("family", WITH["decode"])
 def test_decode_shows_the_search(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
     """Texts and scores are those of `decode`; what the tree tells of a node is in its tree."""
     model = trained()[family]
-    leaf.turn(address_of(studio, family, "decode", beams="3"))
-    (found,) = model.decode([TEXTS[family]], beams=3, best=3, tree=True, **options(family))
+    leaf.turn(address_of(studio, family, "decode", beam_size="3"))
+    (found,) = model.decode([TEXTS[family]], beam_size=3, n_best=3, tree=True, **options(family))
     check_texts(leaf, found.texts)
     if family != "language":
         (shown,) = leaf.inner.eval_on_selector_all(
@@ -218,7 +218,7 @@ def test_decode_shows_the_search(studio: Served, leaf: Page, family: str) -> Non
         scored = model.score(TEXTS[family], found.texts[0].text)
         if scored.pieces == found.texts[0].pieces:  # the text is cut as it was written
             assert same(shown, scored.log_probability)
-    nodes = [(node.length, node.gain, node.score) for node in found.tree.nodes]
+    nodes = [(node.length, node.token_log_prob, node.score) for node in found.tree.nodes]
     leaf.inner.focus("#stage .tree svg")
     for key in ("ArrowLeft", "ArrowLeft", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowRight"):
         leaf.inner.keyboard.press(key)
@@ -247,8 +247,8 @@ def check_texts(page: Page, texts: Any) -> None:
 def test_a_forced_word_is_followed(studio: Served, leaf: Page, family: str) -> None:  # noqa: F811
     """The likeliest words of a step are the trace's; what follows a forced one is `decode`'s."""
     model = trained()[family]
-    leaf.turn(address_of(studio, family, "decode", beams="2", step="2"))
-    (found,) = model.decode([TEXTS[family]], beams=2, best=2, tree=True, **options(family))
+    leaf.turn(address_of(studio, family, "decode", beam_size="2", step="2"))
+    (found,) = model.decode([TEXTS[family]], beam_size=2, n_best=2, tree=True, **options(family))
     chosen = [node for node in found.tree.nodes if node.chosen and node.parent is not None]
     first = chosen[0].token
     shown = leaf.words("#stage .choice .n")
@@ -261,7 +261,7 @@ def test_a_forced_word_is_followed(studio: Served, leaf: Page, family: str) -> N
     leaf.changed(lambda: leaf.inner.locator("#stage .choice").nth(row).locator(".force").click())
     assert f"force={first}.{token}" in leaf.inner.url
     (forced,) = model.decode(
-        [TEXTS[family]], beams=2, best=2, force={0: first, 1: token}, **options(family)
+        [TEXTS[family]], beam_size=2, n_best=2, force={0: first, 1: token}, **options(family)
     )
     check_texts(leaf, forced.texts)
     leaf.changed(lambda: leaf.inner.keyboard.press("Backspace"))

@@ -68,7 +68,7 @@ def test_the_channel_answers_as_the_server_does(translator: Model) -> None:
             f"/api/runs/{run}/steps?k=3", f"/api/runs/{run}/steps?tokens=5.6&k=3",
             f"/api/runs/{run}/tensors?at=none", f"/api/runs/{run}/cell?at=head.logits&index=0,0",
             f"/api/runs/{run}/tensors?at=head.logits&at=decoder.embedding.lookup&pool=4",
-            f"/api/runs/{run}/decode?beams=2", f"/api/runs/{run}/decode?beams=99",
+            f"/api/runs/{run}/decode?beam_size=2", f"/api/runs/{run}/decode?beam_size=99",
             f"/api/runs/{run}/heads?kind=cross", "/api/nothing",
         ):  # fmt: skip
             here, body = channel.ask({"of": "x", "id": 2, "method": "GET", "path": path})
@@ -256,7 +256,9 @@ def test_two_widgets_keep_their_own_state(notebook: Notebook, translator: Model)
     assert "pin" not in inner.evaluate("window.models[1].get('address')")
     assert notebook.root(0).locator(".token.pinned").count() == 1
     assert notebook.root(1).locator(".lit").count() == 0
-    inner.evaluate("window.models[1].go('#/decode?hide=bar&text=a+cat+.&beams=2')")  # drawn anew
+    inner.evaluate(
+        "window.models[1].go('#/decode?hide=bar&text=a+cat+.&beam_size=2')"
+    )  # drawn anew
     notebook.root(1).locator('.pick [aria-pressed="true"]:text-is("2")').wait_for()
     assert notebook.root(1).locator(".token.pinned").count() == 0
     before = notebook.root(1).inner_text()

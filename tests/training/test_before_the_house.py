@@ -5,6 +5,8 @@
 
 import json
 import shutil
+import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,13 @@ import torch
 import translucid as tl
 from translucid.recipe import recipe
 from translucid.recipe.toml import full_model
+from translucid.renamed import KEYS, Renamed
 from translucid.runs.run import resume_run
 
 OLD = Path(__file__).parent.parent / "fixtures" / "before-the-house"
 ANSWERS = json.loads((OLD / "answers.json").read_text("utf-8"))
 RECIPES = json.loads((OLD / "recipes.json").read_text("utf-8"))
 IDS = torch.tensor([[4, 5, 6, 7], [8, 4, 9, 5]])
-# Keys of a recipe that have another name today, as section.key.
-RENAMED: dict[str, str] = {}
 
 
 def near(found: object, wanted: object) -> None:
@@ -32,11 +33,14 @@ def near(found: object, wanted: object) -> None:
 
 
 def same_translations(model: tl.Model, wanted: dict[str, Any]) -> None:
-    assert model.translate(wanted["texts"], beam=2) == wanted["translations"]
-    found = model.decode(wanted["texts"], best=2)
+    assert model.translate(wanted["texts"], beam_size=2) == wanted["translations"]
+    found = model.decode(wanted["texts"], n_best=2)
     assert [[t.text for t in each.texts] for each in found] == wanted["best"]
     near([[t.score for t in each.texts] for each in found], wanted["scores"])
-    near(model.score(wanted["texts"][0], "Das Hotel war entsetzlich.").gains, wanted["gains"])
+    near(
+        model.score(wanted["texts"][0], "Das Hotel war entsetzlich.").token_log_probs,
+        wanted["gains"],
+    )
     near(model.network(IDS, IDS.flip(1)).tolist(), wanted["logits"])
 
 
@@ -46,9 +50,9 @@ def test_a_translator_says_what_it_said() -> None:
 
 def test_a_language_model_says_what_it_said() -> None:
     model, wanted = tl.load(OLD / "language"), ANSWERS["language"]
-    assert model.generate("The dog", tokens=6, temperature=0.0) == wanted["likeliest"]
-    assert model.generate("The dog", tokens=6, seed=3) == wanted["drawn"]
-    near(model.score("The dog sleeps.").gains, wanted["gains"])
+    assert model.generate("The dog", max_length=6, temperature=0.0) == wanted["likeliest"]
+    assert model.generate("The dog", max_length=6, seed=3) == wanted["drawn"]
+    near(model.score("The dog sleeps.").token_log_probs, wanted["gains"])
     near(model.network(IDS).tolist(), wanted["logits"])
 
 
@@ -79,7 +83,11 @@ def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """To where the code that began it would have come."""
     shutil.copytree(OLD / "translate", tmp_path / "run")
     monkeypatch.chdir(OLD)  # its files are named from here
-    resume_run(tmp_path / "run", quiet=True)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        resume_run(tmp_path / "run", quiet=True)
+    path = tmp_path / "run/recipe.toml"
+    assert f"{path}: decoding.beams: now decoding.beam_size" in {str(s.message) for s in said}
     log = (tmp_path / "run" / "log.txt").read_text("utf-8")
     assert "resumed at step 50 of 80" in log
     same_translations(tl.load(tmp_path / "run" / "last"), ANSWERS["translate"])
@@ -89,10 +97,19 @@ def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_read(name: str, form: str) -> None:
     """Every key has the value that it had, whatever its name is today."""
-    chosen = recipe.read(OLD / f"{name}{form}.toml")
+    path = OLD / f"{name}{form}.toml"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        chosen = recipe.read(path)
+    told = {str(each.message) for each in said if each.category is Renamed}
+    keys = {f"{name}.{key}" for name, section in tomllib.loads(path.read_text("utf-8")).items()
+            for key in section}  # fmt: skip
+    old = {key for key in keys if key in KEYS}
+    assert told == {f"{path}: {key}: now {KEYS[key]}" for key in old}
+    assert old or not form
     sections = json.loads(json.dumps(chosen.model_dump() | {"model": full_model(chosen)}))
     today = {
         f"{name}.{key}": value for name, keys in sections.items() for key, value in keys.items()
     }
     for key, value in RECIPES[name].items():
-        assert today[RENAMED.get(key, key)] == value, key
+        assert today[KEYS.get(key, key)] == value, key

@@ -33,11 +33,13 @@ NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", NOT)
 def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
     model, training, words = NOT[case]
-    with pytest.raises(ConfigError, match=rf"training.capture = true: {words}.*; set it to false"):
-        cuda_graphs.decide(TrainingConfig(capture=True, **training), model, GPU, print)
+    with pytest.raises(
+        ConfigError, match=rf"training.cuda_graphs = true: {words}.*; set it to false"
+    ):
+        cuda_graphs.decide(TrainingConfig(cuda_graphs=True, **training), model, GPU, print)
     said: list[str] = []
     decided = cuda_graphs.decide(TrainingConfig(**training), model, GPU, said.append)
-    assert decided.capture is False
+    assert decided.cuda_graphs is False
     (line,) = said
     assert words in line
 
@@ -45,7 +47,7 @@ def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
 def test_several_processes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     with pytest.raises(ConfigError, match=r"steps of several processes are not captured"):
-        cuda_graphs.decide(TrainingConfig(capture=True), TRANSFORMER, GPU, print)
+        cuda_graphs.decide(TrainingConfig(cuda_graphs=True), TRANSFORMER, GPU, print)
 
 
 def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
@@ -53,20 +55,20 @@ def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
     for wanted, device, decided in (
         ("auto", GPU, True), (True, GPU, True), (False, GPU, False), ("auto", CPU, False)
     ):  # fmt: skip
-        config = TrainingConfig(capture=wanted)
-        assert cuda_graphs.decide(config, TRANSFORMER, device, said.append).capture is decided
+        config = TrainingConfig(cuda_graphs=wanted)
+        assert cuda_graphs.decide(config, TRANSFORMER, device, said.append).cuda_graphs is decided
     assert said == []
 
 
 def test_a_cpu_cannot_capture_and_a_run_records_what_was_decided(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"need a CUDA GPU, and this runs on cpu; set it to fal"):
-        train_recipe(small("tag", "still", capture=True), tmp_path / "run", quiet=True)
+        train_recipe(small("tag", "still", cuda_graphs=True), tmp_path / "run", quiet=True)
     train_recipe(small("tag", "still"), tmp_path / "run", quiet=True)
-    assert recipe.read(tmp_path / "run/recipe.toml").training.capture is False
-    assert "capture" not in (tmp_path / "run/log.txt").read_text()
+    assert recipe.read(tmp_path / "run/recipe.toml").training.cuda_graphs is False
+    assert "cuda_graphs" not in (tmp_path / "run/log.txt").read_text()
 
 
 def test_capture_is_one_of_three_words() -> None:
     parts = {"task": {"kind": "tag"}, "model": SMALL["still"], "data": {"toyland": 9}}
-    with pytest.raises(ConfigError, match=r"training.capture = 'yes'"):
-        recipe.parse(parts | {"training": {"capture": "yes"}})
+    with pytest.raises(ConfigError, match=r"training.cuda_graphs = 'yes'"):
+        recipe.parse(parts | {"training": {"cuda_graphs": "yes"}})

@@ -117,7 +117,7 @@ def test_a_probe_is_the_trace_of_the_model_that_was_kept(
         case "translate":
             assert last["answer"] == model.translate([text])[0]
         case "language":
-            assert text + last["answer"] == model.generate(text, tokens=12, temperature=0)
+            assert text + last["answer"] == model.generate(text, max_length=12, temperature=0)
         case "classify":
             best = max(last["answer"], key=last["answer"].__getitem__)
             said = model.classify([text])[0]

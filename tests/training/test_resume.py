@@ -73,7 +73,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "language", "gru", {"keep_best": 3, "average_best": True, "evaluate_every": 2}),
     "classify transformer, sgd, patience": (
         "classify", "transformer", {"optimizer": "sgd", "patience": 2, "evaluate_every": 3}),
-    "tag rnn, written aside": ("tag", "rnn", {"save_aside": True, "save_every": 2}),
+    "tag rnn, written aside": ("tag", "rnn", {"save_in_background": True, "save_every": 2}),
     "tag gru, characters, hidden words": ("tag", "spelling", {}),
     "classify, three members, average": ("classify", "ensemble", {"ema": 0.9}),
     "regress mlp, lines of progress over three steps": (

@@ -48,7 +48,7 @@ def small(task: str, family: str, **training: Any) -> recipe.Recipe:
             "tokenizer": {"kind": "word"},
             "model": SMALL[family],
             "training": settings | training,
-            "decoding": {"beams": 2},
+            "decoding": {"beam_size": 2},
         }
     )
 
@@ -56,9 +56,9 @@ def small(task: str, family: str, **training: Any) -> recipe.Recipe:
 def use(model: Model) -> Any:
     match model.task.name:
         case "translate":
-            return model.translate(["The dog sleeps.", ""], beam=2)
+            return model.translate(["The dog sleeps.", ""], beam_size=2)
         case "language":
-            return model.generate("The dog", tokens=5, seed=1)
+            return model.generate("The dog", max_length=5, seed=1)
         case "classify":
             return model.classify(["The food was good."])
         case "tag":

@@ -18,7 +18,7 @@ TASKS = ["translate", "language", "classify", "tag"]
 def captured(task: str, batch_tokens: int = 600) -> tuple[Setting, Recipe]:
     """What a captured run would be given; the network stays on the CPU."""
     setting = set_up(small(task, "still", batch_tokens=batch_tokens), lambda _: None)
-    training = setting.recipe.training.model_copy(update={"capture": True})
+    training = setting.recipe.training.model_copy(update={"cuda_graphs": True})
     return setting, setting.recipe.model_copy(update={"training": training})
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.worked.helpers import numbers, same
 
-from translucid.generate.beam_search import Search, search
+from translucid.generate.beam_search import GenerationConfig, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models import GenerationInputs
 
@@ -34,7 +34,8 @@ def found_by(model, beams, alpha=0.0):
     state.expand(beams)
     (texts,) = search(
         model.step, state, prefix, torch.tensor([0]), torch.tensor([8]),
-        Search(beams=beams, best=beams, alpha=alpha), eos=model.ids[END], pad=model.ids[PAD],
+        GenerationConfig(beam_size=beams, n_best=beams, alpha=alpha),
+        eos=model.ids[END], pad=model.ids[PAD],
     )  # fmt: skip
     assert all(each.finished for each in texts)
     return {

@@ -41,7 +41,8 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
         words += f"; most often {often}"
     if worst > MANY_UNKNOWN:
         words += (
-            "; raise tokenizer.vocab, or take a tokenizer.kind that can spell any word (bpe, bytes)"
+            "; raise tokenizer.vocab_size, or take a tokenizer.kind that can spell any word (bpe, "
+            "bytes)"
         )
     return Finding("unknown tokens", worst <= MANY_UNKNOWN, words)
 

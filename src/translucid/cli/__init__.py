@@ -40,9 +40,11 @@ from translucid.cli import (
 )
 from translucid.cli.shared.code import with_code
 from translucid.cli.shared.files import CommandWithFiles
+from translucid.cli.shared.old_options import CommandOfToday
 from translucid.errors import TranslucidError
 from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
+from translucid.renamed import Renamed
 
 app = typer.Typer(
     help="Sequence models you can see through.",
@@ -89,11 +91,11 @@ app.command()(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(with_code(train.evaluate))
 app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
 app.command()(with_code(info.info))
-app.command()(with_code(translate.translate))
-app.command()(with_code(score.score))
+app.command(cls=CommandOfToday)(with_code(translate.translate))
+app.command(cls=CommandOfToday)(with_code(score.score))
 app.command()(with_code(predict.classify))
 app.command()(with_code(predict.tag))
-app.command()(with_code(generate.generate))
+app.command(cls=CommandOfToday)(with_code(generate.generate))
 app.command()(with_code(predict.predict))
 app.command()(with_code(explain.explain))
 app.command()(with_code(explore.explore))
@@ -134,7 +136,7 @@ def _plain_warnings() -> Iterator[None]:
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
-        if issubclass(category, ChangedCode):
+        if issubclass(category, ChangedCode | Renamed):
             print(f"warning: {message}", file=sys.stderr)
         else:
             before(message, category, *place)

@@ -19,7 +19,7 @@ def generate(
     prompts: Annotated[
         str | None, typer.Option(help="A file, one prompt a line; - is standard input.")
     ] = None,
-    tokens: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    max_length: Annotated[int, typer.Option(min=1, help="Most tokens to generate.")] = 100,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
     top_p: o.TopP = None,
@@ -29,41 +29,43 @@ def generate(
     stop: Annotated[
         list[str] | None, typer.Option(help="End before this text; may be repeated.")
     ] = None,
-    no_repeat: o.NoRepeat = None,
-    repetition: o.Repetition = None,
+    no_repeat_ngram: o.NoRepeatNgram = None,
+    repetition_penalty: o.RepetitionPenalty = None,
     forbid: o.Forbid = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Search for the likeliest text with this many beams.")
+    beam_size: Annotated[
+        int | None, typer.Option(min=1, help="Beam search for the likeliest text, this wide.")
     ] = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
-    """Continue a text, drawn by chance; with --beam, search for the likeliest.
+    """Continue a text by sampling; with --beam-size, by beam search for the likeliest.
 
     On a terminal the text appears as it is written.
 
     Example: translucid generate runs/language "The dog" --temperature 0.8 --seed 1
     """
     drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    if beam is not None and (drawing or samples > 1 or stop):
+    if beam_size is not None and (drawing or samples > 1 or stop):
         named = o.words([*drawing, *["samples"] * (samples > 1), *["stop"] * bool(stop)])
-        raise ConfigError(f"{named}: draws by chance, but --beam searches; leave one out")
+        raise ConfigError(f"{named}: draws at random, but --beam-size searches; leave one out")
     if prompts is not None and prompt:
         raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r} were both given")
     (plain,) = o.load_models(model, None, device)
     plain.check_task("language")
     (held,) = o.in_precision([plain], precision)
-    rules = o.given(no_repeat=no_repeat, repetition=repetition) | {"forbid": forbid or []}
+    rules = o.given(no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty)
+    rules |= {"forbid": forbid or []}
     given = [prompt] if prompts is None else _prompts(prompts)
-    if beam is not None:
-        how = rules | {"beams": beam, "longest": tokens}
+    if beam_size is not None:
+        how = rules | {"beam_size": beam_size, "max_length": max_length}
         texts = [each.texts[0].text for each in held.decode(given, **how)]
         _write(texts, given, as_json)
         if precision == "int8":
             o.tell_difference(plain, held, texts)
         return
-    options: dict[str, Any] = drawing | rules | {"tokens": tokens, "seed": seed, "stop": stop or []}
+    options: dict[str, Any] = drawing | rules | {"max_length": max_length, "seed": seed}
+    options["stop"] = stop or []
     if prompts is None and not as_json and sys.stdout.isatty():
         texts = _stream(held, prompt, samples, options)
         if precision == "int8":

@@ -23,7 +23,7 @@ def reproduce(
 ) -> None:
     """Train a shipped recipe with several seeds and compare with the expected band.
 
-    A run that was stopped is gone on with when the same command is given again. Exit code 3: the
+    A run that was stopped is resumed when the same command is given again. Exit code 3: the
     mean lies outside the band.
 
     Example: translucid reproduce multi30k-de-en --data data/multi30k

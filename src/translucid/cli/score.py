@@ -24,7 +24,7 @@ def score(
     per_token: Annotated[
         bool, typer.Option("--per-token", help="Also each token's log-probability.")
     ] = False,
-    beside: o.Beside = None,
+    ensemble: o.Ensemble = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
 ) -> None:
@@ -34,7 +34,7 @@ def score(
 
     Example: translucid score runs/toy test.en test.de --per-token
     """
-    held, *others = o.load_models(model, beside, device)
+    held, *others = o.load_models(model, ensemble, device)
     held.search()  # a model that does not write says so before files are read
     if (target is None) == (held.task.shape == "encoder-decoder"):
         needed = "source and target files" if target is None else "one file of texts"
@@ -43,14 +43,14 @@ def score(
         texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
         for pair in lines:
             _check(held, pair, source, target)
-        scored = held.scores(texts[0], texts[1] if target is not None else None, beside=others)
+        scored = held.scores(texts[0], texts[1] if target is not None else None, ensemble=others)
         for pair, found in zip(lines, scored, strict=True):
             if as_json:
                 values = {"line": pair[0].line, **vars(found)}
                 typer.echo(json.dumps(values, ensure_ascii=False))
             else:
-                tokens = zip(found.pieces, found.gains, strict=True)
-                more = "  ".join(f"{piece.strip() or piece} {gain:.3f}" for piece, gain in tokens)
+                tokens = zip(found.pieces, found.token_log_probs, strict=True)
+                more = "  ".join(f"{piece.strip() or piece} {value:.3f}" for piece, value in tokens)
                 typer.echo(f"{found.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
 
 

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 def translate(
     model: o.Folder,
     file: o.File = "-",
-    beam: o.Beam = None,
+    beam_size: o.BeamSize = None,
     alpha: o.Alpha = None,
-    best: o.Best = 1,
+    n_best: o.NBest = 1,
     prefix: o.Prefix = "",
     forbid: o.Forbid = None,
     force: o.Force = None,
-    no_repeat: o.NoRepeat = None,
-    repetition: o.Repetition = None,
-    shortest: o.Shortest = None,
-    longest: o.Longest = None,
-    groups: o.Groups = None,
-    diversity: o.Diversity = None,
-    beside: o.Beside = None,
+    no_repeat_ngram: o.NoRepeatNgram = None,
+    repetition_penalty: o.RepetitionPenalty = None,
+    min_length: o.MinLength = None,
+    max_length: o.MaxLength = None,
+    beam_groups: o.BeamGroups = None,
+    diversity_penalty: o.DiversityPenalty = None,
+    ensemble: o.Ensemble = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw by chance instead of searching.")
+        bool, typer.Option("--sample", help="Sample: draw at random instead of searching.")
     ] = False,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
@@ -43,47 +43,49 @@ def translate(
     min_p: o.MinP = None,
     seed: o.Seed = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the tree of the search.")
+        bool, typer.Option("--explain", help="Show the tree of the beam search.")
     ] = False,
     as_json: o.Json = False,
     out: o.Out = None,
-    max_tokens: Annotated[
-        int, typer.Option(min=1, help="A longer line is reported and left empty.")
+    max_input_length: Annotated[
+        int,
+        typer.Option(min=1, help="Most tokens of a line; a longer one is reported and left empty."),
     ] = 1024,
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
     """Translate each line.
 
-    Beams and alpha are those of validation unless given. --best N writes `number ||| text |||
+    Beam size and alpha are those of validation unless given. --n-best N writes `number ||| text |||
     score`, numbered from 0. A line too long for the model is reported and left empty.
 
-    Example: echo "The dog sleeps." | translucid translate runs/toy --best 3
+    Example: echo "The dog sleeps." | translucid translate runs/toy --n-best 3
     """
     search = o.given(
-        beams=beam, alpha=alpha, no_repeat=no_repeat, repetition=repetition, shortest=shortest,
-        longest=longest, groups=groups, diversity=diversity,
+        beam_size=beam_size, alpha=alpha, no_repeat_ngram=no_repeat_ngram,
+        repetition_penalty=repetition_penalty, min_length=min_length, max_length=max_length,
+        beam_groups=beam_groups, diversity_penalty=diversity_penalty,
     )  # fmt: skip
     drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     _check(search, drawing, sample=sample, explain=explain)
     wishes: dict[str, Any] = {"prefix": prefix, "forbid": forbid or [], "force": o.places(force)}
-    plain = o.load_models(model, beside, device)
+    plain = o.load_models(model, ensemble, device)
     plain[0].check_task("translate")
     held, *others = o.in_precision(plain, precision)
     untold = precision == "int8"
-    options = search | wishes | {"best": best, "tree": explain, "beside": others}
-    told = search | wishes | {"best": best, "json": as_json, "explain": explain, "line": max_tokens}
-    told |= {"precision": precision}
+    options = search | wishes | {"n_best": n_best, "tree": explain, "ensemble": others}
+    told = search | wishes | {"n_best": n_best, "json": as_json, "explain": explain}
+    told |= {"line": max_input_length, "precision": precision}
     if sample:
-        from translucid.generate.sampling import Sampling
+        from translucid.generate.sampling import SamplingConfig
 
-        options |= {"sampling": Sampling(**drawing), "seed": seed}
+        options |= {"sampling": SamplingConfig(**drawing), "seed": seed}
         told |= {"sampling": drawing, "seed": seed}
     held.decode([""], **options)  # a mistake in the options shows before anything is read
-    told["models"] = [_digest(folder) for folder in (model, *(beside or ()))]
+    told["models"] = [_digest(folder) for folder in (model, *(ensemble or ()))]
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
-        faults = {record.line: _too_long(held, record.text, max_tokens) for record in records}
+        faults = {record.line: _too_long(held, record.text, max_input_length) for record in records}
         fine = [record for record in records if not faults[record.line]]
         decoded = held.decode([record.text for record in fine], **options)
         nonlocal untold
@@ -93,9 +95,11 @@ def translate(
             untold = False
         found = iter(decoded)
         return [
-            _failed(record, faults[record.line], as_json, best)
+            _failed(record, faults[record.line], as_json, n_best)
             if faults[record.line]
-            else _written(record, next(found), held, as_json=as_json, best=best, explain=explain)
+            else _written(
+                record, next(found), held, as_json=as_json, n_best=n_best, explain=explain
+            )
             for record in records
         ]
 
@@ -107,13 +111,14 @@ def translate(
 def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, explain: bool) -> None:
     """Options that speak of different ways to write."""
     if drawing and not sample:
-        raise ConfigError(f"{o.words(drawing)}: only with --sample, which draws by chance")
-    searching = [name for name in search if name in ("beams", "groups", "diversity")]
+        raise ConfigError(f"{o.words(drawing)}: only with --sample, which draws at random")
+    searching = [n for n in search if n in ("beam_size", "beam_groups", "diversity_penalty")]
     if sample and searching:
-        named = o.words("beam" if name == "beams" else name for name in searching)
-        raise ConfigError(f"{named}: of a search, but --sample draws by chance; leave one out")
+        raise ConfigError(
+            f"{o.words(searching)}: of a search, but --sample draws at random; leave one out"
+        )
     if sample and explain:
-        raise ConfigError("--explain shows a search, but --sample draws by chance; leave one out")
+        raise ConfigError("--explain shows a search, but --sample draws at random; leave one out")
 
 
 def _digest(folder: Path) -> str:
@@ -134,23 +139,26 @@ def _too_long(held: "Model", text: str, most: int) -> str:
     except InputError as error:
         return str(error).removeprefix(": ")
     if tokens > most and (longest is None or most < longest):
-        return f"{tokens:,} tokens, above --max-tokens {most:,}; split the line, or raise it"
+        return f"{tokens:,} tokens, above --max-input-length {most:,}; split the line, or raise it"
     return ""
 
 
-def _failed(record: "Text", fault: str, as_json: bool, best: int) -> Answered:
+def _failed(record: "Text", fault: str, as_json: bool, n_best: int) -> Answered:
     values = {"source": record.text, "translation": "", "texts": [], "error": fault}
-    plain = "\n" if best == 1 else ""
+    plain = "\n" if n_best == 1 else ""
     text = json.dumps(values, ensure_ascii=False) + "\n" if as_json else plain
     return Answered(text, f"{record.line}: {fault}")
 
 
 def _written(
-    record: "Text", found: "Decoded", held: "Model", *, as_json: bool, best: int, explain: bool
+    record: "Text", found: "Decoded", held: "Model", *, as_json: bool, n_best: int, explain: bool
 ) -> Answered:
     if not found.texts:
-        fault = "the rules leave nothing to write; loosen forbid, force, no_repeat or shortest"
-        return _failed(record, fault, as_json, best)
+        fault = (
+            "the constraints leave nothing to write; loosen --forbid, --force, --no-repeat-ngram "
+            "or --min-length"
+        )
+        return _failed(record, fault, as_json, n_best)
     if as_json:
         values = found.as_dict(held.writes_with if explain else None)
         values = {"source": found.source, "translation": found.texts[0].text} | values
@@ -159,7 +167,7 @@ def _written(
         from translucid.cli.shared.tree_text import explained
 
         return Answered(explained(found, held.writes_with, colour=sys.stdout.isatty()))
-    if best == 1:
+    if n_best == 1:
         return Answered(_one_line(found.texts[0]) + "\n")
     lines = [f"{record.line - 1} ||| {_one_line(t)} ||| {t.score:.4f}\n" for t in found.texts]
     return Answered("".join(lines))

@@ -136,7 +136,7 @@ def multihead(
 
 @app.command(cls=WorkCommand)
 def positions(
-    d: Annotated[str | None, numbers("--d", metavar="N", help="How many numbers each (4).")] = None,
+    d: Annotated[str | None, numbers("--d", metavar="N", help="Dimensions of each (4).")] = None,
     positions: Annotated[str | None, numbers("--positions", help='Which: "0 1 2".')] = None,
     count: Annotated[
         str | None, numbers("--count", metavar="N", help="How many, from 0 on (3).")
@@ -208,8 +208,8 @@ def beam(
     prefix: Annotated[
         str | None, typer.Option("--prefix", help="Where to begin (the table's first row).")
     ] = None,
-    beams: Annotated[
-        str | None, numbers("--beams", metavar="N", help="How many to keep (2).")
+    beam_size: Annotated[
+        str | None, numbers("--beam-size", metavar="N", help="Beam size: prefixes to keep (2).")
     ] = None,
     steps: Annotated[
         str | None, numbers("--steps", metavar="N", help="At most so many (20).")
@@ -226,9 +226,9 @@ def beam(
     The file has a [table] of next-word probabilities, one row for each prefix:
     "I am" = { fine = 0.5, here = 0.5 }.
 
-    Example: translucid work beam --beams 2
+    Example: translucid work beam --beam-size 2
     """
-    values = {"beams": beams, "steps": steps, "alpha": alpha, "table": None}
+    values = {"beam_size": beam_size, "steps": steps, "alpha": alpha, "table": None}
     words = {"prefix": prefix}
     return solve("beam", collect({**values, "digits": digits}, file, words=words))
 
@@ -236,7 +236,8 @@ def beam(
 @app.command(cls=WorkCommand)
 def params(
     d_model: Annotated[
-        str | None, numbers("--d-model", metavar="N", help="Numbers for each position (768).")
+        str | None,
+        numbers("--d-model", metavar="N", help="Model dimension: values for each position (768)."),
     ] = None,
     heads: Annotated[str | None, numbers("--heads", metavar="N", help="Heads (12).")] = None,
     layers: Annotated[
@@ -247,7 +248,7 @@ def params(
         numbers("--d-ff", metavar="N", help="Width inside the feed-forward part (4 d_model)."),
     ] = None,
     vocab: Annotated[
-        str | None, numbers("--vocab", metavar="N", help="Words that it knows (50257).")
+        str | None, numbers("--vocab", metavar="N", help="Vocabulary size (50257).")
     ] = None,
     kv_heads: Annotated[
         str | None,
@@ -265,7 +266,7 @@ def params(
     ] = False,
     untied: Annotated[
         bool,
-        typer.Option("--untied", help="The head has its own matrix (it shares the embeddings)."),
+        typer.Option("--untied", help="The head has its own matrix (else tied embeddings)."),
     ] = False,
     file: File = None,
     format: Format = "text",

@@ -138,7 +138,7 @@ def language(done: Done, given: Sequence[str]) -> Path:
     _say_unknown(task.tokenizer, given)
     for prompt in given:
         for seed in range(2):
-            text = done.model.generate(prompt, tokens=30, seed=seed)
+            text = done.model.generate(prompt, max_length=30, seed=seed)
             typer.echo(f"  {prompt or '(from nothing)'} [seed {seed}]\n  -> {text}")
     shown = [record.text for record in examples.test[:2]]
     return report.write(done.out, done.model, shown, done.score, guesses)

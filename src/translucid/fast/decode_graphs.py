@@ -83,7 +83,7 @@ class Graphs:
     def _moving(self) -> list[Tensor]:
         """Everything that a round changes, but for the caches, where it writes the same again."""
         r, timeline = self.rounds, self.rounds.timeline
-        mine = [r.tokens, r.parents, r.gains, r.scores, r.lengths, r.finished]
+        mine = [r.tokens, r.parents, r.token_log_probs, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
         return [*mine, r.newest, r.number, r.done, *its]
 

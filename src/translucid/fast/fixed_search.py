@@ -38,7 +38,7 @@ class Settings:
 class PlainRound:
     """What the plain search does in a round, handed in by it: `decoding.beam`."""
 
-    # (scores, live, gains, tokens, pad=) -> scores, parents, tokens, gains
+    # (scores, live, log_probs, tokens, pad=) -> scores, parents, tokens, log_probs
     choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
     settled: Callable[..., Tensor]  # (scores, lengths, finished, most, n_best=, alpha=)
 
@@ -58,7 +58,7 @@ class Sequences(NamedTuple):
     """What a search holds at its end, as `decoding.beam.Beams` does; on the CPU."""
 
     tokens: Tensor  # (sources, beams, rounds)
-    gains: Tensor
+    token_log_probs: Tensor
     scores: Tensor  # (sources, beams)
     lengths: Tensor
     finished: Tensor
@@ -97,7 +97,7 @@ class Rounds:
         written = (shape.steps, *rows)
         self.tokens = torch.zeros(written, dtype=torch.long, device=device)
         self.parents = torch.zeros(written, dtype=torch.long, device=device)
-        self.gains = torch.zeros(written, device=device)
+        self.token_log_probs = torch.zeros(written, device=device)
         self.scores = torch.zeros(rows, device=device)
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
@@ -167,7 +167,7 @@ class Rounds:
         select_and_follow(
             best,
             (self.scores, self.lengths, self.finished, self.done, self.given.most, self.number),
-            (self.tokens, self.parents, self.gains),
+            (self.tokens, self.parents, self.token_log_probs),
             self.newest,
             self.timeline,
             eos=how.eos,
@@ -179,15 +179,15 @@ class Rounds:
     def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
         """Choose among the best of each beam, write down, see who is settled, follow."""
         how, beams = self.settings, self.settings.beams
-        gains = (best - normaliser).unflatten(0, (-1, beams))
+        token_log_probs = (best - normaliser).unflatten(0, (-1, beams))
         live = ~(self.finished | self.done[:, None])
-        scores, parents, tokens, gains = self.plain.choose(
-            self.scores, live, gains, tokens.unflatten(0, (-1, beams)), pad=how.pad
+        scores, parents, tokens, token_log_probs = self.plain.choose(
+            self.scores, live, token_log_probs, tokens.unflatten(0, (-1, beams)), pad=how.pad
         )
         at = self.number.clamp(max=self.shape.steps - 1)[None]
         self.tokens.index_copy_(0, at, tokens[None])
         self.parents.index_copy_(0, at, parents[None])
-        self.gains.index_copy_(0, at, gains[None])
+        self.token_log_probs.index_copy_(0, at, token_log_probs[None])
         self.scores.copy_(scores)
         self.lengths.copy_(self.lengths.gather(1, parents) + live)
         self.finished |= live & (tokens == how.eos) & (scores > -torch.inf)
@@ -202,19 +202,22 @@ class Rounds:
 
     def found(self, rounds: int) -> Sequences:
         """The beams after so many rounds, each traced back through its parents."""
-        tokens, parents, gains, scores, lengths, finished = (
+        tokens, parents, token_log_probs, scores, lengths, finished = (
             part.cpu()
             for part in (
-                self.tokens, self.parents, self.gains, self.scores, self.lengths, self.finished
+                self.tokens, self.parents, self.token_log_probs, self.scores, self.lengths,
+                self.finished,
             )
         )  # fmt: skip
         place = torch.arange(scores.shape[1]).expand(scores.shape)
         for number in reversed(range(rounds)):
             tokens[number] = tokens[number].gather(1, place)
-            gains[number] = gains[number].gather(1, place)
+            token_log_probs[number] = token_log_probs[number].gather(1, place)
             place = parents[number].gather(1, place)
-        tokens, gains = (part[:rounds].permute(1, 2, 0) for part in (tokens, gains))
-        return Sequences(tokens, gains, scores, lengths, finished)
+        tokens, token_log_probs = (
+            part[:rounds].permute(1, 2, 0) for part in (tokens, token_log_probs)
+        )
+        return Sequences(tokens, token_log_probs, scores, lengths, finished)
 
 
 def filled(

@@ -18,7 +18,7 @@ class Beams:
     """The prefixes that are followed and the texts that have ended, each in its place."""
 
     tokens: Tensor  # (sources, beams, length), from the first given token on
-    gains: Tensor  # (sources, beams, tokens chosen): the model's log-probability of each
+    token_log_probs: Tensor  # (sources, beams, tokens chosen): the model's log-probability of each
     scores: Tensor  # (sources, beams), what the search sums up; -inf: an empty place
     lengths: Tensor  # (sources, beams), tokens chosen so far, the end counted
     finished: Tensor  # (sources, beams)
@@ -34,7 +34,7 @@ class Beams:
         scores[:, :: beams // groups] = 0.0
         return cls(
             tokens=prefix[:, None].expand(-1, beams, -1),
-            gains=torch.zeros(sources, beams, 0, dtype=dtype, device=device),
+            token_log_probs=torch.zeros(sources, beams, 0, dtype=dtype, device=device),
             scores=scores,
             lengths=torch.zeros(sources, beams, dtype=torch.long, device=device),
             finished=torch.zeros(sources, beams, dtype=torch.bool, device=device),
@@ -58,11 +58,11 @@ class Chosen(NamedTuple):
     scores: Tensor
     parents: Tensor
     tokens: Tensor
-    gains: Tensor  # what each token has added to the score
+    token_log_probs: Tensor  # what each token has added to the score
 
 
 def choose(
-    scores: Tensor, live: Tensor | None, gains: Tensor, tokens: Tensor, *, pad: int
+    scores: Tensor, live: Tensor | None, token_log_probs: Tensor, tokens: Tensor, *, pad: int
 ) -> Chosen:
     """The best continuations of the live prefixes. What is not live keeps its place and gets
     padding; the others share the places that are left, best first.
@@ -71,12 +71,12 @@ def choose(
     best `width` tokens of each beam, and no others can be chosen: as many as there are beams, or
     all, are enough.
     """
-    beams, width = gains.shape[1:]
+    beams, width = token_log_probs.shape[1:]
     if live is None:
-        total, index = (scores[..., None] + gains).flatten(1).topk(beams)
-        chosen = (part.flatten(1).gather(1, index) for part in (tokens, gains))
+        total, index = (scores[..., None] + token_log_probs).flatten(1).topk(beams)
+        chosen = (part.flatten(1).gather(1, index) for part in (tokens, token_log_probs))
         return Chosen(total, index // width, *chosen)
-    competing = torch.where(live, scores, -torch.inf)[..., None] + gains
+    competing = torch.where(live, scores, -torch.inf)[..., None] + token_log_probs
     total, index = competing.flatten(1).topk(beams)
     turn = (live.cumsum(dim=1) - 1).clamp(min=0)
     index = index.gather(1, turn)
@@ -85,7 +85,7 @@ def choose(
         scores=torch.where(live, total.gather(1, turn), scores),
         parents=torch.where(live, index // width, places),
         tokens=torch.where(live, tokens.flatten(1).gather(1, index), pad),
-        gains=torch.where(live, gains.flatten(1).gather(1, index), 0.0),
+        token_log_probs=torch.where(live, token_log_probs.flatten(1).gather(1, index), 0.0),
     )
 
 
@@ -101,20 +101,20 @@ def beam_step(
     wanted = log_probs if adjusted is None else adjusted
     best = wanted.topk(min(wanted.shape[1:]))
     chosen = choose(beams.scores, live, *best, pad=pad)
-    gains = chosen.gains
+    token_log_probs = chosen.token_log_probs
     if adjusted is not None:
         flat = chosen.parents * log_probs.shape[2] + chosen.tokens
-        gains = log_probs.flatten(1).gather(1, flat)
+        token_log_probs = log_probs.flatten(1).gather(1, flat)
     ended = (chosen.tokens == eos) & (chosen.scores > -torch.inf)
     if live is None:
         lengths = beams.lengths + 1  # all are equal
     else:
         lengths = beams.lengths.gather(1, chosen.parents) + live
-        gains = gains.masked_fill(~live, 0.0)
+        token_log_probs = token_log_probs.masked_fill(~live, 0.0)
         ended = beams.finished | (live & ended)
     after = Beams(
         tokens=_append(beams.tokens, chosen.parents, chosen.tokens),
-        gains=_append(beams.gains, chosen.parents, gains),
+        token_log_probs=_append(beams.token_log_probs, chosen.parents, token_log_probs),
         scores=chosen.scores,
         lengths=lengths,
         finished=ended,

@@ -6,6 +6,7 @@ sources.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from pydantic import model_validator
@@ -17,50 +18,63 @@ from translucid.generate.beam import Beams, beam_step, group_step, settled
 from translucid.generate.constraints import Rule
 from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
+from translucid.renamed import refuse_old
 
 
-class Search(Config):
-    """How to look for the best texts."""
+class GenerationConfig(Config):
+    """How texts are generated: beam search, lengths and penalties."""
 
-    beams: int = key(4, "prefixes that are followed side by side; 1: greedy", gt=0)
-    alpha: float = key(1.0, "texts are compared by log-probability / length^alpha", ge=0)
-    best: int = key(1, "how many texts are wanted for each source", gt=0)
-    shortest: int = key(0, "tokens that a text has at least, the end not counted", ge=0)
-    longest: int | None = key(
-        None, "tokens that a text has at most, the end counted; not set: by the source", gt=0
+    beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
+    alpha: float = key(
+        1.0, "length penalty: hypotheses are compared by log-probability / length^alpha", ge=0
     )
-    shortest_share: float = key(0.0, "the same as a share of the source's tokens", ge=0)
-    longest_share: float = key(2.0, "the same as a share of the source's tokens, and 10 more", gt=0)
-    no_repeat: int = key(0, "no run of this many tokens comes twice; 0: any may", ge=0)
-    repetition: float = key(1.0, "multiplies the log-probability of tokens written before", ge=1)
-    groups: int = key(1, "groups of beams that avoid each other's tokens", gt=0)
-    diversity: float = key(0.5, "what a token costs that an earlier group has taken", ge=0)
+    n_best: int = key(1, "hypotheses to return for each source, best first", gt=0)
+    min_length: int = key(0, "fewest tokens of a hypothesis, the end not counted", ge=0)
+    max_length: int | None = key(
+        None, "most tokens of a hypothesis, the end counted; not set: by max_length_ratio", gt=0
+    )
+    min_length_ratio: float = key(0.0, "fewest tokens, as a fraction of the source's", ge=0)
+    max_length_ratio: float = key(
+        2.0, "most tokens, as a fraction of the source's, and 10 more", gt=0
+    )
+    no_repeat_ngram: int = key(0, "no n-gram of this many tokens comes twice; 0: any may", ge=0)
+    repetition_penalty: float = key(
+        1.0, "repetition penalty: multiplies the log-probability of tokens written before", ge=1
+    )
+    beam_groups: int = key(1, "groups of diverse beam search: beams that do not compete", gt=0)
+    diversity_penalty: float = key(
+        0.5, "diversity penalty: what a token costs that an earlier group has taken", ge=0
+    )
+
+    def __init__(self, **options: Any) -> None:
+        refuse_old(options)
+        super().__init__(**options)
 
     @model_validator(mode="after")
-    def _numbers_fit(self) -> "Search":
-        if self.best > self.beams:
+    def _sizes_fit(self) -> "GenerationConfig":
+        if self.n_best > self.beam_size:
             raise ValueError(
-                f"best {self.best} is more than beams {self.beams}: a search finds at most as many "
-                f"texts as it has beams; set beams = {self.best}"
+                f"n_best {self.n_best} is more than beam_size {self.beam_size}: a search finds at "
+                f"most as many texts as it has beams; set beam_size = {self.n_best}"
             )
-        if self.beams % self.groups:
+        if self.beam_size % self.beam_groups:
             raise ValueError(
-                f"beams {self.beams} is not a multiple of groups {self.groups}; "
-                f"try beams = {self.groups * -(-self.beams // self.groups)}"
+                f"beam_size {self.beam_size} is not a multiple of beam_groups {self.beam_groups}; "
+                f"try beam_size = {self.beam_groups * -(-self.beam_size // self.beam_groups)}"
             )
-        if self.longest is not None and self.shortest >= self.longest:
+        if self.max_length is not None and self.min_length >= self.max_length:
             raise ValueError(
-                f"shortest {self.shortest} leaves no room below longest {self.longest}, in which "
-                f"the end is counted; set longest = {self.shortest + 1} or more"
+                f"min_length {self.min_length} leaves no room below max_length {self.max_length}, "
+                f"in which the end is counted; set max_length = {self.min_length + 1} or more"
             )
         return self
 
     def limits(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """The fewest and the most tokens for sources of these lengths (sources,)."""
-        least = (source * self.shortest_share).floor().long().clamp(min=self.shortest)
-        most = (source * self.longest_share).ceil().long() + 10
-        if self.longest is not None:
-            most = torch.full_like(most, self.longest)
+        least = (source * self.min_length_ratio).floor().long().clamp(min=self.min_length)
+        most = (source * self.max_length_ratio).ceil().long() + 10
+        if self.max_length is not None:
+            most = torch.full_like(most, self.max_length)
         return torch.minimum(least, most - 1), most
 
 
@@ -71,7 +85,7 @@ class Hypothesis:
     tokens: list[int]  # without start and end
     score: float  # what it was ranked by
     log_probability: float  # the model's own, the end included
-    gains: list[float]  # of each token, and of the end if it came
+    token_log_probs: list[float]  # of each token, and of the end if it came
     finished: bool  # it ended by itself; else it was cut off
 
 
@@ -95,7 +109,7 @@ def search(
     prefix: Tensor,
     least: Tensor,
     most: Tensor,
-    how: Search,
+    how: GenerationConfig,
     *,
     eos: int,
     pad: int,
@@ -109,20 +123,20 @@ def search(
     not text; the state has `beams` beams. least, most: (sources,).
     """
     checks = list(extra)
-    if how.no_repeat:
-        checks.append(constraints.no_repeat(how.no_repeat))
-    if how.repetition != 1:
-        checks.append(constraints.repetition(how.repetition))
+    if how.no_repeat_ngram:
+        checks.append(constraints.no_repeat(how.no_repeat_ngram))
+    if how.repetition_penalty != 1:
+        checks.append(constraints.repetition(how.repetition_penalty))
     found: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
     numbers = torch.arange(prefix.shape[0], device=prefix.device)
-    beams = Beams.start(prefix, how.beams, groups=how.groups)
-    newest = prefix[:, -1:].repeat_interleave(how.beams, dim=0)  # (rows, 1)
+    beams = Beams.start(prefix, how.beam_size, groups=how.beam_groups)
+    newest = prefix[:, -1:].repeat_interleave(how.beam_size, dim=0)  # (rows, 1)
     rounds = 0
     earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
     while len(numbers):
         rounds += 1
         log_probs = as_log_probs(step(newest, state)[:, -1])
-        log_probs = log_probs.view(len(numbers), how.beams, -1)
+        log_probs = log_probs.view(len(numbers), how.beam_size, -1)
         adjusted = constraints.apply(checks, log_probs, beams.tokens)
         if rounds <= earliest:  # for some of them an end would come too soon
             if watch is not None:
@@ -131,7 +145,7 @@ def search(
         before = beams
         if beams.scores.dtype != log_probs.dtype:
             before = replace(beams, scores=beams.scores.to(log_probs))
-        if how.groups == 1:
+        if how.beam_groups == 1:
             beams, parents = beam_step(
                 before, log_probs, eos=eos, pad=pad,
                 adjusted=None if adjusted is log_probs else adjusted,
@@ -139,14 +153,14 @@ def search(
         else:
             beams, parents = group_step(
                 before, log_probs, eos=eos, pad=pad, adjusted=adjusted,
-                groups=how.groups, diversity=how.diversity,
+                groups=how.beam_groups, diversity=how.diversity_penalty,
             )  # fmt: skip
-        if how.beams > 1:
+        if how.beam_size > 1:
             state.follow(parents)
         newest = beams.tokens[..., -1].reshape(-1, 1)
         if watch is None and rounds < soonest and not bool(beams.finished.any()):
             continue  # nothing has ended, and nothing is cut off yet
-        done = settled(beams, most, best=how.best, alpha=how.alpha) | (rounds >= most)
+        done = settled(beams, most, best=how.n_best, alpha=how.alpha) | (rounds >= most)
         if watch is not None:
             watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
         if bool(done.any()):
@@ -163,16 +177,16 @@ def search(
     return found
 
 
-def harvest(beams: Beams, how: Search, start: int) -> list[list[Hypothesis]]:
+def harvest(beams: Beams, how: GenerationConfig, start: int) -> list[list[Hypothesis]]:
     """The best texts of each source, best first; they begin at `start`. A text that was cut off
     counts like one that has ended."""
     ranking, order = beams.ranking(how.alpha).sort(dim=1, descending=True, stable=True)
-    order = order[:, : how.best]
-    ranks, lengths = ranking[:, : how.best].tolist(), beams.lengths.gather(1, order).tolist()
+    order = order[:, : how.n_best]
+    ranks, lengths = ranking[:, : how.n_best].tolist(), beams.lengths.gather(1, order).tolist()
     finished = beams.finished.gather(1, order).tolist()
-    tokens, gains = (
+    tokens, token_log_probs = (
         part.gather(1, order[..., None].expand(-1, -1, part.shape[2])).tolist()
-        for part in (beams.tokens[:, :, start:], beams.gains)
+        for part in (beams.tokens[:, :, start:], beams.token_log_probs)
     )
     return [
         [
@@ -180,12 +194,14 @@ def harvest(beams: Beams, how: Search, start: int) -> list[list[Hypothesis]]:
             for one in zip(*of_source, strict=True)
             if one[0] != -torch.inf  # an empty place
         ]
-        for of_source in zip(ranks, tokens, gains, lengths, finished, strict=True)
+        for of_source in zip(ranks, tokens, token_log_probs, lengths, finished, strict=True)
     ]
 
 
 def _hypothesis(
-    rank: float, tokens: list[int], gains: list[float], length: int, finished: bool
+    rank: float, tokens: list[int], token_log_probs: list[float], length: int, finished: bool
 ) -> Hypothesis:
-    gains = gains[:length]
-    return Hypothesis(tokens[: length - finished], rank, sum(gains), gains, finished)
+    token_log_probs = token_log_probs[:length]
+    return Hypothesis(
+        tokens[: length - finished], rank, sum(token_log_probs), token_log_probs, finished
+    )

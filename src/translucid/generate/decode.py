@@ -13,9 +13,9 @@ from translucid.fast.fixed_search import PlainRound, Settings
 from translucid.fast.stepper import can_be_captured, stepper
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
-from translucid.generate.beam_search import Hypothesis, Round, Search, harvest, search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
 from translucid.generate.constraints import Rule
-from translucid.generate.sampling import Sampling, pick
+from translucid.generate.sampling import SamplingConfig, pick
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
 from translucid.trace import NO_TRACE, NoTrace
@@ -57,7 +57,7 @@ def find(
     model: Model,
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
-    how: Search,
+    how: GenerationConfig,
     *,
     eos: int,
     pad: int,
@@ -72,11 +72,11 @@ def find(
     searches again and again keeps them, for the GPU.
     """
     least, most = limits(model, prefixes, inputs, how)
-    looks_back = extra or how.no_repeat or how.repetition != 1 or how.groups > 1
+    looks_back = extra or how.no_repeat_ngram or how.repetition_penalty != 1 or how.beam_groups > 1
     if graphs is not None and watch is None and not looks_back and can_be_captured(model, trace):
         return captured(graphs, model, prefixes, inputs, (least, most), how, eos=eos, pad=pad)
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
-    state.expand(how.beams)
+    state.expand(how.beam_size)
     return search(
         stepper(model, trace),
         state,
@@ -97,7 +97,7 @@ def captured(
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
     limits: tuple[Tensor, Tensor],
-    how: Search,
+    how: GenerationConfig,
     *,
     eos: int,
     pad: int,
@@ -108,7 +108,7 @@ def captured(
         as_rows(prefixes, model),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
-        Settings(how.beams, how.best, how.alpha, eos, pad),
+        Settings(how.beam_size, how.n_best, how.alpha, eos, pad),
         PlainRound(choose, _settled),
     )
     return harvest(Beams(*found), how, 0)
@@ -117,12 +117,15 @@ def captured(
 def _settled(
     scores: Tensor, lengths: Tensor, finished: Tensor, most: Tensor, *, n_best: int, alpha: float
 ) -> Tensor:
-    none = scores[..., None][..., :0]  # tokens and gains do not matter here
+    none = scores[..., None][..., :0]  # the tokens do not matter here
     return settled(Beams(none, none, scores, lengths, finished), most, best=n_best, alpha=alpha)
 
 
 def limits(
-    model: Model, prefixes: Sequence[Sequence[int]], inputs: GenerationInputs | None, how: Search
+    model: Model,
+    prefixes: Sequence[Sequence[int]],
+    inputs: GenerationInputs | None,
+    how: GenerationConfig,
 ) -> tuple[Tensor, Tensor]:
     """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
     same for a row alone and for a row in a batch."""
@@ -140,7 +143,7 @@ class Written:
 
     rows: list[int]
     tokens: list[int]
-    gains: list[float]  # the model's own log-probabilities
+    token_log_probs: list[float]  # the model's own log-probabilities
 
 
 @torch.inference_mode()
@@ -148,7 +151,7 @@ def draw(
     model: Model,
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
-    how: Sampling,
+    how: SamplingConfig,
     numbers: Tensor,
     *,
     eos: int,
@@ -181,8 +184,8 @@ def draw(
             allowed[early, eos] = -torch.inf
         chosen = pick(allowed, numbers[rows, step], how)
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
-        gains = log_probs.gather(1, chosen[:, None]).squeeze(1)
-        written = Written(list(rows), chosen.tolist(), gains.tolist())
+        token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
+        written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
         yield written
         goes_on = [
             place

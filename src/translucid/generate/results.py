@@ -17,8 +17,8 @@ class Candidate:
     text: str  # with the prefix or the prompt
     pieces: list[str]  # what was written, token by token, the end included if it came
     score: float  # what it was ranked by: log-probability / length^alpha
-    log_probability: float  # the sum of the gains
-    gains: list[float]  # the log-probability of each piece
+    log_probability: float  # the sum of the token log-probabilities
+    token_log_probs: list[float]  # the log-probability of each piece
     finished: bool  # it ended by itself; else it was cut off
     tokens: list[int] = field(repr=False)  # without the end
 
@@ -48,7 +48,7 @@ class Scored:
     """A given text as the model sees it."""
 
     pieces: list[str]  # with the end
-    gains: list[float]  # the log-probability of each
+    token_log_probs: list[float]  # the log-probability of each
     log_probability: float
 
 

@@ -1,14 +1,14 @@
-"""Texts that are drawn by chance, a batch of them, while they grow."""
+"""Texts that are sampled, a batch of them, while they grow."""
 
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import Model, draw, limits
 from translucid.generate.results import Candidate, pieces_of
-from translucid.generate.sampling import Sampling, uniforms
+from translucid.generate.sampling import SamplingConfig, uniforms
 from translucid.generate.text_stream import Teller
 from translucid.generate.word_constraints import Wishes
 from translucid.models.autoregressive import GenerationInputs
@@ -29,14 +29,14 @@ class Drawn:
         self.writer, self.tokenizer, self.prefixes = writer, tokenizer, prefixes
         self.trace = trace
         self.tellers = [Teller(tokenizer, prefix[1:], stop) for prefix in prefixes]
-        self.gains: list[list[float]] = [[] for _ in prefixes]
+        self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
         self.ended = [False] * len(prefixes)
 
     def steps(
         self,
         sources: GenerationInputs | None,
-        by: Sampling,
-        how: Search,
+        by: SamplingConfig,
+        how: GenerationConfig,
         wishes: Wishes,
         seed: int,
         samples: Sequence[int],
@@ -59,8 +59,10 @@ class Drawn:
             stop=lambda row, token: self.tellers[row].stopped, trace=self.trace,
         ):  # fmt: skip
             told = [""] * len(self.prefixes)
-            for row, token, gain in zip(step.rows, step.tokens, step.gains, strict=True):
-                self.gains[row].append(gain)
+            for row, token, log_prob in zip(
+                step.rows, step.tokens, step.token_log_probs, strict=True
+            ):
+                self.token_log_probs[row].append(log_prob)
                 if token == tokenizer.eos_id:
                     self.ended[row] = True
                 else:
@@ -68,15 +70,15 @@ class Drawn:
             yield told
 
     def candidate(self, row: int, alpha: float) -> Candidate:
-        teller, gains = self.tellers[row], self.gains[row]
+        teller, token_log_probs = self.tellers[row], self.token_log_probs[row]
         tokens = teller.ids[len(self.prefixes[row]) - 1 :]
-        total = sum(gains)
+        total = sum(token_log_probs)
         return Candidate(
             text=teller.text,
             pieces=pieces_of(self.tokenizer, tokens, ended=self.ended[row]),
-            score=total / max(len(gains), 1) ** alpha,
+            score=total / max(len(token_log_probs), 1) ** alpha,
             log_probability=total,
-            gains=gains,
+            token_log_probs=token_log_probs,
             finished=self.ended[row] or teller.stopped,
             tokens=tokens,
         )

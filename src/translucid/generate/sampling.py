@@ -1,4 +1,4 @@
-"""Sampling: how chance chooses the next token.
+"""Sampling: the next token is drawn at random, by its probability.
 
 Every text has its own random numbers, one for each token, drawn from the seed, its prompt and its
 number among the samples of that prompt. So the same seed gives the same text, alone or in any
@@ -14,21 +14,21 @@ from torch import Tensor
 from translucid.config import Config, key
 
 
-class Sampling(Config):
-    """How chance chooses. The four act in this order."""
+class SamplingConfig(Config):
+    """How the next token is sampled. The four act in this order."""
 
-    temperature: float = key(1.0, "below 1 the likely becomes likelier; 0: always the likeliest",
+    temperature: float = key(1.0, "sampling temperature: below 1 the likely is likelier; 0: greedy",
                              ge=0)  # fmt: skip
-    top_k: int | None = key(None, "choose among the k likeliest tokens", gt=0)
+    top_k: int | None = key(None, "top-k: sample among the k likeliest tokens", gt=0)
     top_p: float | None = key(
-        None, "choose among the fewest tokens whose probabilities reach this sum", gt=0, le=1
+        None, "top-p: sample among the fewest tokens whose probabilities reach this sum", gt=0, le=1
     )
     min_p: float | None = key(
-        None, "choose among tokens at least this share as likely as the likeliest", gt=0, le=1
+        None, "min-p: sample among tokens at least this fraction as likely as the best", gt=0, le=1
     )
 
 
-def shape(log_probs: Tensor, by: Sampling) -> Tensor:
+def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
     """The log-probabilities (rows, vocab) that are drawn from; those left out are -inf."""
     if by.temperature not in (0, 1):
         log_probs = (log_probs / by.temperature).log_softmax(dim=-1)
@@ -46,7 +46,7 @@ def shape(log_probs: Tensor, by: Sampling) -> Tensor:
     return log_probs
 
 
-def pick(log_probs: Tensor, uniform: Tensor, by: Sampling) -> Tensor:
+def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
     """The token (rows,) that a number between 0 and 1 (rows,) points at, when the tokens lie side
     by side in the order of the vocabulary, each as wide as it is likely."""
     if by.temperature == 0:

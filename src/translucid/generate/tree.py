@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from translucid.generate.beam_search import Round, Search
+from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Rule
 
 Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
@@ -39,7 +39,7 @@ class Node:
     number: int
     parent: int | None
     token: int
-    gain: float  # the model's own log-probability of the token
+    token_log_prob: float  # the model's own log-probability of the token
     score: float  # of the whole prefix, what the search sums up
     fate: Fate = "followed"
     why: str = ""
@@ -58,7 +58,7 @@ class Tree:
     rules: in words, for telling why a token was forbidden; the search itself has its own.
     """
 
-    how: Search
+    how: GenerationConfig
     eos: int
     least: int
     most: int
@@ -76,11 +76,11 @@ class Tree:
         here = int(found[0, 0])
         self.rounds += 1
         if not self._places:
-            self._places = [0] * self.how.beams
-        size = self.how.beams // self.how.groups
+            self._places = [0] * self.how.beam_size
+        size = self.how.beam_size // self.how.beam_groups
         places = list(self._places)
         taken = torch.zeros_like(each.log_probs[here, 0])  # how often, by earlier groups: (vocab,)
-        for group in range(self.how.groups):
+        for group in range(self.how.beam_groups):
             beams = range(group * size, (group + 1) * size)
             winners = {
                 (int(each.parents[here, place]), int(each.after.tokens[here, place, -1])): place
@@ -88,7 +88,7 @@ class Tree:
                 if not each.before.finished[here, place]
                 and each.after.scores[here, place] > -torch.inf
             }
-            cost = self.how.diversity * taken if self.how.groups > 1 else 0 * taken
+            cost = self.how.diversity_penalty * taken if self.how.beam_groups > 1 else 0 * taken
             self._grow(each, here, beams, winners, cost, places)
             for _, token in winners:
                 taken[token] += 1
@@ -155,8 +155,8 @@ class Tree:
                 return words
         return "a rule forbids it"
 
-    def _add(self, parent: Node, token: int, gain: float, score: float) -> Node:
-        node = Node(len(self.nodes), parent.number, token, gain, score)
+    def _add(self, parent: Node, token: int, token_log_prob: float, score: float) -> Node:
+        node = Node(len(self.nodes), parent.number, token, token_log_prob, score)
         node.length = parent.length + 1
         self.nodes.append(node)
         return node
@@ -170,7 +170,7 @@ class Tree:
     def _end(self, each: Round, here: int) -> None:
         """The search is over: what was still being written, and which texts were the best."""
         scores, finished = each.after.scores[here], each.after.finished[here]
-        standing = [p for p in range(self.how.beams) if scores[p] > -torch.inf]
+        standing = [p for p in range(self.how.beam_size) if scores[p] > -torch.inf]
         ranks = each.after.ranking(self.how.alpha)[here]
         ended = sorted((float(ranks[p]) for p in standing if finished[p]), reverse=True)
         for place in standing:
@@ -184,9 +184,9 @@ class Tree:
                 self._rank(node, "stopped", "")
                 node.why = (
                     f"could still reach {bound:.2f} at best, and "
-                    f"{ended[self.how.best - 1]:.2f} has ended"
+                    f"{ended[self.how.n_best - 1]:.2f} has ended"
                 )
-        order = ranks.argsort(descending=True, stable=True)[: self.how.best].tolist()
+        order = ranks.argsort(descending=True, stable=True)[: self.how.n_best].tolist()
         found = [self._places[place] for place in order if place in standing]
         for number, leaf in enumerate(found, start=1):
             self.nodes[leaf].place = number

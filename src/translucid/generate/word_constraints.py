@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.generate import constraints
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.constraints import Rule
 
 NamedRule = tuple[str, Rule]  # what a token that it forbids is told, and the rule
@@ -29,7 +29,7 @@ class Wishes:
                 f"forbid = {self.forbid!r}: a list of words is needed; write [{self.forbid!r}]"
             )
 
-    def rules(self, tokenizer: Tokenizer, how: Search, start: int) -> list[NamedRule]:
+    def rules(self, tokenizer: Tokenizer, how: GenerationConfig, start: int) -> list[NamedRule]:
         """All rules for texts whose prefixes have `start` tokens; those of `how` are among them."""
         found: list[NamedRule] = []
         for word in self.forbid:
@@ -39,13 +39,17 @@ class Wishes:
         for place, token in places.items():
             words = f"place {place} is for {tokenizer.pieces([token])[0].strip()!r}"
             found.append((words, constraints.force({place: token}, start)))
-        if how.no_repeat:
-            run = "it was written before" if how.no_repeat == 1 else (
-                f"this run of {how.no_repeat} tokens was written before"
+        if how.no_repeat_ngram:
+            run = "it was written before" if how.no_repeat_ngram == 1 else (
+                f"this run of {how.no_repeat_ngram} tokens was written before"
             )  # fmt: skip
-            found.append((run, constraints.behind_start(constraints.no_repeat(how.no_repeat))))
-        if how.repetition != 1:
-            found.append(("", constraints.behind_start(constraints.repetition(how.repetition))))
+            found.append(
+                (run, constraints.behind_start(constraints.no_repeat(how.no_repeat_ngram)))
+            )
+        if how.repetition_penalty != 1:
+            found.append(
+                ("", constraints.behind_start(constraints.repetition(how.repetition_penalty)))
+            )
         return found
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:

@@ -41,26 +41,35 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
 class SequenceConfig(Config):
     """What every sequence model is told."""
 
-    shape: Shape = key(..., "what reads and what writes")
-    head: HeadName = key(..., "what is made of the outputs")
-    vocab: int = key(..., "words of the source, or of the only language", gt=0)
+    shape: Shape = key(..., "shape: what reads and what generates")
+    head: HeadName = key(..., "output head: what is made of the last layer")
+    vocab: int = key(..., "vocabulary size of the source, or of the only language", gt=0)
     target_vocab: int | None = key(
-        None, "words of the target; not set: the source's, with one table for both", gt=0
+        None, "vocabulary size of the target; not set: the source's, with one table for both", gt=0
     )
-    outputs: int | None = key(None, "classes or tags", gt=0)
-    d_model: int = key(256, "numbers that stand for a word", gt=0)
-    dropout: float = key(0.1, "share of numbers set to 0 while training", ge=0, lt=1)
-    tied: bool = key(True, "the output head uses the embedding table")
-    pooling: Pooling = key("mean", "how a classifier makes one vector of many")
-    characters: int = key(0, "filters that read each word's letters, of a tagger; 0: none", ge=0)
+    outputs: int | None = key(None, "number of classes or tags", gt=0)
+    d_model: int = key(256, "model dimension: values that stand for a token", gt=0)
+    dropout: float = key(
+        0.1, "dropout probability: fraction of values set to 0 while training", ge=0, lt=1
+    )
+    tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
+    pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
+    characters: int = key(
+        0, "character features: filters that read a tagger's words; 0: none", ge=0
+    )
     word_dropout: float = key(
-        0.0, "share of words that an encoder reads as unknown while training", ge=0, lt=1
+        0.0,
+        "word dropout: fraction of tokens an encoder reads as unknown while training",
+        ge=0,
+        lt=1,
     )
     ngram_features: int = key(
-        0, "rows for pairs of words that vote beside a classifier, as its words do; 0: none", ge=0
+        0, "n-gram features of a classifier: rows of the table of bigrams; 0: none", ge=0
     )
 
-    ensemble_size: int = key(1, "networks that learn one by one and decide together", gt=0)
+    ensemble_size: int = key(
+        1, "ensemble size: networks trained one by one, their probabilities averaged", gt=0
+    )
 
     @property
     def longest(self) -> int | None:
@@ -94,8 +103,8 @@ class SequenceConfig(Config):
             )
         if self.ensemble_size > 1 and self.shape == "encoder-decoder":
             raise ValueError(
-                f"ensemble_size = {self.ensemble_size}: translators decide together after "
-                "training, with `translate --beside`; leave it out"
+                f"ensemble_size = {self.ensemble_size}: translators form an ensemble after "
+                "training, with `translate --ensemble`; leave it out"
             )
         if self.word_dropout and self.shape != "encoder":
             raise ValueError(

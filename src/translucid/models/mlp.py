@@ -22,12 +22,14 @@ class MLPConfig(Config):
     """An MLP, in words and sizes; `hidden = ()` is one affine layer."""
 
     kind: Literal["mlp"] = "mlp"
-    inputs: int = key(..., "numbers that come in", gt=0)
+    inputs: int = key(..., "input dimensions", gt=0)
     hidden: tuple[PositiveInt, ...] = key((64,), "width of each hidden layer", strict=False)
-    outputs: int = key(1, "numbers that come out", gt=0)
-    activation: ActivationName = key("relu", "of the hidden layers")
-    residual: bool = key(False, "add a hidden layer's input where the sizes agree")
-    standardise: bool = key(False, "measure the inputs' mean and deviation, and take them off")
+    outputs: int = key(1, "output dimensions", gt=0)
+    activation: ActivationName = key("relu", "activation of the hidden layers")
+    residual: bool = key(False, "residual connections, where the sizes agree")
+    standardise: bool = key(
+        False, "standardise the inputs: subtract the mean, divide by the deviation"
+    )
 
 
 class MLP(Network):

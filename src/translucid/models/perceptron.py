@@ -18,7 +18,7 @@ class PerceptronConfig(Config):
     """A threshold unit with this many inputs."""
 
     kind: Literal["perceptron"] = "perceptron"
-    inputs: int = key(..., "numbers that come in", gt=0)
+    inputs: int = key(..., "input dimensions", gt=0)
 
 
 class Perceptron(Network):

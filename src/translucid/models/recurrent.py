@@ -27,15 +27,15 @@ class RecurrentConfig(SequenceConfig):
     """A recurrent model, in words and sizes."""
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: CellName = key("lstm", "what happens at each word")
-    hidden: int = key(256, "numbers in the state", gt=0)
-    layers: int = key(1, "cells above one another", gt=0)
-    bidirectional: bool = key(False, "the encoder also reads from right to left")
-    attention: Literal["none", AlignmentName] = key("additive", "of an encoder-decoder")
-    forget_bias: float = key(1.0, "of an LSTM, at the start of training")
-    locked_dropout: bool = key(False, "dropout hides the same numbers at every word of a text")
+    cell: CellName = key("lstm", "recurrent cell: what happens at each token")
+    hidden: int = key(256, "hidden dimension: values in the state", gt=0)
+    layers: int = key(1, "layers: cells above one another", gt=0)
+    bidirectional: bool = key(False, "bidirectional encoder: it also reads from right to left")
+    attention: Literal["none", AlignmentName] = key("additive", "attention of an encoder-decoder")
+    forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
+    locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
     weight_dropout: float = key(
-        0.0, "share of the weights from state to state set to 0 while training", ge=0, lt=1
+        0.0, "DropConnect: fraction of the recurrent weights set to 0 while training", ge=0, lt=1
     )
 
     @model_validator(mode="after")

@@ -31,22 +31,32 @@ class TransformerConfig(SequenceConfig):
     """A Transformer, in words and sizes."""
 
     kind: Literal["transformer"] = "transformer"
-    heads: int = key(4, "attention heads; they share d_model", gt=0)
-    kv_heads: int | None = key(None, "heads of keys and values; not set: as heads", gt=0)
+    heads: int = key(4, "attention heads; they split d_model", gt=0)
+    kv_heads: int | None = key(
+        None, "key/value heads (grouped-query attention); not set: as heads", gt=0
+    )
     layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
     decoder_layers: int | None = key(None, "layers of the decoder; not set: as layers", gt=0)
-    d_ff: int | None = key(None, "width of the feed-forward; not set: 4 d_model", gt=0)
-    activation: Literal[ActivationName, GatedName] = key("relu", "of the feed-forward")
-    norm: NormName = key("layer", "what keeps the numbers in scale")
-    placement: Placement = key("pre", "norm before or after each part")
-    positions: PositionName = key("sinusoidal", "how the order of words is told")
-    max_length: int = key(512, "rows of a table of learned positions", gt=0)
-    rotary_base: float = key(10000.0, "slowest turn of rotary positions", gt=1)
-    rotary_scaling: float = key(1.0, "divides the positions, for longer texts", gt=0)
-    window: int | None = key(None, "see only tokens nearer than this; not set: all", gt=0)
-    scaled: bool = key(True, "divide the scores by sqrt(d_head)")
-    bias: bool = key(True, "affine maps add a constant")
-    count_padding: bool = key(False, "let padding into batch norm's statistics")
+    d_ff: int | None = key(None, "feed-forward dimension; not set: 4 d_model", gt=0)
+    activation: Literal[ActivationName, GatedName] = key(
+        "relu", "activation of the feed-forward layer"
+    )
+    norm: NormName = key("layer", "normalisation layer")
+    placement: Placement = key(
+        "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
+    )
+    positions: PositionName = key(
+        "sinusoidal", "position encoding: how the order of tokens is told"
+    )
+    max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
+    rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
+    rotary_scaling: float = key(1.0, "RoPE scaling: divides the positions, for longer texts", gt=0)
+    window: int | None = key(
+        None, "attention window: only tokens nearer than this; not set: all", gt=0
+    )
+    scaled: bool = key(True, "scaled attention: divide the scores by sqrt(d_head)")
+    bias: bool = key(True, "bias of linear layers")
+    count_padding: bool = key(False, "count padding in batch norm's statistics")
 
     @property
     def longest(self) -> int | None:

@@ -58,9 +58,9 @@ def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any
         training["precision"] = "bfloat16"
     tokenizer: dict[str, Any] = {}
     if recipe.tokenizer.kind in ("bpe", "unigram"):
-        tokenizer["vocab"] = min(size.vocab, max(amount.words_known, 500))
+        tokenizer["vocab_size"] = min(size.vocab_size, max(amount.words_known, 500))
     elif recipe.tokenizer.kind in WORDS:
-        tokenizer["vocab"] = max(amount.words_known + 4, 8)
+        tokenizer["vocab_size"] = max(amount.words_known + 4, 8)
     model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
     if recipe.model["kind"] == "recurrent":
         model |= {"hidden": size.d_model, "layers": 1 if size.layers < 4 else 2}
@@ -81,7 +81,7 @@ class _Size:
     d_model: int
     layers: int
     dropout: float
-    vocab: int
+    vocab_size: int
     learning_rate: float
     batch_tokens: int
     epochs: int

@@ -15,6 +15,7 @@ from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.renamed import KEYS, is_now, keys_today
 from translucid.tasks.options import DataConfig as DataConfig
 from translucid.tasks.options import DecodingConfig as DecodingConfig
 from translucid.tasks.options import TaskConfig as TaskConfig
@@ -59,6 +60,10 @@ class Recipe(Config):
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
     values = with_overrides(values, overrides)
+    written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
+    old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
+    if old:
+        raise ConfigError(*old)
     mistakes = [
         unknown_key(key, Recipe.model_fields) for key in values if key not in Recipe.model_fields
     ]
@@ -114,6 +119,7 @@ def read(
                 f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
                 "below"
             )
+    values = keys_today(values, str(path))
     if data:
         values["data"] = {**values.get("data", {}), **data}
     return parse(values, overrides)

@@ -6,10 +6,10 @@ from typing import Any
 
 from translucid.data.batching import Plan, plan_batches
 from translucid.errors import ConfigError
-from translucid.tasks.base import Batch, Task, sizes_of
-from translucid.training.distributed import ALONE, Processes
 from translucid.recipe.recipe import Recipe
+from translucid.tasks.base import Batch, Task, sizes_of
 from translucid.training.batch_shapes import few, in_few_shapes
+from translucid.training.distributed import ALONE, Processes
 
 
 def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch: int) -> Plan:
@@ -17,7 +17,7 @@ def epoch_plan(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, epoch
     training = recipe.training
     sizes = sizes_of(task, items)
     tokens = int(sizes.sum())
-    if training.capture is True:
+    if training.cuda_graphs is True:
         sizes = few(sizes, int(sizes.max()))
     largest = int(sizes.sum(axis=1).max())
     if largest > training.batch_tokens:
@@ -62,7 +62,7 @@ class Stream:
         self._index += 1
         batch = self._share([self._items[i] for i in chosen])
         training = self._recipe.training
-        if training.capture is not True:
+        if training.cuda_graphs is not True:
             return batch
         return in_few_shapes(batch, training.batch_tokens, self._longest)
 

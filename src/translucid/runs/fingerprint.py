@@ -13,10 +13,11 @@ from translucid import extensions
 from translucid._version import __version__
 from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
-from translucid.recipe.toml import full_model
-from translucid.training.distributed import Processes
 from translucid.recipe.recipe import Recipe
+from translucid.recipe.toml import full_model
+from translucid.renamed import KEYS
 from translucid.runs.setup import Setting
+from translucid.training.distributed import Processes
 
 
 def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
@@ -62,8 +63,9 @@ def _digest(path: Path) -> str:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In words, what makes it another run."""
+    recipe = {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
-        *_differences(before["recipe"], now["recipe"], "{name} was {old!r}, is {new!r}"),
+        *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),
         *_differences(before["tokenizers"], now["tokenizers"], "the vocabulary of {name}"),
     ]

@@ -16,18 +16,18 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
-from translucid.tasks.base import Score
-from translucid.runs import recorder, fingerprint
-from translucid.training.prefetch import made_ahead
-from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs import fingerprint, recorder
 from translucid.runs.batches import Stream
-from translucid.runs.log import Journal
 from translucid.runs.best_models import Keeper
-from translucid.training.distributed import Processes
+from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs.log import Journal
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setting
-from translucid.training.state import State
+from translucid.tasks.base import Score
+from translucid.training.distributed import Processes
 from translucid.training.loop import Watchers, train
+from translucid.training.prefetch import made_ahead
+from translucid.training.state import State
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
 
@@ -54,7 +54,7 @@ class Sitting:
         self.out, self.setting, self.journal = out, setting, journal
         self.processes, self.interrupted = processes, interrupted
         training, task = setting.recipe.training, setting.task
-        self.checkpoints = Checkpoints(out, aside=training.save_aside, processes=processes)
+        self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
         self.keeper = Keeper(out, task, training.keep_best)
         self.told = fingerprint.what_was_told(setting, processes)
         self.state = State(
@@ -120,7 +120,7 @@ class Sitting:
             with (
                 without_plans(self.state.device),
                 _kernels(training.deterministic),
-                made_ahead(self.stream, captured=training.capture is True) as batches,
+                made_ahead(self.stream, captured=training.cuda_graphs is True) as batches,
             ):
                 ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard

@@ -111,7 +111,9 @@ def set_up(
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
-    chosen, said = automatic_sizes.with_picks(recipe, automatic_sizes.pick(recipe, amount, device.type))
+    chosen, said = automatic_sizes.with_picks(
+        recipe, automatic_sizes.pick(recipe, amount, device.type)
+    )
     if said:
         examples = f"{amount.examples:,} examples with " if amount.examples else "about "
         say(f"picked for {examples}{amount.words:,} words:")

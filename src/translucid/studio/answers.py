@@ -261,16 +261,18 @@ def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str
     }  # fmt: skip
 
 
-def decode(run: Run, beams: int, best: int, force: dict[int, str | int]) -> dict[str, Any]:
+def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -> dict[str, Any]:
     """The tree of a search, and what it found."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
         raise InputError(f"a model for task {model.task.name} writes nothing: there is no search")
-    if not 1 <= beams <= 32 or not 1 <= best <= beams:
-        raise InputError(f"beams: 1 to 32, and best at most as many; not {beams} and {best}")
-    options: dict[str, Any] = {} if run.example.source else {"longest": 40}
+    if not 1 <= beam_size <= 32 or not 1 <= n_best <= beam_size:
+        raise InputError(
+            f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
+        )
+    options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
     (found,) = model.decode(
-        [run.text], beams=beams, best=best, tree=True, force=force or None, **options
+        [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )
     told = found.as_dict(outputs.tokenizer)
     nodes = told["tree"]["nodes"]

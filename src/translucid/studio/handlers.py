@@ -135,14 +135,15 @@ class Desk:
 
     def decode(self, asked: Asked) -> Reply:
         given = asked.given
-        beams, best = _whole(given.text("beams", "4"), "beams", 1, 32), given.one("best")
+        size = _whole(given.text("beam_size", "4"), "beam_size", 1, 32)
+        n_best = given.one("n_best")
         force: dict[int, str | int] = {
             _whole(place, "force", 0, 10**6): word
             for place, _, word in (each.partition(":") for each in given.all("force"))
         }
         force |= dict(enumerate(_tokens(given.text("begin", ""), "begin")))
-        wanted = _whole(best, "best", 1, 32) if best else min(beams, 4)
-        found = answers.decode(self._run(asked), beams, wanted, force)
+        wanted = _whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
+        found = answers.decode(self._run(asked), size, wanted, force)
         return told(found, forever=True)
 
     def effect(self, asked: Asked) -> Reply:

@@ -182,7 +182,7 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
 
 def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
     for beams in (4, 1, 2, 3, 6, 8):
-        yield (question := _of(run, "decode", beams=beams))
+        yield (question := _of(run, "decode", beam_size=beams))
         nodes = ((answer(question) or {}).get("tree") or {}).get("nodes") or []
         winner = [node["token"] for node in nodes[1:] if node["chosen"]][:-1]
         yield _of(run, "steps", tokens=_dotted(winner), k=6)

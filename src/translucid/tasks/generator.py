@@ -7,9 +7,9 @@ from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.fast.precision import Difference, difference
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded, Scored
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.generate.word_constraints import Wishes
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
@@ -54,12 +54,12 @@ class Generator:
         return {"tokenizer": self.tokenizer}
 
     def translate(
-        self, /, texts: Sequence[str], *, beam: int | None = None, **options: Any
+        self, /, texts: Sequence[str], *, beam_size: int | None = None, **options: Any
     ) -> list[str]:
         """One translation per text, in order; an empty text stays empty. The options are those of
         `decode`; what is not given is as in validation."""
         expect(self.task, Translate)
-        more: dict[str, Any] = {} if beam is None else {"beams": beam}
+        more: dict[str, Any] = {} if beam_size is None else {"beam_size": beam_size}
         return [
             _best(number, found)
             for number, found in enumerate(self.decode(texts, **more, **options), start=1)
@@ -73,8 +73,8 @@ class Generator:
         prefix: str = "",
         forbid: Sequence[str] = (),
         force: Mapping[int, str | int] | None = None,
-        beside: Sequence[Generates] = (),
-        sampling: Sampling | None = None,
+        ensemble: Sequence[Generates] = (),
+        sampling: SamplingConfig | None = None,
         seed: int = 0,
         tree: bool = False,
         trace: Trace | None = None,
@@ -82,29 +82,30 @@ class Generator:
     ) -> list[Decoded]:
         """Translations, or how prompts go on, with all that the model thought of them.
 
-        search: keys of `Search`, such as beams, alpha and best. With `sampling`, `best` texts are
-        drawn instead of searched for. prefix: how every translation begins. forbid: words that are
-        not written. force: words that are, or ids of tokens, at their places. beside: models that
-        decide together with this one. tree: keep every prefix that the search has looked at.
-        trace: of one text, the best result is read again with it. What it edits is edited in every
-        step of the search too, where an edit is given the newest tokens alone.
+        search: keys of `GenerationConfig`, such as beam_size, alpha and n_best. With `sampling`,
+        `n_best` texts are drawn instead of searched for. prefix: how every translation begins.
+        forbid: words that are not written. force: words that are, or ids of tokens, at their
+        places. ensemble: models whose probabilities are averaged with this one's. tree: keep every
+        prefix that the search has looked at. trace: of one text, the best result is read again with
+        it. What it edits is edited in every step of the search too, where an edit is given the
+        newest tokens alone.
         """
         several(texts)
-        scribe, wishes = self._together(beside), Wishes(forbid, force or {})
+        scribe, wishes = self._together(ensemble), Wishes(forbid, force or {})
         how = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
         edited = NO_TRACE if trace is None else trace.edits()
-        if beside and edited is not NO_TRACE:
-            raise InputError("the edits of a trace are those of one model; leave beside out")
+        if ensemble and edited is not NO_TRACE:
+            raise InputError("the edits of a trace are those of one model; leave ensemble out")
         if sampling is None:
             found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
         else:
             if tree:
-                raise InputError("drawing by chance has no tree; leave tree or sampling out")
+                raise InputError("sampling has no tree; leave tree or sampling out")
             found = scribe.sample(
                 texts, sampling, how, wishes,
-                seed=seed, samples=how.best, prefix=prefix, trace=edited,
+                seed=seed, samples=how.n_best, prefix=prefix, trace=edited,
             )  # fmt: skip
         if trace is not None:
             _best(1, found[0])
@@ -112,10 +113,12 @@ class Generator:
             trace.check()
         return found
 
-    def search(self, /, **options: Any) -> Search:
+    def search(self, /, **options: Any) -> GenerationConfig:
         """The settings of a search: those of validation, with some of them changed."""
         task = self.task
-        base = task.search if isinstance(task, Translate) else Search(longest=MAX_LENGTH)
+        base = (
+            task.search if isinstance(task, Translate) else GenerationConfig(max_length=MAX_LENGTH)
+        )
         return settings(base, options)
 
     def score(self, source: str, target: str | None = None) -> Scored:
@@ -128,7 +131,7 @@ class Generator:
         sources: Sequence[str],
         targets: Sequence[str] | None = None,
         *,
-        beside: Sequence[Generates] = (),
+        ensemble: Sequence[Generates] = (),
     ) -> list[Scored]:
         """The same for many, in few batches."""
         several(sources)
@@ -136,13 +139,13 @@ class Generator:
             raise InputError(
                 f"{len(sources):,} sources and {len(targets):,} targets; give one for each"
             )
-        return self._together(beside).score(sources, targets)
+        return self._together(ensemble).score(sources, targets)
 
     def generate(
         self,
         prompt: str | Sequence[str] = "",
         *,
-        tokens: int = MAX_LENGTH,
+        max_length: int = MAX_LENGTH,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -150,19 +153,22 @@ class Generator:
         seed: int = 0,
         samples: int = 1,
         stop: Sequence[str] = (),
-        no_repeat: int = 0,
-        repetition: float = 1.0,
+        no_repeat_ngram: int = 0,
+        repetition_penalty: float = 1.0,
         forbid: Sequence[str] = (),
     ) -> str | list[str]:
-        """The prompt and how it goes on, drawn by chance; temperature 0 always takes the likeliest
+        """The prompt and how it goes on, sampled; temperature 0 always takes the likeliest
         token. Of several prompts or samples a list, the samples of the first prompt first.
 
         The same seed gives the same text for a prompt, alone or among others. The text ends before
-        the first of the `stop` texts. `Sampling` and `Search` explain the rest.
+        the first of the `stop` texts. `SamplingConfig` and `GenerationConfig` explain the rest.
         """
         expect(self.task, Language)
-        by = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        how = Search(longest=tokens, no_repeat=no_repeat, repetition=repetition)
+        by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+        how = GenerationConfig(
+            max_length=max_length, no_repeat_ngram=no_repeat_ngram,
+            repetition_penalty=repetition_penalty,
+        )  # fmt: skip
         prompts = [prompt] if isinstance(prompt, str) else prompt
         found = self._alone.sample(
             prompts, by, how, Wishes(forbid), seed=seed, samples=samples, stop=stop
@@ -174,7 +180,7 @@ class Generator:
         self,
         prompt: str = "",
         *,
-        tokens: int = MAX_LENGTH,
+        max_length: int = MAX_LENGTH,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -182,15 +188,18 @@ class Generator:
         seed: int = 0,
         sample: int = 0,
         stop: Sequence[str] = (),
-        no_repeat: int = 0,
-        repetition: float = 1.0,
+        no_repeat_ngram: int = 0,
+        repetition_penalty: float = 1.0,
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
         """The text of `generate`, piece by piece as it is written, the prompt first. `sample` is
         the text's number among the samples of the prompt."""
         expect(self.task, Language)
-        by = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        how = Search(longest=tokens, no_repeat=no_repeat, repetition=repetition)
+        by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+        how = GenerationConfig(
+            max_length=max_length, no_repeat_ngram=no_repeat_ngram,
+            repetition_penalty=repetition_penalty,
+        )  # fmt: skip
         return self._alone.stream(
             prompt, by, how, Wishes(forbid), seed=seed, sample=sample, stop=stop
         )
@@ -209,11 +218,11 @@ class Generator:
         inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
         return difference(self.network, theirs, ids, inputs)
 
-    def _together(self, beside: Sequence[Generates]) -> Scribe:
+    def _together(self, ensemble: Sequence[Generates]) -> Scribe:
         """This one and others that decide with it: for the same task, with the same tokens."""
-        if not beside:
+        if not ensemble:
             return self._alone
-        for other in beside:
+        for other in ensemble:
             if other.task.name != self.task.name:
                 raise InputError(
                     f"a model for task {other.task.name} cannot decide together with one for "
@@ -227,13 +236,13 @@ class Generator:
                         "with one tokenizer can decide together: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
-        return Scribe(self.task, self.network, [other.generator.network for other in beside])
+        return Scribe(self.task, self.network, [other.generator.network for other in ensemble])
 
 
 def _best(number: int, found: Decoded) -> str:
     if not found.texts:
         raise InputError(
-            f"text {number}, {found.source[:40]!r}: the rules leave nothing to write; loosen "
-            "forbid, force, no_repeat or shortest"
+            f"text {number}, {found.source[:40]!r}: the constraints leave nothing to write; loosen "
+            "forbid, force, no_repeat_ngram or min_length"
         )
     return found.texts[0].text

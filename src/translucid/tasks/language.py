@@ -16,7 +16,7 @@ from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.tasks import metrics
 from translucid.tasks.base import (
@@ -144,7 +144,7 @@ class Language(Task[Text, LanguageItem]):
 
     def _continued(self, model: Any, line: str, tokens: int) -> str:
         prompt = self.tokenizer.encode(line)
-        how = Search(beams=1, longest=tokens)
+        how = GenerationConfig(beam_size=1, max_length=tokens)
         ((best,),) = find(
             model, [[self.start_id, *prompt]], None, how,
             eos=self.tokenizer.eos_id, pad=self.tokenizer.pad_id,

@@ -23,35 +23,48 @@ class TaskConfig(Config):
 
     kind: TaskName = key(..., "what the model is for")
     label_smoothing: float = key(
-        0.0, "share of a target's mass that goes to all other classes", ge=0, lt=1
+        0.0,
+        "label smoothing: fraction of the target's probability that goes to all classes",
+        ge=0,
+        lt=1,
     )
 
 
 class DataConfig(Config):
     """Where the examples are: the embedded toyland, or files."""
 
-    toyland: int | None = key(None, "make up this many sentences instead of reading files", gt=0)
-    folder: str = key("", "where the files are, unless their names begin with /")
-    train: Paths = key((), "one file; for translation two, or one table", strict=False)
-    valid: Paths = key((), "held out to choose the best model; not set: 5 % of train", strict=False)
-    test: Paths = key((), "for one score at the end", strict=False)
-    store: str | None = key(None, "folder for token ids on disk, for text larger than memory")
-    text_column: Column = key(None, "name or number (from 1) in a table")
-    label_column: Column = key(None, "of classification")
-    source_column: Column = key(None, "of translation from one table")
-    target_column: Column = key(None, "of translation from one table")
-    words_column: Column = key(None, "of tagging; not set: 1 in CoNLL files")
-    tags_column: Column = key(None, "of tagging; not set: 2 in CoNLL files")
+    toyland: int | None = key(None, "made-up sentences to train on, instead of files", gt=0)
+    folder: str = key("", "folder of the files, unless their names begin with /")
+    train: Paths = key(
+        (), "training data: one file; for translation two, or one table", strict=False
+    )
+    valid: Paths = key(
+        (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
+    )
+    test: Paths = key((), "test data, scored once at the end", strict=False)
+    store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
+    text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
+    label_column: Column = key(None, "column of the label, for classification")
+    source_column: Column = key(None, "column of the source, for translation from one table")
+    target_column: Column = key(None, "column of the target, for translation from one table")
+    words_column: Column = key(None, "column of the words, for tagging; not set: 1 in CoNLL files")
+    tags_column: Column = key(None, "column of the tags, for tagging; not set: 2 in CoNLL files")
     input_columns: tuple[int | str, ...] = key(
-        (), "of regression; not set: all others", strict=False
+        (), "columns of the inputs, for regression; not set: all others", strict=False
     )
     output_columns: tuple[int | str, ...] = key(
-        (), "of regression; not set: the last", strict=False
+        (), "columns of the outputs, for regression; not set: the last", strict=False
     )
-    unit: Literal["line", "paragraph", "file"] = key("line", "a text of language modelling")
-    keep_empty: bool = key(False, "an empty line is a text too, as benchmarks of words count it")
-    max_length: int = key(256, "longest training example, in tokens; row of a language model", gt=1)
-    long: Literal["skip", "truncate", "split"] = key("skip", "what happens to longer ones; counted")
+    unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
+    keep_empty: bool = key(
+        False, "an empty line is a document too, as word-level benchmarks count it"
+    )
+    max_length: int = key(
+        256, "maximum length of a training example in tokens; of a language model, of a row", gt=1
+    )
+    long: Literal["skip", "truncate", "split"] = key(
+        "skip", "what happens to longer examples; they are counted"
+    )
 
     @model_validator(mode="after")
     def _only_lines_are_empty(self) -> "DataConfig":
@@ -69,31 +82,31 @@ class DataConfig(Config):
 class TokenizerConfig(Config):
     """How text becomes ids."""
 
-    folder: str | None = key(None, "a tokenizer made before; not set: train one")
-    kind: Kind = key("bpe", "what a token is")
-    vocab: int = key(8000, "most tokens to tell apart; not of char and bytes", gt=0)
-    joint: bool = key(True, "one vocabulary for both languages of a translation")
+    folder: str | None = key(None, "folder of a tokenizer made before; not set: train one")
+    kind: Kind = key("bpe", "tokenizer: what a token is")
+    vocab_size: int = key(8000, "vocabulary size: most tokens; not for char and bytes", gt=0)
+    joint: bool = key(True, "joint vocabulary: one for source and target of a translation")
 
 
 class DecodingConfig(Config):
-    """How a model's answers are found."""
+    """Decoding: how a model's answers are found."""
 
-    beams: int = key(4, "drafts kept while a translation is written; 1 is greedy", gt=0)
+    beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
     alpha: float = key(
-        1.0, "translations are compared by log-probability / length^alpha; 0: short ones win", ge=0
+        1.0, "length penalty: compare by log-probability / length^alpha; 0: short ones win", ge=0
     )
     spans: SpanDecoding = key(
-        "legal", "tags of names: the best whole spans, or each word's best tag by itself"
+        "legal", "span decoding: the best legal tag sequence, or each word's best tag by itself"
     )
     context: int = key(
         0,
-        "tokens that a language model reads before those it is scored on; 0: each row alone",
+        "context: tokens a language model reads before those it is scored on; 0: none",
         ge=0,
     )
 
     def search(self) -> dict[str, Any]:
-        """What a translator searches with: keys of `Search`."""
-        return {"beams": self.beams, "alpha": self.alpha}
+        """What a translator searches with: keys of `GenerationConfig`."""
+        return {"beam_size": self.beam_size, "alpha": self.alpha}
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from translucid.data.records import Text
 from translucid.errors import InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import Model, find, limits
 from translucid.generate.results import Candidate, Decoded, Scored, pieces_of
 from translucid.generate.sampler import Drawn
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.generate.text_stream import check_stop
 from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedRule, Wishes
@@ -34,31 +34,32 @@ ROWS = 64  # texts of a language model that are written at once
 NO_WISHES = Wishes()
 
 
-def settings(base: Search, options: Mapping[str, Any]) -> Search:
-    """The settings with some of them changed. Unless beams are given, there are as many as the
+def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
+    """The settings with some of them changed. Unless a beam size is given, it is as large as the
     texts that are asked for and the groups need."""
     values = base.model_dump() | dict(options)
-    best, groups = values["best"], values["groups"]
-    if "beams" not in options and isinstance(best, int) and isinstance(groups, int) and groups > 0:
-        values["beams"] = groups * -(-max(values["beams"], best) // groups)
-    return Search(**values)
+    n_best, groups = values["n_best"], values["beam_groups"]
+    whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0
+    if "beam_size" not in options and whole:
+        values["beam_size"] = groups * -(-max(values["beam_size"], n_best) // groups)
+    return GenerationConfig(**values)
 
 
 class Scribe:
     """A translator or a language model, alone or with others of its vocabulary."""
 
     def __init__(
-        self, task: Translate | Language, network: Network, beside: Sequence[Network] = ()
+        self, task: Translate | Language, network: Network, ensemble: Sequence[Network] = ()
     ) -> None:
-        self.task, self.network, self.beside = task, network, list(beside)
-        self.writer: Model = GeneratingEnsemble([network, *beside]) if beside else network
+        self.task, self.network, self.others = task, network, list(ensemble)
+        self.writer: Model = GeneratingEnsemble([network, *ensemble]) if ensemble else network
         self.graphs = DecodeGraphs()
         self.tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
 
     def search(
         self,
         texts: Sequence[str],
-        how: Search,
+        how: GenerationConfig,
         wishes: Wishes = NO_WISHES,
         *,
         prefix: str = "",
@@ -69,7 +70,9 @@ class Scribe:
         step is taken with the trace."""
         items = self._items(texts, prefix)
         # The rules of `how` stand among ours, which know where a text starts.
-        plain = Search(**(how.model_dump() | {"no_repeat": 0, "repetition": 1.0}))
+        plain = GenerationConfig(
+            **(how.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
+        )
         if not tree:
             found = self._find(items, how, plain, wishes, trace=trace)
             return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
@@ -83,8 +86,8 @@ class Scribe:
     def _find(
         self,
         items: Sequence[Any],
-        how: Search,
-        plain: Search,
+        how: GenerationConfig,
+        plain: GenerationConfig,
         wishes: Wishes,
         tree: Tree | None = None,
         trace: NoTrace = NO_TRACE,
@@ -104,7 +107,7 @@ class Scribe:
             extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
             return self.task.find(
                 self.network, [item.source for item in items], plain,
-                beside=self.beside, prefixes=begun, extra=extra, **watching,
+                ensemble=self.others, prefixes=begun, extra=extra, **watching,
             )  # fmt: skip
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
@@ -117,7 +120,7 @@ class Scribe:
 
         return self._in_batches(items, act)
 
-    def _tree(self, item: Any, how: Search, wishes: Wishes) -> Tree:
+    def _tree(self, item: Any, how: GenerationConfig, wishes: Wishes) -> Tree:
         prefixes, sources = given(self.task.collate([item]).to(self.network.device))
         least, most = limits(self.writer, prefixes, sources, how)
         return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
@@ -125,8 +128,8 @@ class Scribe:
     def sample(
         self,
         texts: Sequence[str],
-        by: Sampling,
-        how: Search,
+        by: SamplingConfig,
+        how: GenerationConfig,
         wishes: Wishes = NO_WISHES,
         *,
         seed: int = 0,
@@ -135,7 +138,7 @@ class Scribe:
         stop: Sequence[str] = (),
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """Texts by chance, in the order in which they were drawn. Of `how`, only the lengths, the
+        """Sampled texts, in the order in which they were drawn. Of `how`, only the lengths, the
         rules and alpha count. Every step is taken with the trace."""
         check_stop(stop)
         if samples < 1:
@@ -158,7 +161,7 @@ class Scribe:
         return [Decoded(*each) for each in zip(texts, grouped, strict=True)]
 
     def stream(
-        self, text: str, by: Sampling, how: Search, wishes: Wishes = NO_WISHES, *,
+        self, text: str, by: SamplingConfig, how: GenerationConfig, wishes: Wishes = NO_WISHES, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
         """One text, piece by piece; joined, they are what `sample` gives."""
@@ -196,8 +199,8 @@ class Scribe:
         def act(batch: Batch) -> list[Scored]:
             log_probs = mean_log_probs([model(**batch.inputs) for model in self.networks])
             said = batch.targets
-            gains = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
-            return [self._scored(*row) for row in zip(gains, said, strict=True)]
+            token_log_probs = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
+            return [self._scored(*row) for row in zip(token_log_probs, said, strict=True)]
 
         return in_batches(self.network, items, self.task, act)
 
@@ -209,7 +212,7 @@ class Scribe:
         inputs = self.task.collate([item]).inputs
         key = "target" if isinstance(self.task, Translate) else "ids"
         begun = inputs[key][0].tolist()
-        ids = [*begun, *best.tokens][: len(begun) + len(best.gains) - 1]
+        ids = [*begun, *best.tokens][: len(begun) + len(best.token_log_probs) - 1]
         given = {key: torch.tensor([ids])}
         if isinstance(self.task, Translate):
             given["source"] = inputs["source"]
@@ -218,7 +221,7 @@ class Scribe:
 
     @property
     def networks(self) -> list[Network]:
-        return [self.network, *self.beside]
+        return [self.network, *self.others]
 
     def _source(self, text: str) -> list[int]:
         assert isinstance(self.task, Translate)
@@ -262,13 +265,13 @@ class Scribe:
         begun = item.target if isinstance(item, TranslateItem) else item.ids[1:]
         texts = [
             Candidate(
-                text=self.tokenizer.decode([*begun, *each.tokens] if each.gains else []),
+                text=self.tokenizer.decode([*begun, *each.tokens] if each.token_log_probs else []),
                 pieces=pieces_of(
-                    self.tokenizer, each.tokens, ended=each.finished and bool(each.gains)
+                    self.tokenizer, each.tokens, ended=each.finished and bool(each.token_log_probs)
                 ),
                 score=each.score,
                 log_probability=each.log_probability,
-                gains=each.gains,
+                token_log_probs=each.token_log_probs,
                 finished=each.finished,
                 tokens=each.tokens,
             )
@@ -276,9 +279,9 @@ class Scribe:
         ]
         return Decoded(text, texts, None if _is_empty(item) else tree)
 
-    def _scored(self, gains: Tensor, said: Tensor) -> Scored:
+    def _scored(self, token_log_probs: Tensor, said: Tensor) -> Scored:
         real = said != IGNORE
-        numbers = gains[real].tolist()
+        numbers = token_log_probs[real].tolist()
         pieces = pieces_of(self.tokenizer, said[real].tolist()[:-1], ended=True)
         return Scored(pieces, numbers, sum(numbers))
 

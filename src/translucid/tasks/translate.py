@@ -15,7 +15,7 @@ from translucid.data.records import Pair
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.generate.beam_search import Hypothesis, Round, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round
 from translucid.generate.constraints import Rule
 from translucid.generate.decode import find
 from translucid.generate.results import END
@@ -116,7 +116,7 @@ class Translate(Task[Pair, TranslateItem]):
         source, target = (
             resources.tokenizers.get(side) or resources.tokenizer for side in ("source", "target")
         )
-        search = Search(**resources.decoding.search())
+        search = GenerationConfig(**resources.decoding.search())
         return cls(source, target, smoothing=resources.smoothing, search=search)
 
     @property
@@ -146,7 +146,7 @@ class Translate(Task[Pair, TranslateItem]):
         target: Tokenizer,
         *,
         smoothing: float = 0.1,
-        search: Search = Search(),  # noqa: B008 (frozen)
+        search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
     ) -> None:
         self.source, self.target = source, target
         self.smoothing, self.search = smoothing, search
@@ -212,9 +212,9 @@ class Translate(Task[Pair, TranslateItem]):
         self,
         model: nn.Module,
         sources: Sequence[list[int]],
-        how: Search | None = None,
+        how: GenerationConfig | None = None,
         *,
-        beside: Sequence[AutoregressiveNetwork[Any]] = (),
+        ensemble: Sequence[AutoregressiveNetwork[Any]] = (),
         prefixes: Sequence[list[int]] | None = None,
         extra: Sequence[Rule] = (),
         watch: Callable[[Round], None] | None = None,
@@ -223,12 +223,13 @@ class Translate(Task[Pair, TranslateItem]):
     ) -> list[list[Hypothesis]]:
         """The best translations of encoded sources, best first; an empty source has an empty one.
 
-        beside: models that decide together with `model`. prefixes: how each translation begins.
+        ensemble: models whose probabilities are averaged with `model`'s. prefixes: how each
+        translation begins.
         trace: every step is taken with it. graphs: of the GPU; not given: the task's own.
         """
         assert isinstance(model, AutoregressiveNetwork)
         chosen = how or self.search
-        writer = GeneratingEnsemble([model, *beside]) if beside else model
+        writer = GeneratingEnsemble([model, *ensemble]) if ensemble else model
         begun = prefixes or [[] for _ in sources]
         items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
 
@@ -249,7 +250,7 @@ class Translate(Task[Pair, TranslateItem]):
         # 1 or 4 beams, float32 or int8: from 2,048 to 8,192 within 8 % of the best, but for 8,192
         # with one beam (18 %); 1,024 and 16,384 are slower.
         budget = 32768 if next(model.parameters()).is_cuda else 4096
-        results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beams)
+        results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beam_size)
         return [
             [_NOTHING] if len(item.source) <= 1 else found
             for item, found in zip(items, results, strict=True)

@@ -11,11 +11,11 @@ from translucid.tasks.options import TokenizerConfig
 
 def learn(texts: Iterable[str], options: TokenizerConfig) -> Tokenizer:
     """A tokenizer as a recipe wants it."""
-    size = options.vocab if options.kind in SIZED else None
+    size = options.vocab_size if options.kind in SIZED else None
     try:
         return Tokenizer.train(options.kind, texts, size)
     except ConfigError as error:
-        raise ConfigError(str(error).replace("vocab_size", "tokenizer.vocab")) from None
+        raise ConfigError(str(error).replace("vocab_size", "tokenizer.vocab_size")) from None
 
 
 def tokenizers_in(folder: Path) -> dict[str, Tokenizer]:

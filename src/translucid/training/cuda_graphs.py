@@ -37,15 +37,15 @@ def decide(
     *,
     task: str | None = None,
 ) -> TrainingConfig:
-    """With `capture` as true or false: what cannot be captured is refused, or said if left open."""
-    if config.capture is False:
+    """`cuda_graphs` as true or false: what cannot be captured is refused, or said if left open."""
+    if config.cuda_graphs is False:
         return config
     why_not = _why_not(config, model, device, task)
-    if why_not is not None and config.capture is True:
-        raise ConfigError(f"training.capture = true: {why_not}; set it to false")
+    if why_not is not None and config.cuda_graphs is True:
+        raise ConfigError(f"training.cuda_graphs = true: {why_not}; set it to false")
     if why_not is not None and device.type == "cuda":
-        say(f"training.capture: {why_not}; steps are launched kernel by kernel")
-    return config.model_copy(update={"capture": why_not is None})
+        say(f"training.cuda_graphs: {why_not}; steps are launched kernel by kernel")
+    return config.model_copy(update={"cuda_graphs": why_not is None})
 
 
 def _why_not(
@@ -143,8 +143,8 @@ class Captured(Gradients):
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0]
             raise TrainingError(
-                f"training.capture = true: this model's step cannot be captured ({reason}); "
-                "set training.capture=false"
+                f"training.cuda_graphs = true: this model's step cannot be captured ({reason}); "
+                "set training.cuda_graphs=false"
             ) from error
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
         return _Held(graph, batch, loss)

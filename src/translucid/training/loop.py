@@ -174,7 +174,7 @@ def train(
 def _gradients(
     state: State, task: Task[Any, Any], config: TrainingConfig, watchers: Watchers
 ) -> Gradients:
-    if config.capture is True:
+    if config.cuda_graphs is True:
         return Captured(state.network, task, config, state.device)
     called = Compiled(state.network, watchers.say) if config.compile else state.called
     return Gradients(called, task, config, state.device, state.processes)

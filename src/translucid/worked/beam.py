@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from translucid.errors import InputError
-from translucid.generate.beam_search import Hypothesis, Round, Search, search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
 from translucid.worked.board import Board
@@ -30,7 +30,7 @@ def beam(
     table: Mapping[str, Mapping[str, float]] | None = None,
     prefix: str | None = None,
     *,
-    beams: int | str | None = None,
+    beam_size: int | str | None = None,
     steps: int | str | None = None,
     alpha: Numbers | None = None,
     digits: int = 4,
@@ -46,11 +46,11 @@ def beam(
     start = next(iter(model.table)) if prefix is None else prefix
     if not start.split():
         raise InputError("prefix is empty; give the words with which the sentence begins")
-    width = 2 if beams is None else whole(beams, "beams")
+    width = 2 if beam_size is None else whole(beam_size, "beam_size")
     rounds = 20 if steps is None else whole(steps, "steps")
     power = 0.0 if alpha is None else scalar(alpha, "alpha").item()
     board = Board(digits)
-    board.state("B", str(width), name="beams")
+    board.state("B", str(width), name="beam size")
     if power:
         board.state(r"\alpha", board.writer.number(power), name="alpha")
     model.encode(start)  # unknown words are refused here, before anything is written
@@ -76,10 +76,12 @@ def beam(
         title=literal(f"Greedy search and beam search after “{start}”"),
         notes=_missing(model, board.steps),
         closing=_compare(board, model, start, greedy, found),
-        next="translucid work beam --beams 3 --alpha 0.6" if width == 2 else "translucid work beam",
-        more="--beams 3 --alpha 0.6" if width == 2 else "",
+        next="translucid work beam --beam-size 3 --alpha 0.6"
+        if width == 2
+        else "translucid work beam",
+        more="--beam-size 3 --alpha 0.6" if width == 2 else "",
         example=example,
-        asked=any(option is not None for option in (prefix, beams, steps, alpha)),
+        asked=any(option is not None for option in (prefix, beam_size, steps, alpha)),
     )
 
 
@@ -148,7 +150,7 @@ def _search(
         prefix,
         torch.zeros(1, dtype=torch.long),
         torch.tensor([steps]),
-        Search(beams=beams, best=beams, alpha=alpha),
+        GenerationConfig(beam_size=beams, n_best=beams, alpha=alpha),
         eos=model.ids[END],
         pad=model.ids[PAD],
         watch=rounds.append,

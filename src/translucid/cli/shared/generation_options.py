@@ -1,4 +1,4 @@
-"""The options of all commands that write, once."""
+"""The options of all commands that generate, once."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -20,55 +20,61 @@ Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cu
 InPrecision = Annotated[
     str, typer.Option(help="auto (bf16 on a GPU, else float32), float32, bf16, int8 (on a CPU).")
 ]
-Beside = Annotated[
+Ensemble = Annotated[
     list[Path] | None,
-    typer.Option(help="A further model that decides with the first; may be repeated."),
+    typer.Option(help="A further model whose probabilities are averaged in; may be repeated."),
 ]
 
-Beam = Annotated[
-    int | None, typer.Option(min=1, help="Prefixes followed side by side; 1 is greedy.")
+BeamSize = Annotated[
+    int | None, typer.Option(min=1, help="Beam size: prefixes followed side by side; 1 is greedy.")
 ]
 Alpha = Annotated[
-    float | None, typer.Option(min=0.0, help="Compare by log-probability / length^alpha.")
+    float | None,
+    typer.Option(min=0.0, help="Length penalty: compare by log-probability / length^alpha."),
 ]
-Best = Annotated[int, typer.Option(min=1, help="Texts for each line, best first.")]
-Shortest = Annotated[int | None, typer.Option(min=0, help="Tokens at least, without the end.")]
-Longest = Annotated[int | None, typer.Option(min=1, help="Tokens at most, with the end.")]
-Groups = Annotated[
+NBest = Annotated[int, typer.Option(min=1, help="Hypotheses for each line, best first.")]
+MinLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens, without the end.")]
+MaxLength = Annotated[int | None, typer.Option(min=1, help="Most tokens, with the end.")]
+BeamGroups = Annotated[
     int | None, typer.Option(min=1, help="Groups of beams that avoid each other's tokens.")
 ]
-Diversity = Annotated[
+DiversityPenalty = Annotated[
     float | None, typer.Option(min=0.0, help="What a token costs that an earlier group took.")
 ]
-Prefix = Annotated[str, typer.Option(help="How every translation begins.")]
+Prefix = Annotated[str, typer.Option(help="Target prefix: how every translation begins.")]
 Forbid = Annotated[
-    list[str] | None, typer.Option(help="A word that is not written; may be repeated.")
+    list[str] | None, typer.Option(help="A word that is not generated; may be repeated.")
 ]
 Force = Annotated[
     list[str] | None,
-    typer.Option(help="PLACE=WORD, in tokens from 0, such as 0=Der; may be repeated."),
+    typer.Option(help="POSITION=WORD, in tokens from 0, such as 0=Der; may be repeated."),
 ]
-NoRepeat = Annotated[
-    int | None, typer.Option(min=0, help="No run of this many tokens comes twice.")
+NoRepeatNgram = Annotated[
+    int | None, typer.Option(min=0, help="No n-gram of this many tokens comes twice.")
 ]
-Repetition = Annotated[
+RepetitionPenalty = Annotated[
     float | None,
     typer.Option(min=1.0, help="Multiplies the log-probability of tokens written before."),
 ]
 
 Temperature = Annotated[
-    float | None, typer.Option(min=0.0, help="Below 1 the likely becomes likelier; 0: greedy.")
+    float | None,
+    typer.Option(min=0.0, help="Sampling temperature: below 1 the likely is likelier; 0: greedy."),
 ]
-TopK = Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest tokens.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Sample among the k likeliest tokens.")]
 TopP = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, help="Choose among the fewest tokens that reach this sum."),
+    typer.Option(min=0.0, max=1.0, help="Sample among the fewest tokens that reach this sum."),
 ]
 MinP = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, help="Choose among tokens this share as likely as the best."),
+    typer.Option(
+        min=0.0, max=1.0, help="Sample among tokens at least this fraction as likely as the best."
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same text.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Of the random generator: the same seed, the same text.")
+]
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -86,12 +92,12 @@ def check_device(device: str) -> str:
     return device
 
 
-def load_models(folder: Path, beside: list[Path] | None, device: str) -> "list[Model]":
-    """The model and those that decide with it."""
+def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list[Model]":
+    """The model and those of its ensemble."""
     from translucid.model import load
 
     check_device(device)
-    return [load(each, device) for each in (folder, *(beside or ()))]
+    return [load(each, device) for each in (folder, *(ensemble or ()))]
 
 
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
@@ -123,7 +129,7 @@ def places(force: list[str] | None) -> dict[int, str]:
         place, equals, word = text.partition("=")
         if not (equals and word and place.strip().isdigit()):
             raise InputError(
-                f"--force {text!r}: write PLACE=WORD with the place of the token, such as 0=Der"
+                f"--force {text!r}: write POSITION=WORD with the token's position, such as 0=Der"
             )
         found[int(place)] = word
     return found

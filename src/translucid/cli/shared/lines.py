@@ -3,7 +3,7 @@ again.
 
 With `--out FILE`, what is done stands in FILE.part, and FILE.part.json says how far it goes and
 what it was made from. A chunk of lines is on disk before the note names it, so a process that dies
-at any time can be gone on with; the end is FILE alone.
+at any time can be resumed; the end is FILE alone.
 """
 
 import hashlib
@@ -121,7 +121,7 @@ class _Screen:
         self.failed += sum(bool(each.fault) for each in answers)
 
     def how_to_go_on(self) -> str:
-        return "; with --out FILE a run can be gone on with"
+        return "; with --out FILE a run can be resumed"
 
 
 class _Part(_Screen):
@@ -217,7 +217,7 @@ class _Part(_Screen):
             whole = False
         if not whole:
             raise InputError(
-                f"{self.part} cannot be gone on with: {self.note} does not fit it; remove both to "
+                f"{self.part} cannot be resumed: {self.note} does not fit it; remove both to "
                 "begin anew"
             )
         now = json.loads(json.dumps(self.told))

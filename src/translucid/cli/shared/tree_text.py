@@ -33,9 +33,9 @@ class _Drawing:
 
     def lines(self) -> Iterator[str]:
         how, fates = self.tree.how, Counter[str](node.fate for node in self.tree.nodes[1:])
-        shape = f"{how.beams} beam{'s' * (how.beams > 1)}, alpha {how.alpha:g}"
-        if how.groups > 1:
-            shape += f", {how.groups} groups, diversity {how.diversity:g}"
+        shape = f"beam size {how.beam_size}, alpha {how.alpha:g}"
+        if how.beam_groups > 1:
+            shape += f", {how.beam_groups} groups, diversity penalty {how.diversity_penalty:g}"
         counted = ", ".join(f"{fates[fate]} {fate}" for fate in (*KEPT, "pruned", "forbidden")
                             if fates[fate])  # fmt: skip
         yield f"{shape}; {self.tree.rounds} rounds; prefixes: {counted}"

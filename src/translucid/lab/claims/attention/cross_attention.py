@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import find
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
@@ -88,7 +88,9 @@ def _written(net: EncoderDecoderModel, source: Tensor) -> list[Hypothesis]:
     """What greedy search writes, from <start> on; at most twice the source and 10 more."""
     net.eval()
     inputs = GenerationInputs.of(source)
-    found = find(net, [[START]] * len(source), inputs, Search(beams=1), eos=END, pad=PAD)
+    found = find(
+        net, [[START]] * len(source), inputs, GenerationConfig(beam_size=1), eos=END, pad=PAD
+    )
     net.train()
     return [texts[0] for texts in found]
 

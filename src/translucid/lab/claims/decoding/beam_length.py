@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from translucid.generate.beam_search import Search, search
+from translucid.generate.beam_search import GenerationConfig, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.lab.claims.shared.small_language_model import (
     LONGEST,
@@ -50,10 +50,10 @@ def _lengths(seed: int, quick: bool) -> Data:
     """How many words a search writes: in the worked example, and from a trained author."""
     found: dict[str, Any] = {
         "example": {
-            score: [_words(example(p), Search(beams=2, alpha=alpha)) for p in FINALLY]
+            score: [_words(example(p), GenerationConfig(beam_size=2, alpha=alpha)) for p in FINALLY]
             for score, alpha in SCORES.items()
         },
-        "greedy": [_words(example(p), Search(beams=1)) for p in FINALLY],
+        "greedy": [_words(example(p), GenerationConfig(beam_size=1)) for p in FINALLY],
     }
     writer = language_model(seed, STEPS[quick])
     for score, alpha in SCORES.items():
@@ -61,11 +61,11 @@ def _lengths(seed: int, quick: bool) -> Data:
     return found
 
 
-def _words(model: TableModel, how: Search) -> int:
+def _words(model: TableModel, how: GenerationConfig) -> int:
     """Of the sentence that a search finds behind `I am`."""
     state, prefix = model.start(GenerationInputs(1), capacity=LONGEST), model.encode("I am")
     model.step(prefix[:, :-1], state)
-    state.expand(how.beams)
+    state.expand(how.beam_size)
     least, most = torch.zeros(1, dtype=torch.long), torch.tensor([LONGEST])
     found = search(
         model.step, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -61,7 +61,7 @@ def likeliest(log_probs: Tensor, length: int) -> Tensor:
 
 
 def _scores(models: Tensor, beams: int) -> Tensor:
-    found = Tables(models).find(0, LENGTH, Search(beams=beams, alpha=0.0), eos=WORDS)
+    found = Tables(models).find(0, LENGTH, GenerationConfig(beam_size=beams, alpha=0.0), eos=WORDS)
     return torch.tensor([text.log_probability for text in found], dtype=torch.float64)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Interval, Rule, by_case, mean_of
@@ -39,7 +39,9 @@ def _dead_ends(seed: int, quick: bool) -> Data:
     soft = torch.cat([soft, torch.zeros_like(hard[..., END + 1 :])], dim=-1)
     found: dict[str, Any] = {"tries": count}
     for name, models in (("hard", hard), ("soft", soft)):
-        texts = Tables(models.log()).find(START, ROOM, Search(beams=1, alpha=0.0), eos=END)
+        texts = Tables(models.log()).find(
+            START, ROOM, GenerationConfig(beam_size=1, alpha=0.0), eos=END
+        )
         ways = _ways(models)
         prefixes = [list(_prefixes(text)) for text in texts]
         found[f"{name}, impossible"] = sum(

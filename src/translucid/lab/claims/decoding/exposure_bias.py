@@ -9,7 +9,7 @@ from torch import Tensor
 
 from translucid.generate import constraints
 from translucid.generate.decode import draw
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import (
@@ -86,7 +86,7 @@ def _written(net: DecoderModel, starts: Tensor, generator: torch.Generator) -> T
     """Texts that the net goes on with by itself, word by word."""
     texts: list[list[int]] = starts.tolist()
     numbers = torch.rand(len(starts), LENGTH - starts.shape[1], generator=generator)
-    steps = draw(net, starts.tolist(), None, Sampling(), numbers, eos=WORDS,
+    steps = draw(net, starts.tolist(), None, SamplingConfig(), numbers, eos=WORDS,
                  extra=[constraints.forbid([WORDS])])  # fmt: skip
     for step in steps:
         for row, token in zip(step.rows, step.tokens, strict=True):

@@ -9,7 +9,7 @@ import torch
 
 from translucid.generate.beam_search import Hypothesis
 from translucid.generate.decode import draw
-from translucid.generate.sampling import Sampling
+from translucid.generate.sampling import SamplingConfig
 from translucid.lab.claims.shared.small_language_model import (
     LONGEST,
     PROMPT,
@@ -36,7 +36,7 @@ def _mechanism(seed: int, quick: bool) -> Data:
     greedy = writer.generate(beams=1, alpha=0.0)
     checks = [_checked(writer, prompt, text)
               for prompt, text in zip(writer.prompts, greedy, strict=True)]  # fmt: skip
-    chosen = [(text.tokens, text.gains) for text in greedy]
+    chosen = [(text.tokens, text.token_log_probs) for text in greedy]
     drawn = _drawn(writer, generator)
     real = [([word for word in row if word][PROMPT:], [0.0])
             for row in writer.unseen[:TEXTS].tolist()]  # fmt: skip
@@ -45,9 +45,9 @@ def _mechanism(seed: int, quick: bool) -> Data:
     }
     found["taken"] = min(check["taken"] for check in checks)
     for name, texts in (("greedy", chosen), ("drawn", drawn), ("toyland", real)):
-        gains = np.concatenate([each for _, each in texts])
+        token_log_probs = np.concatenate([each for _, each in texts])
         found[name] = {"new pairs": _new_pairs([words for words, _ in texts]),
-                       "log p": float(gains.mean())}  # fmt: skip
+                       "log p": float(token_log_probs.mean())}  # fmt: skip
     return found
 
 
@@ -81,8 +81,8 @@ def _drawn(
 ) -> list[tuple[list[int], list[float]]]:
     numbers = torch.rand(len(writer.prompts), LONGEST, generator=generator)
     texts: list[tuple[list[int], list[float]]] = [([], []) for _ in writer.prompts]
-    for step in draw(writer.net, writer.prompts, None, Sampling(), numbers, eos=writer.end):
-        for row, word, gain in zip(step.rows, step.tokens, step.gains, strict=True):
+    for step in draw(writer.net, writer.prompts, None, SamplingConfig(), numbers, eos=writer.end):
+        for row, word, gain in zip(step.rows, step.tokens, step.token_log_probs, strict=True):
             texts[row][0].append(word)
             texts[row][1].append(gain)
     return texts

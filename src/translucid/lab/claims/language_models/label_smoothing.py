@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translucid.generate.beam_search import Search
+from translucid.generate.beam_search import GenerationConfig
 from translucid.lab.claims.shared.small_language_model import STEPS, LanguageModel, language_model
 from translucid.lab.claims.shared.table_model import Tables
 from translucid.lab.engine.experiment import Experiment
@@ -154,7 +154,7 @@ def smoothed(p: Tensor, share: float) -> Tensor:
 
 
 def _mean_length(p: Tensor, beams: int, alpha: float) -> float:
-    found = Tables(p.log()).find(0, MOST, Search(beams=beams, alpha=alpha), eos=WORDS)
+    found = Tables(p.log()).find(0, MOST, GenerationConfig(beam_size=beams, alpha=alpha), eos=WORDS)
     return float(np.mean([len(text.tokens) for text in found]))
 
 

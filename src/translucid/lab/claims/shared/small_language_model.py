@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from torch import Tensor
 
-from translucid.generate.beam_search import Hypothesis, Search
+from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import find
 from translucid.lab.claims.shared.markov_chain import small_decoder, train
 from translucid.lab.claims.shared.toyland_text import next_words
@@ -35,7 +35,7 @@ class LanguageModel:
 
     def generate(self, *, beams: int, alpha: float) -> list[Hypothesis]:
         """The best text after each prompt."""
-        how = Search(beams=beams, alpha=alpha, longest=LONGEST)
+        how = GenerationConfig(beam_size=beams, alpha=alpha, max_length=LONGEST)
         found = find(self.net, self.prompts, None, how, eos=self.end, pad=0)
         return [texts[0] for texts in found]
 

@@ -20,7 +20,7 @@ const FATES = {
 
 function grown(nodes) {
   // nodes with their parents, and which of them lead to a text that was found
-  const all = nodes.map(node => ({ ...node, p: Math.exp(node.gain), step: node.length, kids: [], kept: false }));
+  const all = nodes.map(node => ({ ...node, p: Math.exp(node.token_log_prob), step: node.length, kids: [], kept: false }));
   for (const node of all) {
     node.up = node.parent === null ? null : all[node.parent];
     node.up?.kids.push(node);
@@ -175,7 +175,7 @@ export function tree(data, o) {
       String(node.step),
       node.up.up ? node.up.label : first,
       node.p,
-      node.gain,
+      node.token_log_prob,
       node.score,
       node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate),
     ]);
@@ -232,7 +232,7 @@ const told = node => ({
     said(node.label),
     `, ${node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate)}${node.why ? `: ${node.why}` : ''}`,
   ],
-  path: `log p ${num(node.gain, 3)}, of the whole beginning ${num(node.score, 3)}`,
+  path: `log p ${num(node.token_log_prob, 3)}, of the whole beginning ${num(node.score, 3)}`,
   value: node.p,
   scale: ONE,
   digits: 4,

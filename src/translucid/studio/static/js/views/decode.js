@@ -17,13 +17,13 @@ const MANY = 12; // steps that fit beside one another
 const LIKELY = 6; // tokens of a step
 
 export async function decode(stage, { model, run, params }) {
-  const beams = Math.min(8, Math.max(1, Number(params.get('beams')) || 4));
+  const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
   const asked = begin ? { begin } : {};
   const [found, greedy, free] = await Promise.all([
-    api.decode(run.run, { beams, ...asked }),
-    api.decode(run.run, { beams: 1, ...asked }),
-    begin ? api.decode(run.run, { beams }) : null,
+    api.decode(run.run, { beam_size: beams, ...asked }),
+    api.decode(run.run, { beam_size: 1, ...asked }),
+    begin ? api.decode(run.run, { beam_size: beams }) : null,
   ]);
   const nodes = found.tree.nodes;
   const forced = begin ? begin.split('.').map(Number) : [];
@@ -60,7 +60,7 @@ export async function decode(stage, { model, run, params }) {
         choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
       },
     },
-    winner.map(node => h('i', { style: `background:${css(Math.exp(node.gain), ONE)}` })),
+    winner.map(node => h('i', { style: `background:${css(Math.exp(node.token_log_prob), ONE)}` })),
     frame,
   );
   const window_ = () => {
@@ -94,14 +94,14 @@ export async function decode(stage, { model, run, params }) {
           h(
             'div',
             { class: 'pick', role: 'group', 'aria-label': 'Beams' },
-            h('span', { class: 'label' }, 'beams'),
+            h('span', { class: 'label' }, 'beam size'),
             BEAMS.map(n =>
               h(
                 'button',
                 {
                   'aria-pressed': String(n === beams),
-                  title: n === 1 ? 'greedy' : `${n} beams`,
-                  onclick: () => go('decode', { beams: n === 4 ? null : n, node: null, step: null }),
+                  title: n === 1 ? 'greedy' : `beam size ${n}`,
+                  onclick: () => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null }),
                 },
                 String(n),
               ),
@@ -144,7 +144,7 @@ export async function decode(stage, { model, run, params }) {
       forced: node =>
         node.chosen &&
         node.length <= forced.length &&
-        nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.gain > node.gain),
+        nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.token_log_prob > node.token_log_prob),
       start: run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1),
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
@@ -188,7 +188,7 @@ export async function decode(stage, { model, run, params }) {
       at: [`step ${step}: `, word(node.label)],
       path: `softmax ${list.at}[${row}, ${node.token}]`,
       python: inRun ? undefined : null,
-      value: Math.exp(node.gain),
+      value: Math.exp(node.token_log_prob),
       scale: ONE,
       digits: 4,
     });
@@ -232,7 +232,7 @@ export async function decode(stage, { model, run, params }) {
         ledger([
           [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
           ['all logits', num(list.log_sum), 'log Σ exp z'],
-          ['probability', share(Math.exp(node.gain)), 'exp(z − log Σ)', true],
+          ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
         ]),
       ),
     );
@@ -327,7 +327,7 @@ export async function decode(stage, { model, run, params }) {
 }
 
 // Where the winner was least sure: the step to begin with.
-const unsure = winner => 1 + winner.reduce((least, node, i) => (node.gain < winner[least].gain ? i : least), 0);
+const unsure = winner => 1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 const optional = el => {
   el.classList.add('optional');
   return el;
