@@ -20,7 +20,13 @@ const FATES = {
 
 function grown(nodes) {
   // nodes with their parents, and which of them lead to a text that was found
-  const all = nodes.map(node => ({ ...node, p: Math.exp(node.token_log_prob), step: node.length, kids: [], kept: false }));
+  const all = nodes.map(node => ({
+    ...node,
+    p: Math.exp(node.token_log_prob),
+    step: node.length,
+    kids: [],
+    kept: false,
+  }));
   for (const node of all) {
     node.up = node.parent === null ? null : all[node.parent];
     node.up?.kids.push(node);

@@ -144,7 +144,9 @@ export async function decode(stage, { model, run, params }) {
       forced: node =>
         node.chosen &&
         node.length <= forced.length &&
-        nodes.some(each => each.parent === node.parent && each.fate === 'forbidden' && each.token_log_prob > node.token_log_prob),
+        nodes.some(
+          each => each.parent === node.parent && each.fate === 'forbidden' && each.token_log_prob > node.token_log_prob,
+        ),
       start: run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1),
       onstep: step => choose(step),
       onnode: node => choose(node.length, node.chosen ? null : node.number),
@@ -327,7 +329,8 @@ export async function decode(stage, { model, run, params }) {
 }
 
 // Where the winner was least sure: the step to begin with.
-const unsure = winner => 1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
+const unsure = winner =>
+  1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 const optional = el => {
   el.classList.add('optional');
   return el;
