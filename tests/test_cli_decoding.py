@@ -403,7 +403,7 @@ def test_explain_in_colour_only_for_those_who_want_it(
             "--beam-size: of a search, but --sample draws at random",
         ),
         (["--sample", "--explain"], "--explain shows a search, but --sample"),
-        (["--force", "Der"], "--force 'Der': write PLACE=WORD"),
+        (["--force", "Der"], "--force 'Der': write POSITION=WORD"),
         (["--force", "0=Elefant"], "force: the vocabulary has no 'Elefant'"),
         (["--forbid", "Elefant"], "forbid: the vocabulary has no 'Elefant'"),
         (["--beam-size", "2", "--n-best", "3"], "n_best 3 is more than beam_size 2"),
@@ -479,7 +479,7 @@ def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: P
 def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match="a trace holds one text, but 2 were given"):
         one.decode(["a", "b"], trace=Trace())
-    with pytest.raises(InputError, match="drawing by chance has no tree"):
+    with pytest.raises(InputError, match="sampling has no tree"):
         one.decode(["a"], tree=True, sampling=SamplingConfig())
     with pytest.raises(InputError, match="a list of texts is needed, not one text"):
         one.decode("the dog")
@@ -595,7 +595,7 @@ def test_prompts_from_a_file(command: Command, folders: dict[str, str]) -> None:
     [
         (
             ["--beam-size", "2", "--temperature", "1"],
-            "--temperature: draws at random, but --beam-size-size",
+            "--temperature: draws at random, but --beam-size",
         ),
         (
             ["--beam-size", "2", "--samples", "2"],

@@ -236,7 +236,7 @@ def test_loading_and_writing_need_no_trainer(tmp_path: Path) -> None:
     model("language").save(tmp_path / "m")
     code = (
         "import sys, translucid as tl\n"
-        f"tl.load({str(tmp_path / 'm')!r}).generate('the dog', tokens=3)\n"
+        f"tl.load({str(tmp_path / 'm')!r}).generate('the dog', max_length=3)\n"
         "print([m for m in sys.modules if m in ('translucid.training.loop', "
         "'translucid.runs.run') or m.startswith('translucid.studio')])"
     )
