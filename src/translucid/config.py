@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.errors import ConfigError, nearest
-from translucid.renamed import KEYS
+from translucid.renamed import KEYS, is_now
 
 
 class Config(BaseModel):
@@ -54,7 +54,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     known, name = list(allowed), key.rpartition(".")[2]
     for old, new in KEYS.items():
         if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
-            return f"{key}: now {new.rpartition('.')[2]}"
+            return is_now(key, new.rpartition(".")[2])
     close = nearest(name, known)
     hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
     return f"{key}: no such key; {hint}"

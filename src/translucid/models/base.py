@@ -27,7 +27,7 @@ from translucid.parts.cache import DecoderState, Memory, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
-from translucid.renamed import INPUTS
+from translucid.renamed import INPUTS, is_now
 from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
@@ -143,7 +143,7 @@ class Encoder(nn.Module):
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
             if INPUTS.get(name) in ("mask", *needing):
-                raise InputError(f"{name}: now {INPUTS[name]}")
+                raise InputError(is_now(name, INPUTS[name]))
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
