@@ -13,7 +13,7 @@ from tests.in_process import run
 from tests.test_layers import LAYERS, SOURCE
 
 from translucid.model import load
-from translucid.studio.handlers import Desk
+from translucid.studio.handlers import Handlers
 from translucid.studio.text_runs import Library
 
 TEXT = (Path(__file__).parent.parent / "ARCHITECTURE.md").read_text("utf-8")
@@ -115,9 +115,9 @@ def test_tracing(trained: tuple[Path, Entered]) -> None:
 def test_a_question(trained: tuple[Path, Entered]) -> None:
     library = Library({"again": load(trained[0])})
     key = library.run("a", "the dog sleeps .").key
-    desk = Desk(library)
+    handlers = Handlers(library)
     with Entered() as entered:
-        desk.ask("GET", f"/api/runs/{key}/steps?k=3")
+        handlers.ask("GET", f"/api/runs/{key}/steps?k=3")
     check("A question", entered)
 
 

@@ -16,7 +16,7 @@ from translucid.runs.batches import Stream
 from translucid.runs.recorder import lines
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
-from translucid.runs.setup import Setting, set_up
+from translucid.runs.setup import Setup, set_up
 from translucid.tasks.base import Batch
 from translucid.training.cuda_graphs import Captured
 from translucid.training.loop import Progress, Watchers, seed_step, train
@@ -35,7 +35,7 @@ def on_gpu(task: str, family: str = "still", **training: Any) -> Recipe:
 class Training:
     """A run without a folder. The batches are those of a captured run in any case."""
 
-    def __init__(self, setting: Setting, *, capture: bool, **changed: Any) -> None:
+    def __init__(self, setting: Setup, *, capture: bool, **changed: Any) -> None:
         update = {"cuda_graphs": capture} | changed
         config = setting.recipe.training.model_copy(update=update)
         network = set_up(setting.recipe, lambda _: None).network
@@ -47,7 +47,7 @@ class Training:
         )
 
 
-def trained(setting: Setting, *, capture: bool) -> Training:
+def trained(setting: Setup, *, capture: bool) -> Training:
     training = Training(setting, capture=capture)
     training.go()
     return training
@@ -105,7 +105,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(
     assert "batches" not in {thread.name for thread in threading.enumerate()}
 
 
-def bad_at(setting: Setting, line: int) -> None:
+def bad_at(setting: Setup, line: int) -> None:
     """The loss of a batch with this line is infinite. Batches tell their lines to nobody on a GPU,
     so it is found by its ids."""
     item = next(item for item in setting.items if item.line == line)

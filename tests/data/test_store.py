@@ -32,7 +32,7 @@ from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_text
 from translucid.data.readers.tables import TableRule
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import ConfigError, InputError, TokenizerMismatchError, TranslucidError
 from translucid.tasks.base import sizes_of
 from translucid.tasks.language import Language
@@ -298,7 +298,7 @@ def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: b
     piece = scan.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
     with pytest.raises(InputError, match="a: the file changed while it was read"):
-        encode.encode_job((piece,), 0, settings, WordMemory(tokenizer), lambda count: None)
+        encode.encode_job((piece,), 0, settings, WordCache(tokenizer), lambda count: None)
 
 
 def test_what_cannot_be_built(tmp_path: Path, text: Path, tokenizer) -> None:
@@ -371,7 +371,7 @@ def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, m
     stop = multiprocessing.Event()
     stop.set()
     for name, value in {
-        "settings": settings, "words": WordMemory(tokenizer), "stop": stop,
+        "settings": settings, "words": WordCache(tokenizer), "stop": stop,
         "bytes_done": multiprocessing.Value("q", 0),
     }.items():  # fmt: skip
         monkeypatch.setattr(workers._Worker, name, value, raising=False)

@@ -252,8 +252,8 @@ def read_label(sentence: Sentence) -> int:
         assert polarity(one) == polarity(other), sentence
         return polarity(one)
     if telling:
-        teller, content = cut(words, "that")
-        return polarity(content) * (-1 if "not" in teller else 1)
+        stream, content = cut(words, "that")
+        return polarity(content) * (-1 if "not" in stream else 1)
     if "that" in words:  # a relative clause: judge what follows the last form of "be"
         last = max(index for index, word in enumerate(words) if word in BE_FORMS)
         return polarity(words[last:])

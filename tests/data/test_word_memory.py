@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from translucid.data.tokenizers.pipelines import KINDS
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import InputError
 
 LEARNT = ["the cat's mat, a straße", "über▁all\n don't \t they'll 42 x_1", "a   b    c \n  d"] * 5
@@ -45,14 +45,14 @@ def tokenizers() -> list[Tokenizer]:
 @given(st.lists(st.lists(text, max_size=5), max_size=4), st.integers(0, 20))
 def test_the_same_ids(tokenizers, batches: list[list[str]], most: int) -> None:
     for tokenizer in tokenizers:
-        memory = WordMemory(tokenizer, most)
+        memory = WordCache(tokenizer, most)
         for batch in [*batches, *batches]:
             assert memory.encode_batch(batch) == tokenizer.encode_batch(batch)
 
 
 def test_each_word_is_encoded_once(tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tokenizers[0]
-    memory = WordMemory(tokenizer)
+    memory = WordCache(tokenizer)
     seen: list[str] = []
     encode = tokenizer.encode_batch
 
@@ -69,7 +69,7 @@ def test_each_word_is_encoded_once(tokenizers, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_memory_is_bounded(tokenizers) -> None:
-    memory = WordMemory(tokenizers[0], most=100)
+    memory = WordCache(tokenizers[0], most=100)
     for number in range(0, 3000, 10):
         memory.encode_batch([" ".join(map(str, range(number, number + 10)))])
         assert len(memory._known) <= 110
@@ -77,7 +77,7 @@ def test_the_memory_is_bounded(tokenizers) -> None:
 
 def test_too_much_text_is_still_refused(tokenizers) -> None:
     small = Tokenizer("bpe", tokenizers[0]._backend, max_bytes=40)
-    assert WordMemory(small).encode_batch(["é" * 20]) == small.encode_batch(["é" * 20])
+    assert WordCache(small).encode_batch(["é" * 20]) == small.encode_batch(["é" * 20])
     for much in ("a b " * 11, "é " * 14):
         with pytest.raises(InputError, match="bytes in one piece, above the limit of 40"):
-            WordMemory(small).encode_batch([much])
+            WordCache(small).encode_batch([much])

@@ -16,11 +16,11 @@ from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.decode import find
 from translucid.generate.sampling import SamplingConfig
-from translucid.generate.text_stream import Teller
-from translucid.generate.word_constraints import Wishes, spellings
+from translucid.generate.text_stream import TextStream
+from translucid.generate.word_constraints import WordConstraints, spellings
 from translucid.models import GenerationInputs
 from translucid.tasks.language import Language
-from translucid.tasks.text_generation import Scribe, settings
+from translucid.tasks.text_generation import TextGenerator, settings
 from translucid.tasks.translate import Translate
 from translucid.trace import Trace
 
@@ -43,10 +43,10 @@ HOW = GenerationConfig(beam_size=3, n_best=3, max_length=12)
 
 
 @cache
-def scribe(name: str) -> Scribe:
+def text_generator(name: str) -> TextGenerator:
     network = randomised(FAMILIES[name])
     task = Translate(LETTERS, LETTERS) if name in TRANSLATORS else Language(LETTERS)
-    return Scribe(task, network)
+    return TextGenerator(task, network)
 
 
 # --- search
@@ -54,9 +54,9 @@ def scribe(name: str) -> Scribe:
 
 @every
 def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
-    together = scribe(name).search(TEXTS, HOW)
+    together = text_generator(name).search(TEXTS, HOW)
     for text, found in zip(TEXTS, together, strict=True):
-        (alone,) = scribe(name).search([text], HOW)
+        (alone,) = text_generator(name).search([text], HOW)
         assert found.source == text
         assert [t.text for t in found.texts] == [t.text for t in alone.texts]
         assert found.texts[0].token_log_probs == pytest.approx(alone.texts[0].token_log_probs)
@@ -64,7 +64,7 @@ def test_a_batch_of_any_prompts_is_one_by_one(name: str) -> None:
 
 @every
 def test_what_is_told_fits_together(name: str) -> None:
-    for found in scribe(name).search(
+    for found in text_generator(name).search(
         TEXTS, GenerationConfig(beam_size=4, n_best=4, alpha=0.5, max_length=9)
     ):
         assert [t.score for t in found.texts] == sorted(
@@ -86,7 +86,7 @@ def test_what_is_told_fits_together(name: str) -> None:
 def test_a_score_is_what_the_search_reported(name: str) -> None:
     met = 0
     for text in TEXTS:
-        (found,) = scribe(name).search(
+        (found,) = text_generator(name).search(
             [text], GenerationConfig(beam_size=20, n_best=20, max_length=6)
         )
         for each in found.texts:
@@ -94,12 +94,12 @@ def test_a_score_is_what_the_search_reported(name: str) -> None:
                 continue  # a text of such tokens is read as other tokens
             met += 1
             if name in TRANSLATORS:
-                (scored,) = scribe(name).score([text], [each.text])
+                (scored,) = text_generator(name).score([text], [each.text])
                 assert scored.pieces == each.pieces
                 assert scored.token_log_probs == pytest.approx(each.token_log_probs)
                 assert scored.log_probability == pytest.approx(each.log_probability)
             else:
-                (scored,) = scribe(name).score([each.text], None)
+                (scored,) = text_generator(name).score([each.text], None)
                 assert scored.token_log_probs[len(text) :] == pytest.approx(each.token_log_probs)
     assert met > 3
 
@@ -107,9 +107,9 @@ def test_a_score_is_what_the_search_reported(name: str) -> None:
 @every
 def test_scores_of_many_are_those_of_each(name: str) -> None:
     targets = ["b", "gfa", "", "aaaaaaa", "d"] if name in TRANSLATORS else None
-    together = scribe(name).score(TEXTS, targets)
+    together = text_generator(name).score(TEXTS, targets)
     for i, scored in enumerate(together):
-        (alone,) = scribe(name).score([TEXTS[i]], targets and [targets[i]])
+        (alone,) = text_generator(name).score([TEXTS[i]], targets and [targets[i]])
         assert scored.pieces == alone.pieces
         assert scored.token_log_probs == pytest.approx(alone.token_log_probs)
         read = (targets or TEXTS)[i]
@@ -121,8 +121,8 @@ def test_a_prefix_is_a_search_from_there(name: str) -> None:
     plain = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=8)
     longer = GenerationConfig(beam_size=3, n_best=3, alpha=0.0, max_length=10)
     for text in TEXTS:
-        (begun,) = scribe(name).search([text], plain, prefix="ga")
-        (forced,) = scribe(name).search([text], longer, Wishes(force={0: "ga"}))
+        (begun,) = text_generator(name).search([text], plain, prefix="ga")
+        (forced,) = text_generator(name).search([text], longer, WordConstraints(force={0: "ga"}))
         assert all(t.text.startswith("ga") for t in begun.texts)
         assert [t.text for t in begun.texts] == [t.text for t in forced.texts]
         for one, other in zip(begun.texts, forced.texts, strict=True):
@@ -131,8 +131,10 @@ def test_a_prefix_is_a_search_from_there(name: str) -> None:
 
 @every
 def test_forced_words_stand_at_their_places(name: str) -> None:
-    wishes = Wishes(force={0: "f", 2: "d"})  # after the first place, a space comes first
-    for found in scribe(name).search(TEXTS, HOW, wishes):
+    word_constraints = WordConstraints(
+        force={0: "f", 2: "d"}
+    )  # after the first place, a space comes first
+    for found in text_generator(name).search(TEXTS, HOW, word_constraints):
         for each in found.texts:
             assert each.pieces[0] == "f"
             assert each.pieces[2:4] == [" ", "d"]
@@ -140,11 +142,11 @@ def test_forced_words_stand_at_their_places(name: str) -> None:
 
 @every
 def test_forbidden_words_are_not_written(name: str) -> None:
-    free = scribe(name).search(TEXTS, HOW)
+    free = text_generator(name).search(TEXTS, HOW)
     seen = {piece for found in free for t in found.texts for piece in t.pieces} - {"</s>"}
     seen = {piece for piece in seen if len(piece) == 1 and piece != " "}
     assert seen
-    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=sorted(seen))):
+    for found in text_generator(name).search(TEXTS, HOW, WordConstraints(forbid=sorted(seen))):
         assert not {piece for t in found.texts for piece in t.pieces} & seen
 
 
@@ -152,7 +154,7 @@ def test_forbidden_words_are_not_written(name: str) -> None:
 def test_a_forbidden_word_of_several_tokens(name: str) -> None:
     pairs = {
         t.pieces[i] + t.pieces[i + 1]
-        for found in scribe(name).search(
+        for found in text_generator(name).search(
             TEXTS, GenerationConfig(beam_size=20, n_best=20, max_length=12)
         )
         for t in found.texts
@@ -160,7 +162,7 @@ def test_a_forbidden_word_of_several_tokens(name: str) -> None:
     }
     pairs = {pair for pair in pairs if re.fullmatch("[a-g]{2}", pair)}
     assert pairs
-    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=sorted(pairs))):
+    for found in text_generator(name).search(TEXTS, HOW, WordConstraints(forbid=sorted(pairs))):
         for t in found.texts:
             written = "|".join(t.pieces)
             assert not any(f"{pair[0]}|{pair[1]}" in written for pair in pairs)
@@ -170,7 +172,7 @@ def test_a_forbidden_word_of_several_tokens(name: str) -> None:
 def test_no_repeat_and_repetition_do_not_count_the_start(name: str) -> None:
     """A language model starts with the end of the text before; a text may still end."""
     how = GenerationConfig(beam_size=8, n_best=8, no_repeat_ngram=1, max_length=12)
-    found = scribe(name).search(TEXTS, how)
+    found = text_generator(name).search(TEXTS, how)
     assert any(t.finished for each in found for t in each.texts)
     for each in found:
         given = [] if name in TRANSLATORS else list(each.source)
@@ -183,7 +185,7 @@ def test_no_repeat_and_repetition_do_not_count_the_start(name: str) -> None:
 @pytest.mark.parametrize("shortest", [0, 5])
 def test_shortest_and_longest(name: str, shortest: int) -> None:
     how = GenerationConfig(beam_size=3, n_best=3, min_length=shortest, max_length=7)
-    for found in scribe(name).search(TEXTS, how):
+    for found in text_generator(name).search(TEXTS, how):
         for text in found.texts:
             assert shortest <= len(text.tokens)
             assert len(text.token_log_probs) <= 7
@@ -191,11 +193,13 @@ def test_shortest_and_longest(name: str, shortest: int) -> None:
 
 @every
 def test_groups_without_diversity_are_searches_of_their_own(name: str) -> None:
-    small = scribe(name).search(TEXTS, GenerationConfig(beam_size=2, n_best=2, max_length=9))
+    small = text_generator(name).search(
+        TEXTS, GenerationConfig(beam_size=2, n_best=2, max_length=9)
+    )
     groups = GenerationConfig(
         beam_size=6, n_best=6, beam_groups=3, diversity_penalty=0.0, max_length=9
     )
-    for one, three in zip(small, scribe(name).search(TEXTS, groups), strict=True):
+    for one, three in zip(small, text_generator(name).search(TEXTS, groups), strict=True):
         expected = sorted(t.text for t in one.texts for _ in range(3))
         assert sorted(t.text for t in three.texts) == expected
 
@@ -205,13 +209,13 @@ def test_groups_with_diversity_begin_differently(name: str) -> None:
     how = GenerationConfig(
         beam_size=3, n_best=3, beam_groups=3, diversity_penalty=50.0, max_length=9
     )
-    for found in scribe(name).search(TEXTS, how):
+    for found in text_generator(name).search(TEXTS, how):
         assert len({t.pieces[0] for t in found.texts}) == 3
 
 
 @every
 def test_the_tree_leads_to_the_text(name: str) -> None:
-    for found in scribe(name).search(TEXTS, HOW, Wishes(forbid=["g"]), tree=True):
+    for found in text_generator(name).search(TEXTS, HOW, WordConstraints(forbid=["g"]), tree=True):
         assert found.tree is not None
         chosen = [node.token for node in found.tree.nodes[1:] if node.chosen]
         best = found.texts[0]
@@ -225,10 +229,10 @@ def test_the_tree_leads_to_the_text(name: str) -> None:
 @translators
 def test_an_empty_source_has_an_empty_text(name: str) -> None:
     for tree in (False, True):
-        found = scribe(name).search(["abc", "", "d"], HOW, prefix="a", tree=tree)[1]
+        found = text_generator(name).search(["abc", "", "d"], HOW, prefix="a", tree=tree)[1]
         assert [t.text for t in found.texts] == [""]
         assert found.tree is None
-    drawn = scribe(name).sample(["", "a"], SamplingConfig(), HOW, samples=2)
+    drawn = text_generator(name).sample(["", "a"], SamplingConfig(), HOW, samples=2)
     assert [t.text for t in drawn[0].texts] == ["", ""]
 
 
@@ -262,7 +266,7 @@ POINTS = {
 @pytest.mark.parametrize("prefix", ["", "ga"])
 def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -> None:
     """Beam by beam back from the best text, each step traced when it was taken."""
-    model, keep = scribe(name).network, POINTS[name]
+    model, keep = text_generator(name).network, POINTS[name]
     how, moved = GenerationConfig(beam_size=5, max_length=9, min_length=5), False
     lively = constraints.behind_start(constraints.no_repeat(1))
     for text in TEXTS:
@@ -273,10 +277,12 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
             stepwise, [start], GenerationInputs.of(source), how, eos=LETTERS.eos_id,
             pad=LETTERS.pad_id, watch=rounds.append, extra=[lively],
         )  # fmt: skip
-        (found,) = scribe(name).search([text], settings(how, {"no_repeat_ngram": 1}), prefix=prefix)
+        (found,) = text_generator(name).search(
+            [text], settings(how, {"no_repeat_ngram": 1}), prefix=prefix
+        )
         assert found.texts[0].tokens == best.tokens
         trace = Trace(keep)
-        scribe(name).read(found, prefix, trace)
+        text_generator(name).read(found, prefix, trace)
         trace.check()
         steps = stepwise.traces[len(stepwise.traces) - len(rounds) :]  # behind the prefix
         ranking = rounds[-1].after.ranking(how.alpha)[0]
@@ -303,11 +309,15 @@ def test_the_trace_is_what_the_steps_of_the_search_saw(name: str, prefix: str) -
 @pytest.mark.parametrize("stop", [(), ("ab", "c"), (" ",)])
 def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
     how = GenerationConfig(max_length=20)
-    together = scribe(name).sample(TEXTS, SamplingConfig(), how, seed=5, samples=2, stop=stop)
+    together = text_generator(name).sample(
+        TEXTS, SamplingConfig(), how, seed=5, samples=2, stop=stop
+    )
     for text, found in zip(TEXTS, together, strict=True):
         for number, drawn in enumerate(found.texts):
             pieces = list(
-                scribe(name).stream(text, SamplingConfig(), how, seed=5, sample=number, stop=stop)
+                text_generator(name).stream(
+                    text, SamplingConfig(), how, seed=5, sample=number, stop=stop
+                )
             )
             assert "".join(pieces) == drawn.text
             assert pieces[0] == text
@@ -317,10 +327,10 @@ def test_a_stream_is_the_text(name: str, stop: tuple[str, ...]) -> None:
 @language
 def test_a_text_ends_before_the_first_stop(name: str) -> None:
     how = GenerationConfig(max_length=20)
-    free = scribe(name).sample(TEXTS, SamplingConfig(), how)
+    free = text_generator(name).sample(TEXTS, SamplingConfig(), how)
     pairs = re.findall("(?=([a-g]{2}))", " ".join(t.texts[0].text[len(t.source) :] for t in free))
     stop = [Counter(pairs).most_common(1)[0][0], "<s", "fa"]
-    cut = scribe(name).sample(TEXTS, SamplingConfig(), how, stop=stop)
+    cut = text_generator(name).sample(TEXTS, SamplingConfig(), how, stop=stop)
     changed = 0
     for text, one, other in zip(TEXTS, free, cut, strict=True):
         written = one.texts[0].text[len(text) :]
@@ -334,7 +344,9 @@ def test_a_text_ends_before_the_first_stop(name: str) -> None:
 @every
 def test_drawn_texts_obey_the_rules(name: str) -> None:
     how = GenerationConfig(max_length=15, min_length=4, no_repeat_ngram=1)
-    for found in scribe(name).sample(TEXTS, SamplingConfig(), how, Wishes(forbid=["a"]), samples=3):
+    for found in text_generator(name).sample(
+        TEXTS, SamplingConfig(), how, WordConstraints(forbid=["a"]), samples=3
+    ):
         for t in found.texts:
             assert "a" not in t.pieces
             assert len(t.tokens) >= 4
@@ -345,11 +357,11 @@ def test_drawn_texts_obey_the_rules(name: str) -> None:
 def test_the_log_probs_of_a_drawn_text_are_the_models_own(name: str) -> None:
     for text in TEXTS:
         by = SamplingConfig(temperature=0.5, top_k=4)
-        (found,) = scribe(name).sample([text], by, GenerationConfig(max_length=9))
+        (found,) = text_generator(name).sample([text], by, GenerationConfig(max_length=9))
         t = found.texts[0]
         if t.finished and all(token > LETTERS.unk_id for token in t.tokens):
             args = ([text], [t.text]) if name in TRANSLATORS else ([t.text], None)
-            (scored,) = scribe(name).score(*args)
+            (scored,) = text_generator(name).score(*args)
             assert scored.token_log_probs[
                 len(scored.token_log_probs) - len(t.token_log_probs) :
             ] == pytest.approx(t.token_log_probs)
@@ -357,11 +369,13 @@ def test_the_log_probs_of_a_drawn_text_are_the_models_own(name: str) -> None:
 
 @every
 def test_temperature_0_is_a_beam_of_1(name: str) -> None:
-    drawn = scribe(name).sample(
+    drawn = text_generator(name).sample(
         TEXTS, SamplingConfig(temperature=0), GenerationConfig(max_length=9)
     )
     for one, other in zip(
-        drawn, scribe(name).search(TEXTS, GenerationConfig(beam_size=1, max_length=9)), strict=True
+        drawn,
+        text_generator(name).search(TEXTS, GenerationConfig(beam_size=1, max_length=9)),
+        strict=True,
     ):
         assert one.texts[0].text == other.texts[0].text
 
@@ -369,35 +383,37 @@ def test_temperature_0_is_a_beam_of_1(name: str) -> None:
 # --- telling, in bytes
 
 
-def told(teller: Teller, tokens: list[int]) -> Iterator[str]:
-    yield teller.begin()
+def told(stream: TextStream, tokens: list[int]) -> Iterator[str]:
+    yield stream.begin()
     for token in tokens:
-        yield teller.add(token)
-    yield teller.end()
+        yield stream.add(token)
+    yield stream.end()
 
 
 def test_half_a_character_is_held_back() -> None:
     tokenizer = Tokenizer.train("bytes", ["a"])
-    pieces = list(told(Teller(tokenizer, tokenizer.encode("ü"), []), tokenizer.encode("né€😀!")))
+    pieces = list(
+        told(TextStream(tokenizer, tokenizer.encode("ü"), []), tokenizer.encode("né€😀!"))
+    )
     assert pieces == ["ü", "n", "", "é", "", "", "€", "", "", "", "😀", "!", ""]
 
 
 def test_a_broken_character_is_told_at_the_end() -> None:
     tokenizer = Tokenizer.train("bytes", ["a"])
     tokens = tokenizer.encode("a€")[:-1]
-    assert list(told(Teller(tokenizer, [], []), tokens)) == ["", "a", "", "", "\ufffd"]
+    assert list(told(TextStream(tokenizer, [], []), tokens)) == ["", "a", "", "", "\ufffd"]
 
 
 def test_what_may_become_a_stop_is_held_back() -> None:
-    teller = Teller(LETTERS, LETTERS.encode("abc"), ["abd"])
-    assert list(told(teller, LETTERS.encode("aabc"))) == ["abc", "", "a", "", "abc", ""]
-    assert not teller.stopped
-    teller = Teller(LETTERS, [], ["abd"])
-    assert list(told(teller, LETTERS.encode("cabd"))) == ["", "c", "", "", "", ""]
-    assert (teller.stopped, teller.text) == (True, "c")
-    teller = Teller(LETTERS, [], ["b", "ab"])  # both are complete at once: the earlier counts
-    assert list(told(teller, LETTERS.encode("cab"))) == ["", "c", "", "", ""]
-    assert (teller.stopped, teller.text) == (True, "c")
+    stream = TextStream(LETTERS, LETTERS.encode("abc"), ["abd"])
+    assert list(told(stream, LETTERS.encode("aabc"))) == ["abc", "", "a", "", "abc", ""]
+    assert not stream.stopped
+    stream = TextStream(LETTERS, [], ["abd"])
+    assert list(told(stream, LETTERS.encode("cabd"))) == ["", "c", "", "", "", ""]
+    assert (stream.stopped, stream.text) == (True, "c")
+    stream = TextStream(LETTERS, [], ["b", "ab"])  # both are complete at once: the earlier counts
+    assert list(told(stream, LETTERS.encode("cab"))) == ["", "c", "", "", ""]
+    assert (stream.stopped, stream.text) == (True, "c")
 
 
 # --- words and settings
@@ -416,28 +432,28 @@ def test_spellings_of_a_word() -> None:
 @pytest.mark.parametrize(
     ("wishes", "message"),
     [
-        (Wishes(forbid=["xyz"]), "forbid: the vocabulary has no 'xyz'"),
-        (Wishes(forbid=[" "]), "an empty word cannot be forbidden"),
-        (Wishes(force={0: "xyz"}), "force: the vocabulary has no 'xyz'"),
-        (Wishes(force={-1: "a"}), "the first place is 0"),
+        (WordConstraints(forbid=["xyz"]), "forbid: the vocabulary has no 'xyz'"),
+        (WordConstraints(forbid=[" "]), "an empty word cannot be forbidden"),
+        (WordConstraints(force={0: "xyz"}), "force: the vocabulary has no 'xyz'"),
+        (WordConstraints(force={-1: "a"}), "the first place is 0"),
         (
-            Wishes(force={0: "abc", 1: "d"}),
+            WordConstraints(force={0: "abc", 1: "d"}),
             "'abc' and 'd' both need place 1: 'd' is 2 tokens,   \\+ d",
         ),
     ],
 )
-def test_wishes_that_cannot_be_met(wishes: Wishes, message: str) -> None:
+def test_wishes_that_cannot_be_met(word_constraints: WordConstraints, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        scribe("gru").search(["a"], HOW, wishes)
+        text_generator("gru").search(["a"], HOW, word_constraints)
 
 
 def test_one_word_is_no_list() -> None:
     with pytest.raises(InputError, match=r"forbid = 'Hund': a list of words .* write \['Hund'\]"):
-        Wishes(forbid="Hund")
+        WordConstraints(forbid="Hund")
     with pytest.raises(InputError, match="stop = 'x': a list of texts is needed"):
-        scribe("gru").sample(["a"], SamplingConfig(), HOW, stop="x")
+        text_generator("gru").sample(["a"], SamplingConfig(), HOW, stop="x")
     with pytest.raises(InputError, match="would stop everything at once"):
-        list(scribe("gru").stream("a", SamplingConfig(), HOW, stop=[""]))
+        list(text_generator("gru").stream("a", SamplingConfig(), HOW, stop=[""]))
 
 
 def test_as_many_beams_as_are_needed_unless_given() -> None:

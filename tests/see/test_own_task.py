@@ -19,7 +19,7 @@ from translucid.see.saliency import saliency, saliency_map
 from translucid.see.switches import switches
 from translucid.see.walk.data import as_json
 from translucid.studio import answers
-from translucid.studio.handlers import Desk
+from translucid.studio.handlers import Handlers
 from translucid.studio.text_runs import Library, Run
 from translucid.tasks.base import Task
 from translucid.trace import Trace
@@ -158,14 +158,14 @@ def test_an_own_tagger_is_seen_like_any_other() -> None:
 # ---- the studio ----
 
 
-def run_of(kind: str, text: str, target: str | None = None) -> tuple[Desk, Run, Model]:
+def run_of(kind: str, text: str, target: str | None = None) -> tuple[Handlers, Run, Model]:
     found = held(kind)
     library = Library({kind: found})
-    return Desk(library), library.run("a", text, target), found
+    return Handlers(library), library.run("a", text, target), found
 
 
 def test_the_studio_answers_about_a_pair() -> None:
-    desk, run, found = run_of("pair", PAIR, "0.5")
+    handlers, run, found = run_of("pair", PAIR, "0.5")
     value = score(found.network, found.task).item()
     assert run.as_dict()["answer"] == pytest.approx([value], rel=1e-5)
     assert run.loss() is None  # numbers have no nats
@@ -180,11 +180,11 @@ def test_the_studio_answers_about_a_pair() -> None:
         answers.decode(run, 4, 4, {})
     with pytest.raises(InputError, match="task pair-score writes nothing"):
         answers.steps_along(run, [], None, 4)
-    told = json.loads(desk.ask("GET", "/api/model/a", b"").body)
+    told = json.loads(handlers.ask("GET", "/api/model/a", b"").body)
     assert (told["task"], told["outputs"], told["generates"]) == ("pair-score", "values", False)
-    assert desk.saved(PAIR, "#/flow").startswith(b"<!doctype html>")
+    assert handlers.saved(PAIR, "#/flow").startswith(b"<!doctype html>")
     with pytest.raises(InputError, match="no sentence to begin with"):
-        desk.saved(None, "#/flow")
+        handlers.saved(None, "#/flow")
 
 
 def test_the_studio_answers_about_an_own_tagger() -> None:

@@ -16,8 +16,8 @@ from tests.see.small import LABELS, TAGS, pair
 from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
-from translucid.studio.handlers import Desk
-from translucid.studio.run_follower import Followed
+from translucid.studio.handlers import Handlers
+from translucid.studio.run_follower import RunFollower
 from translucid.studio.server.app import make_app
 from translucid.studio.server.guard import Guard
 from translucid.studio.server.serve import OPTIONS
@@ -129,10 +129,10 @@ class Served:
         return answer.json
 
 
-def at_hand(desk: Desk) -> "Future[Desk]":
+def at_hand(handlers: Handlers) -> "Future[Handlers]":
     """As if its models had just been opened."""
-    opened: Future[Desk] = Future()
-    opened.set_result(desk)
+    opened: Future[Handlers] = Future()
+    opened.set_result(handlers)
     return opened
 
 
@@ -140,13 +140,13 @@ def at_hand(desk: Desk) -> "Future[Desk]":
 def serving(
     models: Mapping[str, Model | None],
     once: str = "",
-    followed: Mapping[str, Followed] | None = None,
+    followed: Mapping[str, RunFollower] | None = None,
 ) -> Iterator[Served]:
     library = Library(models)
     held = socket.create_server(("127.0.0.1", 0))
     port = held.getsockname()[1]
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
-    guard = make_app(at_hand(Desk(library, followed)), token=TOKEN, hosts=hosts, once=once)
+    guard = make_app(at_hand(Handlers(library, followed)), token=TOKEN, hosts=hosts, once=once)
     options = {**OPTIONS, "log_level": "critical", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(guard, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, daemon=True)

@@ -159,8 +159,8 @@ def test_the_guard_itself_refuses_two_names() -> None:
             "type": "http", "method": "GET", "path": "/api/models",
             "headers": [*((b"Host", host) for host in hosts), (b"cookie", b"translucid-80=t")],
         }  # fmt: skip
-        keeper = guard.Guard(never, token="t", hosts=frozenset({"localhost"}))
-        asyncio.run(keeper(scope, never, send))
+        best_models = guard.Guard(never, token="t", hosts=frozenset({"localhost"}))
+        asyncio.run(best_models(scope, never, send))
         return said[0]["status"]
 
     assert ask() == ask(b"localhost", b"localhost") == ask(b"localhost", b"evil") == 403

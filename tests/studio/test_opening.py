@@ -11,12 +11,12 @@ from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fix
 from tests.studio.serving import model
 
 from translucid.errors import InputError
-from translucid.studio.handlers import Desk
+from translucid.studio.handlers import Handlers
 from translucid.studio.server.serve import Ready, ready
 from translucid.studio.text_runs import Library
 
 
-def opening(opened: Callable[[], Desk]) -> tuple[Ready, threading.Thread, list[BaseException]]:
+def opening(opened: Callable[[], Handlers]) -> tuple[Ready, threading.Thread, list[BaseException]]:
     """A server that begins with what opens the models, and how it ended."""
     page, wrong = ready(0), []
 
@@ -46,9 +46,9 @@ def test_the_server_stands_without_torch() -> None:
 def test_the_page_waits_for_the_models(leaf: Page) -> None:  # noqa: F811
     may_open, small = threading.Event(), model("translate-transformer")
 
-    def opened() -> Desk:
+    def opened() -> Handlers:
         assert may_open.wait(60)
-        return Desk(Library({"small": small}))
+        return Handlers(Library({"small": small}))
 
     page, thread, wrong = opening(opened)
     leaf.inner.goto(page.address)
@@ -68,7 +68,7 @@ def test_the_page_waits_for_the_models(leaf: Page) -> None:  # noqa: F811
 def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:  # noqa: F811
     may_fail = threading.Event()
 
-    def opened() -> Desk:
+    def opened() -> Handlers:
         assert may_fail.wait(60)
         raise InputError("runs/none is no model folder")
 

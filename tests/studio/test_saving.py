@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from translucid.cli import app
 from translucid.errors import InputError
 from translucid.studio import saved_session
-from translucid.studio.handlers import Desk
+from translucid.studio.handlers import Handlers
 from translucid.studio.text_runs import Library
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
@@ -47,7 +47,7 @@ def recorded(page: bytes) -> Any:  # noqa: F811
 
 
 def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
-    desk = Desk(library)
+    handlers = Handlers(library)
     run = library.run("a", TEXT)
     asked = [
         ["GET", "/api/models", ""],
@@ -56,14 +56,14 @@ def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
         ["GET", "/api/model/none", ""],  # a mistake is no answer
     ]
     body = json.dumps({"address": "#/flow", "asked": asked}).encode()
-    reply = desk.ask("POST", "/api/session", body)
+    reply = handlers.ask("POST", "/api/session", body)
     assert (reply.status, reply.kind) == (200, "text/html")
     found = recorded(reply.body)
     assert found["address"] == "#/flow"
     assert [each[:3] for each in found["answers"]] == asked[:3]
     for method, path, given, status, _, told in found["answers"]:
         assert status == 200
-        assert desk.ask(method, path, given.encode()).body.decode() == told
+        assert handlers.ask(method, path, given.encode()).body.decode() == told
     assert list(found["points"]) == [run.key]
 
 
@@ -78,10 +78,10 @@ def test_the_file_has_a_policy_for_its_own_script_only(library: Library) -> None
 
 
 def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
-    desk = Desk(library)
+    handlers = Handlers(library)
     asked = [["POST", "/api/runs", json.dumps({"m": "a", "text": EVIL})]]
     body = json.dumps({"address": f"#/flow?text={EVIL}", "asked": asked}).encode()
-    reply = desk.ask("POST", "/api/session", body)
+    reply = handlers.ask("POST", "/api/session", body)
     text = reply.body.decode()
     data = text[text.index('id="recorded">') + 14 :]
     assert "<" not in data[: data.index("</script>\n<script type")]
@@ -89,11 +89,11 @@ def test_no_tag_begins_in_what_is_recorded(library: Library) -> None:
 
 
 def test_the_budget_is_kept(library: Library) -> None:
-    desk, budget = Desk(library), 20_000
+    handlers, budget = Handlers(library), 20_000
     run = library.run("a", TEXT)
     paths = ("/api/models", "/api/catalogue", f"/api/runs/{run.key}/steps?k=3")
     questions = [saved_session.Question("GET", path) for path in paths]
-    found = saved_session.recording(library, desk._recorded, questions, budget)
+    found = saved_session.recording(library, handlers._recorded, questions, budget)
     assert [each[1] for each in found["answers"]] == [questions[0].path, questions[2].path]
     assert sum(len(each[-1]) for each in found["answers"]) <= budget
 
@@ -170,8 +170,8 @@ def test_a_whole_text_in_one_file(
         saved_session, "SWITCHES", 1
     )  # the rest is more of the same, and takes long
     monkeypatch.setattr(saved_session, "CELLS", 0)
-    desk, file = Desk(library), tmp_path / "session.html"
-    file.write_bytes(desk.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
+    handlers, file = Handlers(library), tmp_path / "session.html"
+    file.write_bytes(handlers.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
     open_file(page, file)
     for view in ("attention", "decode", "whatif", "compare", "flow"):
         root = walk(page, view, text=EVIL)

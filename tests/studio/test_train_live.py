@@ -24,7 +24,7 @@ from translucid.model import load
 from translucid.runs.recorder import lines
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
-from translucid.studio.run_follower import Followed
+from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def test_gaps_numbers_that_are_none_and_hostile_texts(page: Page, tmp_path: Path
         each["columns"] = [HOSTILE for _ in each["columns"]]
     text = "".join(json.dumps(each) + "\n" for each in probes)
     (run / "studio/probes.jsonl").write_text(text)
-    with serving({}, followed={"a": Followed(run, HOSTILE)}) as served:
+    with serving({}, followed={"a": RunFollower(run, HOSTILE)}) as served:
         page.see(served.address)
         assert word(page, STATUS) == "Failed at step 119"
         assert word(page, ".status .kicker") == HOSTILE

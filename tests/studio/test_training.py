@@ -25,8 +25,8 @@ from translucid.studio.run_follower import (
     AT_ONCE,
     COLUMNS,
     POINTS,
-    Followed,
     Reading,
+    RunFollower,
     Tail,
     thinned,
 )
@@ -49,7 +49,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def studio(run: Path) -> Iterator[Served]:
-    with serving({}, followed={"a": Followed(run, "run")}) as served:
+    with serving({}, followed={"a": RunFollower(run, "run")}) as served:
         yield served
 
 
@@ -231,7 +231,7 @@ def test_a_long_history_is_thinned_to_bands(run: Path) -> None:
     told = json.loads((run / "studio/about.json").read_text()) | {"layers": ["one"]}
     (run / "studio/about.json").write_text(json.dumps(told))
     with (
-        serving({}, followed={"a": Followed(run, "run")}) as served,
+        serving({}, followed={"a": RunFollower(run, "run")}) as served,
         listening(served, "/api/train/a") as ear,
     ):
         ear.hear()
@@ -258,7 +258,7 @@ def test_thinning_keeps_the_mean_the_least_and_the_most() -> None:
 def test_a_run_without_a_record_is_shown_from_its_metrics(run: Path) -> None:
     shutil.rmtree(run / "studio")
     with (
-        serving({}, followed={"a": Followed(run, "run")}) as served,
+        serving({}, followed={"a": RunFollower(run, "run")}) as served,
         listening(served, "/api/train/a") as ear,
     ):
         told = ear.hear()["about"]
@@ -274,7 +274,7 @@ def test_what_went_on_without_a_record_is_shown_from_its_metrics(run: Path) -> N
     kept = (run / "studio/steps.jsonl").read_text().splitlines()[:5]
     (run / "studio/steps.jsonl").write_text("\n".join(kept) + "\n")
     with (
-        serving({}, followed={"a": Followed(run, "run")}) as served,
+        serving({}, followed={"a": RunFollower(run, "run")}) as served,
         listening(served, "/api/train/a") as ear,
     ):
         ear.hear()
@@ -288,7 +288,7 @@ def test_a_record_that_begins_later_is_found(run: Path) -> None:
     """The page may be opened before the training has read its data."""
     (run / "studio").rename(run / "later")
     with (
-        serving({}, followed={"a": Followed(run, "run")}) as served,
+        serving({}, followed={"a": RunFollower(run, "run")}) as served,
         listening(served, "/api/train/a") as ear,
     ):
         assert not ear.hear()["about"]["recorded"]
@@ -335,7 +335,7 @@ def test_wrong_questions_about_probes_are_told(studio: Served, path: str, said: 
 
 def test_a_model_says_whether_its_training_can_be_seen(run: Path) -> None:
     models = {"one": model("regress-mlp"), "two": None}
-    with serving(models, followed={"b": Followed(run, "two")}) as served:
+    with serving(models, followed={"b": RunFollower(run, "two")}) as served:
         assert [each["m"] for each in served.get("/api/models").json] == ["a", "b"]
         assert served.get("/api/model/a").json["trains"] is False
         young = served.get("/api/model/b").json
@@ -351,7 +351,7 @@ def test_steps_between_the_last_record_and_the_end_are_no_new_run(run: Path) -> 
     add(run / "studio/steps.jsonl", *[each for each in kept if "loss" in each],
         {"end": "interrupted", "step": 12, "why": ""})  # fmt: skip
     add(run / "metrics.jsonl", {"step": 12, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})
-    reading = Reading(Followed(run, "run"))
+    reading = Reading(RunFollower(run, "run"))
     reading.more()
     assert reading.state()["state"] == "interrupted"
     add(run / "metrics.jsonl", {"step": 13, "loss": 1.0, "norm": 1.0, "learning_rate": 0.1})

@@ -17,8 +17,8 @@ from tests.studio.trained import recorded
 
 from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
-from translucid.studio.handlers import Desk
-from translucid.studio.run_follower import Followed
+from translucid.studio.handlers import Handlers
+from translucid.studio.run_follower import RunFollower
 from translucid.studio.tensors import unpacked
 from translucid.studio.text_runs import Library
 
@@ -103,7 +103,7 @@ def test_a_mistake_of_ours_is_told(translator: Model, monkeypatch: pytest.Monkey
     def broken(*given: Any) -> Any:
         raise RuntimeError("a wheel came off")
 
-    monkeypatch.setattr(Desk, "ask", broken)
+    monkeypatch.setattr(Handlers, "ask", broken)
     head, body = channel.ask({"of": "x", "id": 1, "method": "GET", "path": "/api/models"})
     assert head["status"] == 500
     assert "a wheel came off" in json.loads(body)["error"]
@@ -111,8 +111,8 @@ def test_a_mistake_of_ours_is_told(translator: Model, monkeypatch: pytest.Monkey
 
 def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
     one, two = translator.studio(TEXT), translator.studio("a cat .", view="decode")
-    assert one.desk is two.desk
-    assert translator.studio(TEXT, view="compare", beside=[translator]).desk is not one.desk
+    assert one.handlers is two.handlers
+    assert translator.studio(TEXT, view="compare", beside=[translator]).handlers is not one.handlers
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def learnt() -> Model:
 def test_a_training_over_the_channel_is_the_sockets(learnt: Model) -> None:
     channel = Channel(learnt.studio(view="train"))
     assert learnt.folder is not None
-    with serving({}, followed={"a": Followed(learnt.folder, "small")}) as served:
+    with serving({}, followed={"a": RunFollower(learnt.folder, "small")}) as served:
         with listening(served, "/api/train/a") as ear:
             about, whole = ear.hear(), ear.hear()
         asked = {"of": "x", "id": 1, "method": "GET", "path": "/api/train/a/about"}
@@ -360,6 +360,6 @@ def test_its_code_is_small(translator: Model) -> None:
 
 
 def test_a_library_of_its_own_answers_the_same(translator: Model) -> None:
-    desk = Desk(Library({"model": translator}))
-    assert desk.ask("GET", "/api/models").body == b'[{"m":"a","name":"model"}]'
-    assert desk.ask("DELETE", "/api/models").status == 404
+    handlers = Handlers(Library({"model": translator}))
+    assert handlers.ask("GET", "/api/models").body == b'[{"m":"a","name":"model"}]'
+    assert handlers.ask("DELETE", "/api/models").status == 404

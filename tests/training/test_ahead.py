@@ -18,7 +18,7 @@ from translucid.runs import session
 from translucid.runs.run import train_recipe
 from translucid.tasks.base import Batch
 from translucid.training import prefetch as ahead_module
-from translucid.training.prefetch import Ahead, made_ahead
+from translucid.training.prefetch import Prefetcher, prefetched
 
 
 def numbered(count: int) -> Iterator[Batch]:
@@ -35,7 +35,7 @@ def threads() -> list[str]:
 
 
 def test_the_same_batches_come_in_the_same_order() -> None:
-    ahead = Ahead(numbered(50), as_it_is, size=3)
+    ahead = Prefetcher(numbered(50), as_it_is, size=3)
     assert [int(batch.targets) for batch in ahead] == list(range(50))
     ahead.close()
     assert not threads()
@@ -43,7 +43,7 @@ def test_the_same_batches_come_in_the_same_order() -> None:
 
 def test_plain_steps_get_their_batches_as_they_are() -> None:
     batches = numbered(3)
-    with made_ahead(batches, captured=False) as given:
+    with prefetched(batches, captured=False) as given:
         assert given is batches
     assert not threads()
 
@@ -52,7 +52,7 @@ def test_captured_steps_get_theirs_from_a_thread_that_ends_with_the_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ahead_module, "pinned", as_it_is)  # only a GPU's driver can pin
-    with made_ahead(numbered(10**9), captured=True) as given:
+    with prefetched(numbered(10**9), captured=True) as given:
         assert [int(next(given).targets) for _ in range(20)] == list(range(20))
         assert threads() == ["batches"]
     assert not threads()
@@ -63,7 +63,7 @@ def test_an_error_is_raised_where_its_batch_would_have_come() -> None:
         yield from numbered(2)
         raise InputError("line 3 cannot be read")
 
-    ahead = Ahead(broken(), as_it_is)
+    ahead = Prefetcher(broken(), as_it_is)
     assert [int(next(ahead).targets) for _ in range(2)] == [0, 1]
     for _ in range(2):
         with pytest.raises(InputError, match="line 3 cannot be read"):
@@ -75,7 +75,7 @@ def test_what_fails_while_a_batch_is_finished_is_raised_too() -> None:
     def no_room(batch: Batch) -> Batch:
         raise MemoryError("nothing left to pin")
 
-    ahead = Ahead(numbered(2), no_room)
+    ahead = Prefetcher(numbered(2), no_room)
     with pytest.raises(MemoryError, match="nothing left to pin"):
         next(ahead)
     ahead.close()
@@ -83,7 +83,7 @@ def test_what_fails_while_a_batch_is_finished_is_raised_too() -> None:
 
 @pytest.mark.parametrize("taken", [0, 1, 5])
 def test_closing_ends_a_thread_that_waits_for_room(taken: int) -> None:
-    ahead = Ahead(numbered(10**9), as_it_is, size=2)
+    ahead = Prefetcher(numbered(10**9), as_it_is, size=2)
     for _ in range(taken):
         next(ahead)
     while not ahead._made.full():
@@ -99,7 +99,7 @@ def test_ctrl_c_is_heard_while_a_batch_is_waited_for() -> None:
         come.wait()
         yield from numbered(1)
 
-    ahead = Ahead(slow(), as_it_is)
+    ahead = Prefetcher(slow(), as_it_is)
     # A shell that starts the tests in the background lets them ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -122,7 +122,7 @@ def test_a_run_does_not_depend_on_how_far_ahead_its_batches_are(
 
     @contextmanager
     def far_ahead(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator[Batch]]:
-        ahead = Ahead(batches, as_it_is, size=40)
+        ahead = Prefetcher(batches, as_it_is, size=40)
         while not ahead._made.full():
             time.sleep(0.001)
         try:
@@ -133,7 +133,7 @@ def test_a_run_does_not_depend_on_how_far_ahead_its_batches_are(
     settings = {"steps": 11, "batch_tokens": 700, "evaluate_every": 4, "accumulate": accumulate}
     chosen = small("classify", "transformer", **settings)
     train_recipe(chosen, tmp_path / "plain", quiet=True)
-    monkeypatch.setattr(session, "made_ahead", far_ahead)
+    monkeypatch.setattr(session, "prefetched", far_ahead)
     stop_and_resume(chosen, tmp_path / "ahead", [2, 3, 1, 1])
     same_runs(tmp_path / "plain", tmp_path / "ahead")
     assert not threads()

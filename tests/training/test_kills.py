@@ -42,7 +42,7 @@ from tests.training.test_resume import same_runs
 import translucid as tl
 from translucid import atomic_files
 from translucid.runs.checkpoints import Checkpoints
-from translucid.runs.log import Journal
+from translucid.runs.log import RunLog
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills, forks and limits files")
 NAMES = list(RUNS)
@@ -457,7 +457,7 @@ def test_metrics_that_lost_lines_are_not_filled_up_in_silence(house: House, tmp_
 
 def test_half_a_line_is_not_continued(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("one\ntw")
-    journal = Journal(tmp_path, quiet=True)
-    journal.say("three")
-    journal.close()
+    run_log = RunLog(tmp_path, quiet=True)
+    run_log.say("three")
+    run_log.close()
     assert (tmp_path / "log.txt").read_text() == "one\nthree\n"

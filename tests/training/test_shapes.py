@@ -9,13 +9,13 @@ from tests.training.test_runs import small
 
 from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream, epoch_plan
-from translucid.runs.setup import Setting, set_up
+from translucid.runs.setup import Setup, set_up
 from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
 
 TASKS = ["translate", "language", "classify", "tag"]
 
 
-def captured(task: str, batch_tokens: int = 600) -> tuple[Setting, Recipe]:
+def captured(task: str, batch_tokens: int = 600) -> tuple[Setup, Recipe]:
     """What a captured run would be given; the network stays on the CPU."""
     setting = set_up(small(task, "still", batch_tokens=batch_tokens), lambda _: None)
     training = setting.recipe.training.model_copy(update={"cuda_graphs": True})

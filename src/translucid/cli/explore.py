@@ -14,7 +14,7 @@ from translucid.cli.shared.generation_options import Device, check_device
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from translucid.studio.handlers import Desk
+    from translucid.studio.handlers import Handlers
     from translucid.studio.model import Load
 
 
@@ -74,23 +74,23 @@ def _loads(device: str) -> "Load":
     return lambda folder: load(folder, device)
 
 
-def _desk(models: list[Path], device: str) -> "Desk":
-    from translucid.studio.handlers import Desk
+def _desk(models: list[Path], device: str) -> "Handlers":
+    from translucid.studio.handlers import Handlers
     from translucid.studio.text_runs import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
-    return Desk(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
+    return Handlers(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
-    from translucid.studio.handlers import Desk
+    from translucid.studio.handlers import Handlers
     from translucid.studio.text_runs import Library, open_folders
 
     library = Library(open_folders(models, _loads(device)))
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     given = "" if text is None else "?" + urlencode({"text": text})
-    content = Desk(library).saved(text, f"#/flow{given}")
+    content = Handlers(library).saved(text, f"#/flow{given}")
     try:
         file.write_bytes(content)
     except OSError as error:

@@ -68,13 +68,17 @@ def translate(
     )  # fmt: skip
     drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     _check(search, drawing, sample=sample, explain=explain)
-    wishes: dict[str, Any] = {"prefix": prefix, "forbid": forbid or [], "force": o.places(force)}
+    word_constraints: dict[str, Any] = {
+        "prefix": prefix,
+        "forbid": forbid or [],
+        "force": o.places(force),
+    }
     plain = o.load_models(model, ensemble, device)
     plain[0].check_task("translate")
     held, *others = o.in_precision(plain, precision)
     untold = precision == "int8"
-    options = search | wishes | {"n_best": n_best, "tree": explain, "ensemble": others}
-    told = search | wishes | {"n_best": n_best, "json": as_json, "explain": explain}
+    options = search | word_constraints | {"n_best": n_best, "tree": explain, "ensemble": others}
+    told = search | word_constraints | {"n_best": n_best, "json": as_json, "explain": explain}
     told |= {"line": max_input_length, "precision": precision}
     if sample:
         from translucid.generate.sampling import SamplingConfig

@@ -1,6 +1,6 @@
 """A round of the search after the model has spoken, as one GPU kernel: one program for each source.
 
-Its plain twin is `choose` and `settled` of `decoding.beam` and `follow` of the state, some fifty
+Its plain twin is `choose` and `settled` of `generate.beam` and `follow` of the state, some fifty
 small kernels that take longer to launch than to run. Import this module only where Triton is.
 """
 

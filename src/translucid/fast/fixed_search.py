@@ -1,8 +1,8 @@
 """The search in tensors that stay where they are, so that a graph can replay it.
 
 All shapes are fixed: batches are filled up to a bucket of sizes, and sentences that are settled
-stay in their places and are frozen. Its plain twin is the search of `decoding.search`; for rules
-that look at the tokens written so far, use that one.
+stay in their places and are frozen. Its plain twin is the search of `generate.beam_search`; for
+constraints that look at the tokens written so far, use that one.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class PlainRound:
-    """What the plain search does in a round, handed in by it: `decoding.beam`."""
+    """What the plain search does in a round, handed in by it: `generate.beam`."""
 
     # (scores, live, log_probs, tokens, pad=) -> scores, parents, tokens, log_probs
     choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]

@@ -9,13 +9,13 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import Model, draw, limits
 from translucid.generate.results import Candidate, pieces_of
 from translucid.generate.sampling import SamplingConfig, uniforms
-from translucid.generate.text_stream import Teller
-from translucid.generate.word_constraints import Wishes
+from translucid.generate.text_stream import TextStream
+from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
 from translucid.trace import NO_TRACE, NoTrace
 
 
-class Drawn:
+class SampledTexts:
     """Texts of one batch while they are drawn."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Drawn:
     ) -> None:
         self.writer, self.tokenizer, self.prefixes = writer, tokenizer, prefixes
         self.trace = trace
-        self.tellers = [Teller(tokenizer, prefix[1:], stop) for prefix in prefixes]
+        self.streams = [TextStream(tokenizer, prefix[1:], stop) for prefix in prefixes]
         self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
         self.ended = [False] * len(prefixes)
 
@@ -37,7 +37,7 @@ class Drawn:
         sources: GenerationInputs | None,
         by: SamplingConfig,
         how: GenerationConfig,
-        wishes: Wishes,
+        word_constraints: WordConstraints,
         seed: int,
         samples: Sequence[int],
     ) -> Iterator[list[str]]:
@@ -52,11 +52,11 @@ class Drawn:
             ]
         )
         start = max(map(len, self.prefixes))
-        extra = [rule for _, rule in wishes.rules(tokenizer, how, start)]
+        extra = [rule for _, rule in word_constraints.rules(tokenizer, how, start)]
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
             least=least.tolist(), most=most.tolist(), extra=extra,
-            stop=lambda row, token: self.tellers[row].stopped, trace=self.trace,
+            stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
         ):  # fmt: skip
             told = [""] * len(self.prefixes)
             for row, token, log_prob in zip(
@@ -66,20 +66,20 @@ class Drawn:
                 if token == tokenizer.eos_id:
                     self.ended[row] = True
                 else:
-                    told[row] = self.tellers[row].add(token)
+                    told[row] = self.streams[row].add(token)
             yield told
 
     def candidate(self, row: int, alpha: float) -> Candidate:
-        teller, token_log_probs = self.tellers[row], self.token_log_probs[row]
-        tokens = teller.ids[len(self.prefixes[row]) - 1 :]
+        stream, token_log_probs = self.streams[row], self.token_log_probs[row]
+        tokens = stream.ids[len(self.prefixes[row]) - 1 :]
         total = sum(token_log_probs)
         return Candidate(
-            text=teller.text,
+            text=stream.text,
             pieces=pieces_of(self.tokenizer, tokens, ended=self.ended[row]),
             score=total / max(len(token_log_probs), 1) ** alpha,
             log_probability=total,
             token_log_probs=token_log_probs,
-            finished=self.ended[row] or teller.stopped,
+            finished=self.ended[row] or stream.stopped,
             tokens=tokens,
         )
 

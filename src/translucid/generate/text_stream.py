@@ -6,7 +6,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 
 
-class Teller:
+class TextStream:
     """One text as it grows. What `add` and `end` give, one after the other, is the text.
 
     Held back is half a character, and what may be the beginning of a stop string. The text ends

@@ -9,11 +9,11 @@ from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.constraints import Rule
 
-NamedRule = tuple[str, Rule]  # what a token that it forbids is told, and the rule
+NamedConstraint = tuple[str, Rule]  # what a token that it forbids is told, and the rule
 
 
 @dataclass(frozen=True)
-class Wishes:
+class WordConstraints:
     """Words that are not written, and words that are, at their places.
 
     A place is counted in tokens, from 0 at the first one that the model writes. A number in the
@@ -29,9 +29,11 @@ class Wishes:
                 f"forbid = {self.forbid!r}: a list of words is needed; write [{self.forbid!r}]"
             )
 
-    def rules(self, tokenizer: Tokenizer, how: GenerationConfig, start: int) -> list[NamedRule]:
+    def rules(
+        self, tokenizer: Tokenizer, how: GenerationConfig, start: int
+    ) -> list[NamedConstraint]:
         """All rules for texts whose prefixes have `start` tokens; those of `how` are among them."""
-        found: list[NamedRule] = []
+        found: list[NamedConstraint] = []
         for word in self.forbid:
             words = f"{word!r} is forbidden"
             found += [(words, constraints.forbid_run(ids)) for ids in spellings(tokenizer, word)]

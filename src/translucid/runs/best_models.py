@@ -13,7 +13,7 @@ from translucid.bundle import Bundle
 from translucid.tasks.base import Score, Task
 
 
-class Keeper:
+class BestModels:
     """Writes best/ and last/, and with `count` above 1 the best few as checkpoints/step-N/."""
 
     def __init__(self, folder: Path, task: Task[Any, Any], count: int) -> None:

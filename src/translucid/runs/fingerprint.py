@@ -16,11 +16,11 @@ from translucid.bundle import own_names
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import full_model
 from translucid.renamed import KEYS
-from translucid.runs.setup import Setting
+from translucid.runs.setup import Setup
 from translucid.training.distributed import Processes
 
 
-def what_was_told(setting: Setting, processes: Processes) -> dict[str, Any]:
+def fingerprint_of(setting: Setup, processes: Processes) -> dict[str, Any]:
     """All that decides the numbers of a run, fit for JSON."""
     device = next(setting.network.parameters()).device
     code = extensions.used(own_names(setting.task.name, setting.network.config))

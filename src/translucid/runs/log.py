@@ -31,7 +31,7 @@ FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
-class Journal:
+class RunLog:
     """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen.
 
     Without a folder nothing is written or shown: of several processes, only one speaks.

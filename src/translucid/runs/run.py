@@ -26,13 +26,13 @@ from translucid.recipe import recipe
 from translucid.runs import fingerprint
 from translucid.recipe.toml import dump
 from translucid.runs.checkpoints import Checkpoints
-from translucid.runs.log import FILES, Journal
+from translucid.runs.log import FILES, RunLog
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
 from translucid.recipe.recipe import Recipe
 from translucid.runs.recorder import FOLDER
 from translucid.runs.setup import set_up
-from translucid.runs.session import Recording, Sitting
+from translucid.runs.session import Recording, Session
 
 CODE = "code.json"
 
@@ -62,31 +62,31 @@ def train_recipe(
         new = [folder for folder in (out, *out.parents) if not folder.exists()]
         if processes.main:
             _check_new(out)
-        journal = _open_journal(out, quiet=quiet, main=processes.main)
+        run_log = _open_journal(out, quiet=quiet, main=processes.main)
         try:
             processes.wait()
-            return _begin(recipe, out, journal, processes, interrupted, recording, pick=pick)
+            return _begin(recipe, out, run_log, processes, interrupted, recording, pick=pick)
         except BaseException:
             if processes.main and not any(_saved(out)):
                 _clear(out, new)  # leave all as it was
             raise
         finally:
-            journal.close()
+            run_log.close()
 
 
 def _begin(
-    recipe: Recipe, out: Path, journal: Journal, processes: Processes,
+    recipe: Recipe, out: Path, run_log: RunLog, processes: Processes,
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
     """From the first step on."""
-    setting = set_up(recipe, journal.say, pick=pick)
+    setting = set_up(recipe, run_log.say, pick=pick)
     if processes.main:
         write_text(out / "recipe.toml", dump(setting.recipe))
         write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
         if noted := extensions.used(own_names(setting.task.name, setting.network.config)):
             text = json.dumps([asdict(each) for each in noted], indent=2) + "\n"
             write_text(out / CODE, text)
-    return Sitting(out, setting, journal, processes, interrupted, recording).go()
+    return Session(out, setting, run_log, processes, interrupted, recording).go()
 
 
 def _check_new(out: Path) -> None:
@@ -148,9 +148,9 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
         raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
 
 
-def _open_journal(out: Path, *, quiet: bool, main: bool) -> Journal:
+def _open_journal(out: Path, *, quiet: bool, main: bool) -> RunLog:
     try:
-        return Journal(out if main else None, quiet=quiet)
+        return RunLog(out if main else None, quiet=quiet)
     except SaveError as error:
         raise InputError(f"{error}; choose another folder with --out") from None
 
@@ -181,36 +181,36 @@ def resume_run(
         _explained(out, processes),
     ):
         check_together(chosen, processes)
-        journal = Journal(out if processes.main else None, quiet=quiet)
+        run_log = RunLog(out if processes.main else None, quiet=quiet)
         try:
             if not Checkpoints(out).steps():
-                journal.say(f"{out} was stopped before its first save: it begins again")
-                journal.go_back(0)
+                run_log.say(f"{out} was stopped before its first save: it begins again")
+                run_log.go_back(0)
                 if processes.main and recording is None:
                     shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
-                return _begin(chosen, out, journal, processes, interrupted, recording)
-            found = Checkpoints(out).newest(journal.say)
+                return _begin(chosen, out, run_log, processes, interrupted, recording)
+            found = Checkpoints(out).newest(run_log.say)
             before = found.numbers["told"]
             reachable = _where_the_files_are(chosen, before["folder"])
-            setting = set_up(reachable, journal.say, tokenizers=out / "state" / "tokenizers")
-            sitting = Sitting(out, setting, journal, processes, interrupted, recording)
-            changed = fingerprint.changes(before, sitting.told)
+            setting = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
+            session = Session(out, setting, run_log, processes, interrupted, recording)
+            changed = fingerprint.changes(before, session.told)
             if changed and not allow_changes:
                 raise InputError(
                     f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. "
                     "Put it back, or go on knowingly with --allow-changes"
                 )
-            for words in (*changed, *fingerprint.circumstances(before, sitting.told)):
-                journal.say(f"not bit for bit as before: {words}")
+            for words in (*changed, *fingerprint.circumstances(before, session.told)):
+                run_log.say(f"not bit for bit as before: {words}")
             if processes.main:
                 write_text(out / "recipe.toml", dump(chosen))
-            sitting.put_back(found)
+            session.put_back(found)
             if changed:  # more steps, say: then a run that had ended goes on
-                sitting.take_up_again()
-            journal.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
-            return sitting.go()
+                session.take_up_again()
+            run_log.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
+            return session.go()
         finally:
-            journal.close()
+            run_log.close()
 
 
 def _where_the_files_are(chosen: Recipe, folder: str) -> Recipe:

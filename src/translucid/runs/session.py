@@ -18,15 +18,15 @@ from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
 from translucid.runs import fingerprint, recorder
 from translucid.runs.batches import Stream
-from translucid.runs.best_models import Keeper
+from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import Checkpoint, Checkpoints
-from translucid.runs.log import Journal
+from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
-from translucid.runs.setup import Setting
+from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
 from translucid.training.distributed import Processes
 from translucid.training.loop import Watchers, train
-from translucid.training.prefetch import made_ahead
+from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
@@ -39,24 +39,24 @@ class Recording:
     probe: str | None = None  # the text to follow; by default the first validation example
 
 
-class Sitting:
+class Session:
     """The parts that training changes, and where they are kept."""
 
     def __init__(
         self,
         out: Path,
-        setting: Setting,
-        journal: Journal,
+        setting: Setup,
+        run_log: RunLog,
         processes: Processes,
         interrupted: Callable[[], bool],
         recording: Recording | None = None,
     ) -> None:
-        self.out, self.setting, self.journal = out, setting, journal
+        self.out, self.setting, self.run_log = out, setting, run_log
         self.processes, self.interrupted = processes, interrupted
         training, task = setting.recipe.training, setting.task
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
-        self.keeper = Keeper(out, task, training.keep_best)
-        self.told = fingerprint.what_was_told(setting, processes)
+        self.best_models = BestModels(out, task, training.keep_best)
+        self.told = fingerprint.fingerprint_of(setting, processes)
         self.state = State(
             setting.network, training, processes, higher_is_better=task.higher_is_better
         )
@@ -79,8 +79,8 @@ class Sitting:
             processes=self.processes,
             **found.numbers["place"],
         )
-        self.keeper.put_back(found.numbers["kept"])
-        self.journal.go_back(found.numbers["metrics"])
+        self.best_models.put_back(found.numbers["kept"])
+        self.run_log.go_back(found.numbers["metrics"])
         if self.processes.main:
             recorder.go_back(self.out, found.step)
 
@@ -96,9 +96,9 @@ class Sitting:
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
-        self.journal.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        self.run_log.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
         watchers = Watchers(
-            self.journal.progress, self._keep, self._save, self.interrupted, self.journal.say
+            self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say
         )
         if self.recording is None:
             return self._train(watchers)
@@ -120,7 +120,7 @@ class Sitting:
             with (
                 without_plans(self.state.device),
                 _kernels(training.deterministic),
-                made_ahead(self.stream, captured=training.cuda_graphs is True) as batches,
+                prefetched(self.stream, captured=training.cuda_graphs is True) as batches,
             ):
                 ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
@@ -131,7 +131,7 @@ class Sitting:
                 f"go on with: {self.processes.command} resume {self.out}"
             )
         if training.average_best and self.processes.main:
-            self.keeper.try_average(setting.valid, self.state.device, self.journal.say)
+            self.best_models.try_average(setting.valid, self.state.device, self.run_log.say)
         self.processes.wait()
         return self._test()
 
@@ -143,20 +143,20 @@ class Sitting:
         return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
-        self.journal.evaluated(self.state.step, score, best)
+        self.run_log.evaluated(self.state.step, score, best)
         if self.processes.main:
-            self.keeper.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+            self.best_models.keep(self._bundle(network, {"valid": score.numbers}), score, best)
 
     def _save(self) -> None:
         if not (self.out / "last").exists():  # stopped before the first evaluation
             with self.state.readable() as network:
                 if self.processes.main:
-                    self.keeper.keep_last(self._bundle(network, {}))
+                    self.best_models.keep_last(self._bundle(network, {}))
         numbers = {
             "state": self.state.numbers(),
             "place": self.stream.place(self.state.batches),
-            "kept": self.keeper.numbers(),
-            "metrics": self.journal.length(),
+            "kept": self.best_models.numbers(),
+            "metrics": self.run_log.length(),
             "told": self.told,
         }
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
@@ -165,7 +165,7 @@ class Sitting:
         best = bundle.load(self.out / "best", str(self.state.device))
         if self.processes.main and self.setting.test and not (self.out / "test.json").exists():
             score = self.setting.task.evaluate(best.network, self.setting.test)
-            self.journal.say("test: " + "  ".join([score.line(), *score.notes]))
+            self.run_log.say("test: " + "  ".join([score.line(), *score.notes]))
             examples = len(self.setting.test)
             result = {"test": score.numbers, "notes": score.notes, "examples": examples}
             write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")

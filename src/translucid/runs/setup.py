@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setup:
     """What a run begins with, before any step."""
 
     recipe: Recipe  # resolved
@@ -52,7 +52,7 @@ class Setting:
 
 def set_up(
     recipe: Recipe, say: Say, *, pick: bool = False, tokenizers: Path | None = None
-) -> Setting:
+) -> Setup:
     """Read the data and build the model, saying what people want to know before they wait.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
@@ -104,7 +104,7 @@ def set_up(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters on {device}, "
         f"seed {recipe.training.seed}"
     )
-    return Setting(
+    return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
         known.task.first_text(examples.valid, valid),
     )  # fmt: skip

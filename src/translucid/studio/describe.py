@@ -8,7 +8,7 @@ from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.mathml import mathml
-from translucid.studio.run_follower import Followed
+from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
 
 
@@ -37,7 +37,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     return found | ({"labels": list(outputs.labels)} if outputs.labels else {})
 
 
-def describe_run(m: str, run: Followed) -> dict[str, Any]:
+def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
     """A run that has not saved a model yet: there is only its training to look at."""
     return {
         "m": m, "name": run.name, "task": run.about()["task"], "trains": True, "unopened": True,

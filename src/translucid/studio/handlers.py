@@ -15,7 +15,7 @@ from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
 from translucid.studio import answers, lessons, saved_session
 from translucid.studio.describe import catalogue, describe_model, describe_run
-from translucid.studio.run_follower import Followed, Reading, history
+from translucid.studio.run_follower import Reading, RunFollower, history
 from translucid.studio.server.questions import (
     BINARY,
     HTML,
@@ -33,10 +33,10 @@ EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
 
 
-class Desk:
+class Handlers:
     """What is asked about opened models, and the answers."""
 
-    def __init__(self, library: Library, followed: Mapping[str, Followed] | None = None) -> None:
+    def __init__(self, library: Library, followed: Mapping[str, RunFollower] | None = None) -> None:
         self.library, self.followed = library, followed or {}
 
     def answer(self, name: str, asked: Asked) -> Reply:
@@ -165,7 +165,7 @@ class Desk:
         reading = Reading(self._followed(asked))
         return Reply(history(reading.more(), reading.state()), BINARY)
 
-    def _followed(self, asked: Asked) -> Followed:
+    def _followed(self, asked: Asked) -> RunFollower:
         m = asked.place["m"]
         if m not in self.followed:
             raise InputError(f"m: there is no training {clipped(m)}")
@@ -195,7 +195,7 @@ class Desk:
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
-        kept = Desk(self.library)  # without trainings: a file has nothing to follow
+        kept = Handlers(self.library)  # without trainings: a file has nothing to follow
         found = saved_session.recording(self.library, kept._recorded, questions)
         return Reply(saved_session.page(found, address), HTML)
 

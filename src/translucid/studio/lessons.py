@@ -75,19 +75,19 @@ def told(run: Run, key: str) -> dict[str, Any]:
 def _step(run: Run, given: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
     """The step itself, or the first of its kinds that this model has."""
     try:
-        Teller(run, given["let"], given).check()
+        TextStream(run, given["let"], given).check()
     except Lacks as error:
         return {"title": step["title"], "lacks": str(error)}
     lacks = ""
     for each in step.get("one_of", [step]):
         try:
-            return {"title": step["title"], **Teller(run, given["let"], each).step()}
+            return {"title": step["title"], **TextStream(run, given["let"], each).step()}
         except Lacks as error:
             lacks = lacks or str(error)
     return {"title": step["title"], "lacks": step.get("lacks", lacks)}
 
 
-class Teller:
+class TextStream:
     """Puts the numbers of a run into one step."""
 
     def __init__(self, run: Run, let: Mapping[str, Any], step: Mapping[str, Any]) -> None:

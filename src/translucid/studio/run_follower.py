@@ -1,7 +1,7 @@
 """A run folder as the Train view sees it: files that grow while training goes on, here or in
 another process. Nothing is written, and nothing is asked of the training itself.
 
-A run that was trained with `--studio` has a record of its steps (see `training.recorder`); of any
+A run that was trained with `--studio` has a record of its steps (see `runs.recorder`); of any
 other the lines of metrics.jsonl are shown.
 """
 
@@ -96,7 +96,7 @@ class News:
         return bool(self.points or self.columns or self.valid or self.probes or self.bad)
 
 
-class Followed:
+class RunFollower:
     """One run folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -156,7 +156,7 @@ def _table(line: dict[str, Any], form: str) -> bytes:
 class Reading:
     """One page's look at a run: what it was sent, and what has come since."""
 
-    def __init__(self, run: Followed) -> None:
+    def __init__(self, run: RunFollower) -> None:
         self.run, self.about = run, run.about()
         self.recorded = bool(self.about["recorded"])
         self.layers = self.about["layers"] if self.recorded else []

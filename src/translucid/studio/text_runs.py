@@ -27,7 +27,7 @@ from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.model import Load, StudioModel
-from translucid.studio.run_follower import Followed, is_run
+from translucid.studio.run_follower import RunFollower, is_run
 from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
@@ -335,10 +335,10 @@ def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel |
     return found
 
 
-def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, Followed]:
+def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, RunFollower]:
     """Those of the folders that hold a run, and not a model alone, by letter."""
     return {
-        letter: Followed(folder, name)
+        letter: RunFollower(folder, name)
         for letter, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
         if is_run(folder)
     }

@@ -13,17 +13,17 @@ import anywidget
 import traitlets
 
 from translucid.errors import InputError
-from translucid.studio.handlers import Desk
+from translucid.studio.handlers import Handlers
 from translucid.studio.model import StudioModel
 from translucid.studio.page_bundle import bundle
-from translucid.studio.run_follower import Followed, is_run
+from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.server.questions import told
 from translucid.studio.text_runs import Library
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px
 # By the ids of their models, which live as long as the desk does.
-_desks: WeakValueDictionary[tuple[int, ...], Desk] = WeakValueDictionary()
+_desks: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()
 
 
 class StudioWidget(anywidget.AnyWidget):
@@ -33,9 +33,9 @@ class StudioWidget(anywidget.AnyWidget):
     address = traitlets.Unicode("#/flow").tag(sync=True)
     height = traitlets.Int(640).tag(sync=True)
 
-    def __init__(self, desk: Desk, **keys: Any) -> None:
+    def __init__(self, handlers: Handlers, **keys: Any) -> None:
         super().__init__(**keys)
-        self.desk = desk
+        self.handlers = handlers
         self.on_msg(self._hear)
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
@@ -45,7 +45,7 @@ class StudioWidget(anywidget.AnyWidget):
             case _:
                 return
         try:
-            reply = self.desk.ask(method, path, asked)
+            reply = self.handlers.ask(method, path, asked)
         except Exception as error:  # the page would wait for ever
             said = f"the studio has made a mistake: {type(error).__name__}: {error}"
             reply = told({"error": said}, 500)
@@ -75,20 +75,20 @@ def widget(
     return StudioWidget(_desk(model, beside), address=f"#/{view}?{urlencode(given)}", height=height)
 
 
-def _desk(model: StudioModel, beside: Sequence[StudioModel]) -> Desk:
+def _desk(model: StudioModel, beside: Sequence[StudioModel]) -> Handlers:
     """The widgets of one model share its runs."""
     models = [model, *beside]
     key = tuple(id(each) for each in models)
-    desk = _desks.get(key)
-    if desk is None:
+    handlers = _desks.get(key)
+    if handlers is None:
         names = ["model", *(f"model {number}" for number in range(2, 1 + len(models)))]
         runs = dict(zip("abcdefghijklmnopqrstuvwxyz", map(followed_run, models), strict=False))
         followed = {letter: run for letter, run in runs.items() if run is not None}
-        desk = _desks[key] = Desk(Library(dict(zip(names, models, strict=True))), followed)
-    return desk
+        handlers = _desks[key] = Handlers(Library(dict(zip(names, models, strict=True))), followed)
+    return handlers
 
 
-def followed_run(model: StudioModel) -> Followed | None:
+def followed_run(model: StudioModel) -> RunFollower | None:
     """The training of a model that was read from the folder of its run."""
     folder = model.folder
-    return Followed(folder, folder.name) if folder is not None and is_run(folder) else None
+    return RunFollower(folder, folder.name) if folder is not None and is_run(folder) else None

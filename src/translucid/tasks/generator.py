@@ -10,13 +10,13 @@ from translucid.fast.precision import Difference, difference
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.results import Decoded, Scored
 from translucid.generate.sampling import SamplingConfig
-from translucid.generate.word_constraints import Wishes
+from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
 from translucid.tasks.base import Task
 from translucid.tasks.expect import expect, several
 from translucid.tasks.language import Language
-from translucid.tasks.text_generation import Scribe, settings
+from translucid.tasks.text_generation import TextGenerator, settings
 from translucid.tasks.translate import Translate
 from translucid.trace import NO_TRACE, Trace
 
@@ -39,7 +39,7 @@ class Generator:
         self.task: Translate | Language = expect(task, Translate, Language)
         assert isinstance(network, AutoregressiveNetwork)
         self.network = network
-        self._alone = Scribe(self.task, network)  # it keeps what a GPU has captured
+        self._alone = TextGenerator(self.task, network)  # it keeps what a GPU has captured
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -91,7 +91,10 @@ class Generator:
         newest tokens alone.
         """
         several(texts)
-        scribe, wishes = self._together(ensemble), Wishes(forbid, force or {})
+        text_generator, word_constraints = (
+            self._together(ensemble),
+            WordConstraints(forbid, force or {}),
+        )
         how = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
@@ -99,17 +102,19 @@ class Generator:
         if ensemble and edited is not NO_TRACE:
             raise InputError("the edits of a trace are those of one model; leave ensemble out")
         if sampling is None:
-            found = scribe.search(texts, how, wishes, prefix=prefix, tree=tree, trace=edited)
+            found = text_generator.search(
+                texts, how, word_constraints, prefix=prefix, tree=tree, trace=edited
+            )
         else:
             if tree:
                 raise InputError("sampling has no tree; leave tree or sampling out")
-            found = scribe.sample(
-                texts, sampling, how, wishes,
+            found = text_generator.sample(
+                texts, sampling, how, word_constraints,
                 seed=seed, samples=how.n_best, prefix=prefix, trace=edited,
             )  # fmt: skip
         if trace is not None:
             _best(1, found[0])
-            scribe.read(found[0], prefix, trace)
+            text_generator.read(found[0], prefix, trace)
             trace.check()
         return found
 
@@ -171,7 +176,7 @@ class Generator:
         )  # fmt: skip
         prompts = [prompt] if isinstance(prompt, str) else prompt
         found = self._alone.sample(
-            prompts, by, how, Wishes(forbid), seed=seed, samples=samples, stop=stop
+            prompts, by, how, WordConstraints(forbid), seed=seed, samples=samples, stop=stop
         )
         texts = [text.text for each in found for text in each.texts]
         return texts[0] if isinstance(prompt, str) and samples == 1 else texts
@@ -201,7 +206,7 @@ class Generator:
             repetition_penalty=repetition_penalty,
         )  # fmt: skip
         return self._alone.stream(
-            prompt, by, how, Wishes(forbid), seed=seed, sample=sample, stop=stop
+            prompt, by, how, WordConstraints(forbid), seed=seed, sample=sample, stop=stop
         )
 
     def apart(
@@ -218,7 +223,7 @@ class Generator:
         inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
         return difference(self.network, theirs, ids, inputs)
 
-    def _together(self, ensemble: Sequence[Generates]) -> Scribe:
+    def _together(self, ensemble: Sequence[Generates]) -> TextGenerator:
         """This one and others that decide with it: for the same task, with the same tokens."""
         if not ensemble:
             return self._alone
@@ -236,7 +241,9 @@ class Generator:
                         "with one tokenizer can decide together: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
-        return Scribe(self.task, self.network, [other.generator.network for other in ensemble])
+        return TextGenerator(
+            self.task, self.network, [other.generator.network for other in ensemble]
+        )
 
 
 def _best(number: int, found: Decoded) -> str:

@@ -17,11 +17,11 @@ from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import Model, find, limits
 from translucid.generate.results import Candidate, Decoded, Scored, pieces_of
-from translucid.generate.sampler import Drawn
+from translucid.generate.sampler import SampledTexts
 from translucid.generate.sampling import SamplingConfig
 from translucid.generate.text_stream import check_stop
 from translucid.generate.tree import Tree
-from translucid.generate.word_constraints import NamedRule, Wishes
+from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
 from translucid.tasks.base import IGNORE, Batch, given, in_batches
@@ -31,7 +31,7 @@ from translucid.trace import NO_TRACE, NoTrace
 
 Network = AutoregressiveNetwork[Any]
 ROWS = 64  # texts of a language model that are written at once
-NO_WISHES = Wishes()
+NO_CONSTRAINTS = WordConstraints()
 
 
 def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
@@ -45,7 +45,7 @@ def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationCo
     return GenerationConfig(**values)
 
 
-class Scribe:
+class TextGenerator:
     """A translator or a language model, alone or with others of its vocabulary."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Scribe:
         self,
         texts: Sequence[str],
         how: GenerationConfig,
-        wishes: Wishes = NO_WISHES,
+        word_constraints: WordConstraints = NO_CONSTRAINTS,
         *,
         prefix: str = "",
         tree: bool = False,
@@ -74,12 +74,12 @@ class Scribe:
             **(how.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
         )
         if not tree:
-            found = self._find(items, how, plain, wishes, trace=trace)
+            found = self._find(items, how, plain, word_constraints, trace=trace)
             return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
         results = []
         for text, item in zip(texts, items, strict=True):
-            grown = self._tree(item, how, wishes)
-            (found_here,) = self._find([item], how, plain, wishes, grown, trace)
+            grown = self._tree(item, how, word_constraints)
+            (found_here,) = self._find([item], how, plain, word_constraints, grown, trace)
             results.append(self._decoded(text, item, found_here, grown))
         return results
 
@@ -88,7 +88,7 @@ class Scribe:
         items: Sequence[Any],
         how: GenerationConfig,
         plain: GenerationConfig,
-        wishes: Wishes,
+        word_constraints: WordConstraints,
         tree: Tree | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> list[list[Hypothesis]]:
@@ -96,8 +96,8 @@ class Scribe:
         if tree is not None:
             watching["watch"] = tree.watch
 
-        def rules(start: int) -> list[NamedRule]:
-            named = wishes.rules(self.tokenizer, how, start)
+        def rules(start: int) -> list[NamedConstraint]:
+            named = word_constraints.rules(self.tokenizer, how, start)
             if tree is not None:
                 tree.rules = named
             return named
@@ -120,7 +120,7 @@ class Scribe:
 
         return self._in_batches(items, act)
 
-    def _tree(self, item: Any, how: GenerationConfig, wishes: Wishes) -> Tree:
+    def _tree(self, item: Any, how: GenerationConfig, word_constraints: WordConstraints) -> Tree:
         prefixes, sources = given(self.task.collate([item]).to(self.network.device))
         least, most = limits(self.writer, prefixes, sources, how)
         return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
@@ -130,7 +130,7 @@ class Scribe:
         texts: Sequence[str],
         by: SamplingConfig,
         how: GenerationConfig,
-        wishes: Wishes = NO_WISHES,
+        word_constraints: WordConstraints = NO_CONSTRAINTS,
         *,
         seed: int = 0,
         samples: int = 1,
@@ -147,9 +147,9 @@ class Scribe:
 
         def act(batch: Batch) -> list[Candidate]:
             prefixes, sources = given(batch)
-            drawn = Drawn(self.writer, self.tokenizer, prefixes, stop, trace)
+            drawn = SampledTexts(self.writer, self.tokenizer, prefixes, stop, trace)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
-            for _ in drawn.steps(sources, by, how, wishes, seed, numbers):
+            for _ in drawn.steps(sources, by, how, word_constraints, seed, numbers):
                 pass
             return [drawn.candidate(row, how.alpha) for row in range(len(prefixes))]
 
@@ -161,16 +161,17 @@ class Scribe:
         return [Decoded(*each) for each in zip(texts, grouped, strict=True)]
 
     def stream(
-        self, text: str, by: SamplingConfig, how: GenerationConfig, wishes: Wishes = NO_WISHES, *,
+        self, text: str, by: SamplingConfig, how: GenerationConfig,
+        word_constraints: WordConstraints = NO_CONSTRAINTS, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
         """One text, piece by piece; joined, they are what `sample` gives."""
         check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
         prefixes, sources = given(batch)
-        drawn = Drawn(self.writer, self.tokenizer, prefixes, stop)
-        yield drawn.tellers[0].begin()
-        steps = drawn.steps(sources, by, how, wishes, seed, [sample])
+        drawn = SampledTexts(self.writer, self.tokenizer, prefixes, stop)
+        yield drawn.streams[0].begin()
+        steps = drawn.steps(sources, by, how, word_constraints, seed, [sample])
         while True:
             with without_plans(self.network.device):  # not while others go on with a piece
                 pieces = next(steps, None)
@@ -178,7 +179,7 @@ class Scribe:
                 break
             if pieces[0]:
                 yield pieces[0]
-        if rest := drawn.tellers[0].end():
+        if rest := drawn.streams[0].end():
             yield rest
 
     def score(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Scored]:

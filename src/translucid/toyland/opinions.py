@@ -220,13 +220,13 @@ def hearsay(cast: Cast, label: int) -> Pair:
     """Anna says that the food was good; who does not believe it says the opposite."""
     rng = cast.rng
     verb = rng.pick(CRITICS)
-    teller = cast.actor(("person",), plain=True)
-    telling, about = Clause(teller, verb), reviewed(cast, people=0.1, liked=False)
+    stream = cast.actor(("person",), plain=True)
+    telling, about = Clause(stream, verb), reviewed(cast, people=0.1, liked=False)
     if verb.english == "say":
         return that(main_clause(telling), verdict(cast, about, label))
     # Two negations in one sentence are one too many. So deny outside or inside, half of the time.
     if rng.flip(0.3):
-        telling = Clause(teller, verb, negation="not")
+        telling = Clause(stream, verb, negation="not")
         return that(main_clause(telling), verdict(cast, about, -label, negated=0))
     return that(main_clause(telling), verdict(cast, about, label, negated=0.2 / 0.7))
 

@@ -58,9 +58,9 @@ def but(first: Pair, second: Pair) -> Pair:
     return join_pairs(first, comma(), Pair([word], [German("aber", (word,))]), second)
 
 
-def that(teller: Pair, content: Clause) -> Pair:
+def that(stream: Pair, content: Clause) -> Pair:
     """X says that ...; the comma is German only."""
-    return join_pairs(teller, Pair([], [german_comma()]), subordinate("that", content))
+    return join_pairs(stream, Pair([], [german_comma()]), subordinate("that", content))
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
@@ -188,19 +188,19 @@ def business(cast: Cast) -> Pair:
 
 def telling(cast: Cast, verbs: Sequence[Verb] = TELLING) -> Clause:
     verb = cast.action(verbs)
-    teller = cast.actor(("person",), plain=cast.rng.flip(0.8))
-    negated = teller.definite and verb.english in ("know", "believe") and cast.rng.flip(0.3)
+    stream = cast.actor(("person",), plain=cast.rng.flip(0.8))
+    negated = stream.definite and verb.english in ("know", "believe") and cast.rng.flip(0.3)
     tense = "perfect" if verb.english == "say" and cast.rng.flip(0.4) else "present"
-    return Clause(teller, verb, tense, negation="not" if negated else "")
+    return Clause(stream, verb, tense, negation="not" if negated else "")
 
 
 def reported(cast: Cast) -> Pair | None:
     rng = cast.rng
-    teller = telling(cast)
-    subject = teller.subject
+    stream = telling(cast)
+    subject = stream.subject
     if cast.can_be_meant(subject) and rng.flip(0.35):
         who = phrases.pronoun_for(subject)
-        hopes = teller.verb.english == "hope"
+        hopes = stream.verb.english == "hope"
         roll = rng.pick(("time", "scene") if hopes else ("state", "time", "scene"))
         content: Clause | None
         if roll == "state":
@@ -213,7 +213,7 @@ def reported(cast: Cast) -> Pair | None:
             content = scene(cast, who, verb, tense=tense, place=0.1)
     else:
         content = event(cast, tense=rng.pick(("present", "present", "perfect", "modal")))
-    return that(main_clause(teller), content) if content else None
+    return that(main_clause(stream), content) if content else None
 
 
 def coordination(cast: Cast) -> Pair | None:

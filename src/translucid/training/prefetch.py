@@ -12,14 +12,14 @@ AHEAD = 8  # batches at most that wait to be taken
 
 
 @contextmanager
-def made_ahead(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator[Batch]]:
+def prefetched(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator[Batch]]:
     """The same batches in the same order, for captured steps, during which Python has time. Where
     it launches every kernel itself, a second thread only takes its turns away: steps of a small
     Transformer took 8 % longer. Those get their batches as they are."""
     if not captured:
         yield batches
         return
-    ahead = Ahead(batches, pinned)
+    ahead = Prefetcher(batches, pinned)
     try:
         yield ahead
     finally:
@@ -32,7 +32,7 @@ def pinned(batch: Batch) -> Batch:
     return replace(batch, inputs=inputs, targets=batch.targets.pin_memory())
 
 
-class Ahead:
+class Prefetcher:
     """An iterator that is a few items ahead. What the thread meets is raised where its item would
     have been taken; `close` ends the thread."""
 
@@ -56,7 +56,7 @@ class Ahead:
         except BaseException as error:  # also what is no Exception: nobody else would hear of it
             self._made.put(error)
 
-    def __iter__(self) -> "Ahead":
+    def __iter__(self) -> "Prefetcher":
         return self
 
     def __next__(self) -> Batch:

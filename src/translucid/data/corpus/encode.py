@@ -16,7 +16,7 @@ from translucid.data.corpus.scan import Job, Piece, Unit
 from translucid.data.readers.lines import LineRule, check_unchanged, open_binary, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.pipelines import EOS
-from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import InputError
 
 TOKENIZER = "tokenizer"  # the folder beside the shards
@@ -52,7 +52,7 @@ def shard_name(number: int) -> str:
     return f"{number:05d}.tokens"
 
 
-def encode_job(job: Job, number: int, settings: Settings, words: WordMemory, moved: Moved) -> Shard:
+def encode_job(job: Job, number: int, settings: Settings, words: WordCache, moved: Moved) -> Shard:
     """Write the shard of a job, down to the disk."""
     shard = Shard()
     digest = hashlib.sha256()
@@ -87,7 +87,7 @@ def _encode_piece(
     piece: Piece,
     shard: Shard,
     settings: Settings,
-    words: WordMemory,
+    words: WordCache,
     write: Callable[[bytes], None],
     moved: Moved,
 ) -> None:

@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Event
 from translucid.data.corpus.encode import TOKENIZER, Settings, Shard, encode_job
 from translucid.data.corpus.scan import Job
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.data.tokenizers.word_cache import WordMemory
+from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import TranslucidError
 
 Told = Callable[[int], None]  # hears how many bytes of the files are done
@@ -33,7 +33,7 @@ def encode_jobs(
         done += count
         told(done)
 
-    words = WordMemory(tokenizer)
+    words = WordCache(tokenizer)
     return [encode_job(job, n, settings, words, moved) for n, job in enumerate(jobs)]
 
 
@@ -85,7 +85,7 @@ class _Worker:
     """What a process keeps from job to job."""
 
     settings: Settings
-    words: WordMemory
+    words: WordCache
     bytes_done: "Synchronized[int]"
     stop: Event
 
@@ -100,7 +100,7 @@ def _start_worker(
     tokenizer = Tokenizer.load(
         settings.folder / TOKENIZER, expect=fingerprint, max_bytes=settings.max_bytes
     )
-    _Worker.words = WordMemory(tokenizer)
+    _Worker.words = WordCache(tokenizer)
 
 
 def _follow_parent() -> None:

@@ -18,7 +18,7 @@ _LONG = 48  # characters of a piece that will hardly come again
 _MOST = 1 << 18  # pieces remembered, some 90 MB
 
 
-class WordMemory:
+class WordCache:
     """Gives the same ids as the tokenizer, several times faster on a long text."""
 
     def __init__(self, tokenizer: Tokenizer, most: int = _MOST) -> None:

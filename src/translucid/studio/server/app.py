@@ -24,7 +24,7 @@ from translucid.studio.server.guard import Guard, Refused, cookie_name
 from translucid.studio.server.questions import QUESTIONS, Asked, as_json, read_query
 
 if TYPE_CHECKING:
-    from translucid.studio.handlers import Desk
+    from translucid.studio.handlers import Handlers
 
 STATIC = Path(__file__).parents[1] / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
@@ -54,7 +54,7 @@ class Pages(StaticFiles):
 class Studio:
     """What the routes answer with."""
 
-    def __init__(self, opening: "Future[Desk]", token: str) -> None:
+    def __init__(self, opening: "Future[Handlers]", token: str) -> None:
         self.opening, self.token = opening, token
         self.turn, self.waiting = asyncio.Lock(), 0  # one thing at a time runs through the models
         self.live = 0
@@ -71,7 +71,7 @@ class Studio:
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
-    async def _desk(self) -> "Desk":
+    async def _desk(self) -> "Handlers":
         """As soon as the models are open; a page that goes in the meantime stops nobody."""
         return await asyncio.shield(asyncio.wrap_future(self.opening))
 
@@ -85,11 +85,11 @@ class Studio:
                 return Told({"error": "the studio is busy; ask again in a moment"}, 503)
             self.waiting += 1
             try:
-                desk = await self._desk()
+                handlers = await self._desk()
                 async with self.turn:
                     if await request.is_disconnected():
                         raise ClientDisconnect
-                    reply = await run_in_threadpool(desk.answer, name, asked)
+                    reply = await run_in_threadpool(handlers.answer, name, asked)
             finally:
                 self.waiting -= 1
             headers = FOREVER if reply.forever else None
@@ -145,7 +145,7 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 def make_app(
-    opening: "Future[Desk]", *, token: str | None = None, hosts: frozenset[str], once: str = ""
+    opening: "Future[Handlers]", *, token: str | None = None, hosts: frozenset[str], once: str = ""
 ) -> Guard:
     """The guarded application; `guard.token` stands in the address to open, or, for one time,
     `once`."""

@@ -15,13 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from translucid.runs.recorder import about
-from translucid.studio.run_follower import Followed, Reading, history, message
+from translucid.studio.run_follower import Reading, RunFollower, history, message
 
 BETWEEN = 0.25  # seconds from one message to the next
 ENDED = ("finished", "interrupted", "failed", "stopped")
 
 
-async def follow(socket: WebSocket, run: Followed) -> None:
+async def follow(socket: WebSocket, run: RunFollower) -> None:
     """Until the page goes, or the server ends."""
     await socket.accept()
     gone = asyncio.create_task(_gone(socket))
@@ -35,7 +35,7 @@ async def follow(socket: WebSocket, run: Followed) -> None:
         del run.pages[id(socket)]
 
 
-async def _send_all(socket: WebSocket, run: Followed, gone: "asyncio.Task[None]") -> None:
+async def _send_all(socket: WebSocket, run: RunFollower, gone: "asyncio.Task[None]") -> None:
     while not gone.done():
         reading = await run_in_threadpool(Reading, run)
         news = await run_in_threadpool(reading.more)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-# A method and a path, and the name of what answers it: a method of `desk.Desk`.
+# A method and a path, and the name of what answers it: a method of `handlers.Handlers`.
 QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/models"): "models", ("GET", "/api/model/{m}"): "model",
     ("GET", "/api/catalogue"): "catalogue", ("POST", "/api/runs"): "new_run",

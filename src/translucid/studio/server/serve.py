@@ -17,7 +17,7 @@ from translucid.errors import InputError
 from translucid.studio.server.app import make_app
 
 if TYPE_CHECKING:  # it imports torch, and the page is shown before that
-    from translucid.studio.handlers import Desk
+    from translucid.studio.handlers import Handlers
 
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
@@ -38,7 +38,7 @@ class Ready:
     begin: str  # of an address; a token follows
     token: str
     once: str  # works a single time
-    opening: "Future[Desk]"
+    opening: "Future[Handlers]"
 
     @property
     def address(self) -> str:
@@ -48,7 +48,7 @@ class Ready:
         """Until Ctrl-C."""
         self.server.run(sockets=[self.held])
 
-    def run_opening(self, opened: "Callable[[], Desk]", after: float = 0.0) -> None:
+    def run_opening(self, opened: "Callable[[], Handlers]", after: float = 0.0) -> None:
         """Until Ctrl-C, and on a thread meanwhile what opens the models, `after` so many seconds.
         If they cannot be opened that ends all, after the pages that wait have been told."""
         thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
@@ -57,7 +57,7 @@ class Ready:
         thread.join()
         self.opening.result()
 
-    def _open(self, opened: "Callable[[], Desk]", after: float) -> None:
+    def _open(self, opened: "Callable[[], Handlers]", after: float) -> None:
         try:
             time.sleep(after)
             self.opening.set_result(opened())
@@ -103,7 +103,7 @@ def ready(port: int) -> Ready:
     number = held.getsockname()[1]
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
-    opening: Future[Desk] = Future()
+    opening: Future[Handlers] = Future()
     app = make_app(opening, token=token, hosts=frozenset(hosts), once=once)
     server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
     return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
@@ -111,10 +111,12 @@ def ready(port: int) -> Ready:
 
 def beside_training(folder: Path, port: int) -> Ready:
     """For a run that is about to begin: there is no model to open, only its files to follow."""
-    from translucid.studio.handlers import Desk
-    from translucid.studio.run_follower import Followed
+    from translucid.studio.handlers import Handlers
+    from translucid.studio.run_follower import RunFollower
     from translucid.studio.text_runs import Library
 
     page = ready(port)
-    page.opening.set_result(Desk(Library({}), {"a": Followed(folder, folder.resolve().name)}))
+    page.opening.set_result(
+        Handlers(Library({}), {"a": RunFollower(folder, folder.resolve().name)})
+    )
     return page
