@@ -430,7 +430,7 @@ def test_spellings_of_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("word_constraints", "message"),
     [
         (WordConstraints(forbid=["xyz"]), "forbid: the vocabulary has no 'xyz'"),
         (WordConstraints(forbid=[" "]), "an empty word cannot be forbidden"),
@@ -442,7 +442,7 @@ def test_spellings_of_a_word() -> None:
         ),
     ],
 )
-def test_wishes_that_cannot_be_met(word_constraints: WordConstraints, message: str) -> None:
+def test_constraints_that_cannot_be_met(word_constraints: WordConstraints, message: str) -> None:
     with pytest.raises(InputError, match=message):
         text_generator("gru").search(["a"], HOW, word_constraints)
 
