@@ -238,4 +238,7 @@ def test_a_view_as_svg_and_png(view: str, page: Page, studio: Served, tmp_path: 
     page.inner.context.unroute_all()
     page.inner.goto((tmp_path / "v.svg").as_uri())
     assert "hacked" in page.inner.evaluate("document.documentElement.textContent")
-    assert not words(live) - words(picture.texts())
+    # What a column is too narrow for ends in … on the page, by the fonts of this machine, and here.
+    cut = [piece[:-1] for piece in picture.texts() if len(piece) > 1 and piece.endswith("…")]
+    missing = words(live) - words(picture.texts())
+    assert not [word for word in missing if not any(word.startswith(part) for part in cut)]
