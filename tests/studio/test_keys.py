@@ -287,10 +287,11 @@ def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None: 
     press(page, "ArrowUp")
     page.inner.wait_for_url("**at=decoder.layers.0.cross_attention.pattern*")
     press(page, "ArrowRight", "ArrowRight")
-    assert "pin=src:1" in page.inner.url
-    press(page, "ArrowLeft", "]")
-    assert "pin=src:0" in page.inner.url
-    assert "head=1" in page.inner.url
+    page.inner.wait_for_url("**pin=src:1*")
+    press(page, "ArrowLeft")
+    page.inner.wait_for_url("**pin=src:0*")
+    press(page, "]")
+    page.inner.wait_for_url("**head=1*")
     page.changed(lambda: press(page, "Enter"))
     assert page.drawn().split(" ")[0] == "attention"
     assert page.words(".panel h2") == ["Head 1"]

@@ -55,7 +55,8 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     told.likely && bars(told.likely.rows, told.likely),
     told.values && !told.likely ? picture(told, inner, onpick) : null,
     told.entry?.formula && h('hr', { class: 'rule' }),
-    told.entry?.formula && h('div', { class: 'formula' }, formula(told.entry.formula)),
+    // Too long for the panel, it is scrolled: by keys too.
+    told.entry?.formula && h('div', { class: 'formula', tabindex: 0 }, formula(told.entry.formula)),
     told.exact !== undefined && ledger(lines(told)),
     told.values && told.likely ? picture(told, inner, onpick) : null,
     told.go && h('p', { class: 'onward' }, h('a', { href: told.go.href }, told.go.text)),

@@ -235,7 +235,7 @@ export async function train(stage, { model, params }) {
     side.replaceChildren(
       h('header', null, h('h3', null, 'One text while the model learns'), h('p', { class: 'asked word' }, about.probe)),
       h('div', { class: 'scrub' }, slide, h('span', { class: 'n' }, `step ${step.toLocaleString('en')}`)),
-      h('div', { class: 'said' }, spoken(answer, before)),
+      h('div', { class: 'said', tabindex: 0 }, spoken(answer, before)),
       big,
     );
     if (focused) slide.focus();
