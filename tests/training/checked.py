@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from translucid.checks import startup
-from translucid.checks.findings import Finding
 from translucid.models import Network, build
 from translucid.recipe import recipe
 from translucid.recipe.examples import Examples, load_examples
 from translucid.recipe.resources import Prepared, prepare
+from translucid.tasks.findings import Finding
 
 SMALL = {"d_model": 16, "layers": 1}
 TRANSFORMERS = {

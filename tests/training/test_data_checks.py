@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from translucid.checks import data, data_facts
-from translucid.checks.findings import Finding, spread_out
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
 
 PAIRS = [

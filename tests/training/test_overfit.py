@@ -7,11 +7,11 @@ import torch
 from tests.training.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
-from translucid.checks.findings import Finding
 from translucid.checks.overfitting import overfit_one_batch, small
 from translucid.models import RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Batch, cross_entropy
 from translucid.tasks.classify import Classify
+from translucid.tasks.findings import Finding
 from translucid.tasks.regress import Regress
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from translucid.checks.findings import Finding
 from translucid.recipe.examples import Record
 from translucid.tasks.base import Task
+from translucid.tasks.findings import Finding
 
 MANY_TWICE = 0.1  # the share of repeated training examples that is worth a word
 MOSTLY = 0.5  # held-out examples that stand in the training data: it is the same file

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from translucid.checks.findings import Finding
 from translucid.recipe.examples import Record
+from translucid.tasks.findings import Finding
 
 MANY_UNSEEN = 0.2  # of the running words: a vocabulary of words would miss too much
 

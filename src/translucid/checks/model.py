@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.checks.findings import Finding, spread_out
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
 from translucid.models.modes import evaluating
 from translucid.recipe.examples import Record
 from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.findings import Finding, spread_out
 
 SAMPLE = 8  # items that are looked at
 PROBE = 12  # tokens of the text that the causality probe changes one by one

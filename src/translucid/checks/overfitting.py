@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from translucid.checks.findings import Finding, spread_out
 from translucid.checks.model import MASK_OF
 from translucid.data.tokenizers.pipelines import UNK
 from translucid.models import ModelConfig, build
@@ -21,6 +20,7 @@ from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.findings import Finding, spread_out
 from translucid.training.random_state import random_state_kept, seed_generators
 
 ITEMS, TOKENS = 8, 12  # of the batch

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from translucid.checks import data as data_checks
-from translucid.checks.findings import Finding, spread_out
 from translucid.checks.model import (
     SAMPLE,
     leaking_mask,
@@ -28,6 +27,7 @@ from translucid.recipe.examples import Examples, Record, load_examples
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.resources import prepare
 from translucid.tasks.base import Task
+from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
 from translucid.training.random_state import random_state_kept, seed_generators
 

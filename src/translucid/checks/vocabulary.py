@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from translucid.checks.findings import Finding, spread_out
 from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.recipe.examples import Record
 from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.findings import Finding, spread_out
 
 MANY_UNKNOWN = 0.05
 TEXTS = 2000  # texts per part and side in which unknown tokens are counted

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:  # a command's top stays light
-    from translucid.checks.findings import Finding
+    from translucid.tasks.findings import Finding
 
 
 def show(findings: Sequence["Finding"]) -> None:
