@@ -15,7 +15,6 @@ import pytest
 from tests.cli.test_bad_input import (
     GOOD,
     LEARNED,
-    PYTHON,
     TEXT,
     Command,
     assert_refused,
@@ -23,6 +22,7 @@ from tests.cli.test_bad_input import (
     start,
     write,
 )
+from tests.forked import TRANSLUCID
 from tests.tiny.once import once
 
 from translucid.atomic_files import write_manifest
@@ -224,7 +224,7 @@ def on_terminal(words: list[str], stream: str, **environment: str) -> str:
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, stream: theirs}
     shown = b""
     env = os.environ | {"TERM": "xterm", "COLUMNS": "120"} | environment
-    with subprocess.Popen([*PYTHON, *words], env=env, **options) as process:
+    with subprocess.Popen([*TRANSLUCID, *words], env=env, **options) as process:
         os.close(theirs)
         while True:
             try:

@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.own_code import forgetting_own_code
 
 from translucid import cli, extensions
@@ -31,7 +32,7 @@ TINY = [
 
 def process(*words: object) -> tuple[str, str]:
     """What a command says in a process of its own, where nothing is known yet."""
-    line = [sys.executable, "-m", "translucid", *map(str, words)]
+    line = [*TRANSLUCID, *map(str, words)]
     ran = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout, ran.stderr
