@@ -77,6 +77,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Path) -> None:
     out, err = run(*words(tmp_path / "two", *PLAIN), processes=2)
     same(alone, tmp_path / "two")
