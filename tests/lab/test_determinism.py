@@ -14,7 +14,7 @@ TIMES = {  # what is measured in seconds is never the same twice; None: all of i
     "rotary-scaling": "time",
     "norm-cost": "ratio",
 }
-CHEAP = 1.0  # seconds that the full experiment takes: these are measured again by `make test`
+CHEAP = 0.3  # seconds that the full experiment takes: these are measured again by `make test`
 KNOWN = {name: each for name, each in experiments().items() if TIMES.get(name, "") is not None}
 CASES = [
     pytest.param(name, marks=[] if each.seconds <= CHEAP else pytest.mark.slow)
