@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from tests.see.own_tasks import PAIR
 from tests.see.test_own_task import TEXT, held
-from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 
 pytestmark = pytest.mark.slow
