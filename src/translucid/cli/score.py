@@ -60,7 +60,7 @@ def _check(held: "Model", pair: "Sequence[Text]", source: str, target: str | Non
 
     held.check_text(pair[0].text, f"{source}:{pair[0].line}")
     tokens = len(held.writes_with.encode(pair[-1].text)) + 1
-    check_length(tokens, held.longest, f"{target or source}:{pair[-1].line}")
+    check_length(tokens, held.context_length, f"{target or source}:{pair[-1].line}")
 
 
 def _chunks(source: str, target: str | None) -> "Iterator[list[tuple[Text, ...]]]":

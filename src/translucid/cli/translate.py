@@ -137,7 +137,7 @@ def _too_long(held: "Model", text: str, most: int) -> str:
     from translucid.tasks.base import check_length
 
     tokens = max(held.task.sizes(held.task.read_line(text, "", held.network)))
-    longest = held.longest
+    longest = held.context_length
     try:
         check_length(tokens, longest, "")
     except InputError as error:

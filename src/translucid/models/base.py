@@ -72,7 +72,7 @@ class SequenceConfig(Config):
     )
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         """How many tokens the model can read or write; None: as many as memory holds."""
         return None
 
@@ -273,7 +273,7 @@ class AutoregressiveNetwork(Network, Generic[S]):
 
     @property
     def max_length(self) -> int | None:
-        return self.config.longest
+        return self.config.context_length
 
     @property
     def device(self) -> torch.device:

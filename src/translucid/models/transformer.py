@@ -59,7 +59,7 @@ class TransformerConfig(SequenceConfig):
     count_padding: bool = key(False, "count padding in batch norm's statistics")
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         return self.max_length if POSITIONS[self.positions].limited else None
 
     @model_validator(mode="after")

@@ -120,7 +120,7 @@ ALONE = Processes()
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor of which each process holds a share."""
+    """All of a tensor of which each process holds a shard."""
     if not dist.is_initialized():
         return tensor
     from torch.distributed.tensor import DTensor  # takes a second: only where there may be one
@@ -128,7 +128,7 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def share(tensor: Tensor, like: Tensor) -> Tensor:
+def shard(tensor: Tensor, like: Tensor) -> Tensor:
     """What this process holds of a whole tensor, shared out as another one is."""
     if not dist.is_initialized():
         return tensor
