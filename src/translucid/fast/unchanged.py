@@ -22,10 +22,10 @@ SETTINGS = frozenset({type(None), bool, int, float, str})
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
     """A module and all within it, as `modules` gives them, but sooner: every search asks."""
-    found = [module]
-    for each in found:  # it grows on the way
-        found += [child for child in each._modules.values() if child is not None]
-    return found
+    modules = [module]
+    for part in modules:  # it grows on the way
+        modules += [child for child in part._modules.values() if child is not None]
+    return modules
 
 
 def unchanged(modules: Iterable[nn.Module]) -> bool:
@@ -77,12 +77,12 @@ def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
 def fingerprint(model: nn.Module) -> tuple[Any, ...]:
     """What a captured graph has taken for granted: which parts there are, their settings, and
     where their weights lie. What is written into the weights themselves, a graph sees."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for module in parts_of(model):
-        found.append(id(module))
+        parts.append(id(module))
         for value in islice(vars(module).values(), STANDARD, None):
             if value.__class__ in SETTINGS or callable(value):
-                found.append(value)
+                parts.append(value)
         for weights in (module._parameters, module._buffers):
-            found += [None if each is None else each.data_ptr() for each in weights.values()]
-    return tuple(found)
+            parts += [None if weight is None else weight.data_ptr() for weight in weights.values()]
+    return tuple(parts)
