@@ -15,7 +15,7 @@ from translucid.errors import ConfigError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import read_records, task_of
-from translucid.renamed import refuse_old
+from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
@@ -252,11 +252,13 @@ class Model:
 
     def studio(
         self, text: str | None = None, *, view: str = "flow", height: int = 640,
-        beside: Sequence["Model"] = (), **address: str,
+        compare_with: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, or compare with the models `beside`. `address`: further keys of the page's
-        address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
+        page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        if "beside" in address:
+            raise ConfigError(is_now("beside", "compare_with"))
         try:
             from translucid.studio.widget import widget
         except ImportError as error:
@@ -264,7 +266,7 @@ class Model:
                 f"model.studio needs the package {error.name}; install it with: "
                 "pip install 'translucid[notebook]'"
             ) from error
-        return widget(self, text, view=view, height=height, beside=beside, **address)
+        return widget(self, text, view=view, height=height, compare_with=compare_with, **address)
 
     # ---- what it can be asked ----
 
