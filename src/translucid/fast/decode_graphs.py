@@ -60,7 +60,7 @@ class Graphs:
         self._replay(f"read {timeline.read}", self.rounds.round)
 
     def _replay(self, name: str, act: Callable[[], None]) -> None:
-        if self.rounds.model.device.type != "cuda":
+        if not self.rounds.on_gpu:
             return act()
         if name not in self.held:
             self.held[name] = self._capture(act)
