@@ -37,8 +37,8 @@ Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 class PackedLinear(nn.Module):
     """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
 
-    One row is read by a product of matrix and vector, which needs no packing: from 2 rows on, the
-    packed product is up to twice as fast as `F.linear`. The weights are kept twice for that.
+    One row is read by a output of matrix and vector, which needs no packing: from 2 rows on, the
+    packed output is up to twice as fast as `F.linear`. The weights are kept twice for that.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -114,7 +114,7 @@ class Int8Linear(nn.Module):
 
 def of_rows(linear: nn.Module) -> Rows:
     """What a linear layer does to rows (rows, inputs) when nobody looks and no gradient is wanted:
-    the bare product, without a module around it."""
+    the bare output, without a module around it."""
     if isinstance(linear, PackedLinear | Int8Linear):
         return linear.of_rows
     assert isinstance(linear, nn.Linear)
@@ -122,7 +122,7 @@ def of_rows(linear: nn.Module) -> Rows:
 
 
 def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
-    """One product of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
+    """One output of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
     with _engine(engine), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # quantized tensors are to move to another package
         whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
@@ -153,10 +153,10 @@ def packs_float32() -> bool:
     weight, x = _trial()
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        product = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+        output = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
     except (AttributeError, RuntimeError):
         return False
-    return torch.allclose(product, F.linear(x, weight), rtol=1e-5, atol=1e-2)
+    return torch.allclose(output, F.linear(x, weight), rtol=1e-5, atol=1e-2)
 
 
 @cache
@@ -177,15 +177,15 @@ def int8_engine() -> tuple[str, bool]:
 def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool:
     try:
         packed = _pack_many(q, torch.zeros(q.shape[0]), engine)
-        product = torch.ops.quantized.linear_dynamic(x, packed, reduced)
+        output = torch.ops.quantized.linear_dynamic(x, packed, reduced)
     except (AttributeError, RuntimeError):
         return False
-    return _near(product, x @ q.T)
+    return _near(output, x @ q.T)
 
 
 @cache
 def multiplies_4_bits() -> bool:
-    """Whether there is a fast product of 4 bits; elsewhere torch has a slow one."""
+    """Whether there is a fast output of 4 bits; elsewhere torch has a slow one."""
     if not torch.backends.kleidiai.is_available():
         return False
     q, x = _trial()
@@ -207,8 +207,8 @@ def _trial() -> tuple[Tensor, Tensor]:
     return q, x
 
 
-def _near(product: Any, exact: Tensor) -> bool:
-    return bool((product - exact).norm() <= TRIAL * exact.norm())
+def _near(output: Any, exact: Tensor) -> bool:
+    return bool((output - exact).norm() <= TRIAL * exact.norm())
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from translucid.atomic_files import saving, write_text
 from translucid.bundle import Bundle
 from translucid.errors import Interrupted
 from translucid.models.base import Network
-from translucid.see.gradients import layers_of, tied_layers
 from translucid.runs.log import open_at_end, write_line
 from translucid.runs.probe import check, probe
+from translucid.see.gradients import layers_of, tied_layers
 from translucid.training.loop import Step
 
 FOLDER = "studio"
@@ -71,7 +71,9 @@ class Recorder:
         header = {"format": 1, "probe": self._text, "every": self._every,
                 "layers": list(self._layers), "tied": self._tied}  # fmt: skip
         write_text(self._folder / ABOUT, json.dumps(header, ensure_ascii=False, indent=1) + "\n")
-        self._known = {record["step"] for record in lines(self._folder / PROBES) if "step" in record}
+        self._known = {
+            record["step"] for record in lines(self._folder / PROBES) if "step" in record
+        }
         self._steps, self._probes = (open_at_end(self._folder / n) for n in (STEPS, PROBES))
         _lock(self._steps)
 

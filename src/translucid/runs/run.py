@@ -21,18 +21,18 @@ from translucid.bundle import Bundle, own_names
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
 from translucid.parts.positions import POSITIONS
-from translucid.tasks.registry import TASKS
 from translucid.recipe import recipe
-from translucid.runs import fingerprint
+from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import dump
+from translucid.runs import fingerprint
 from translucid.runs.checkpoints import Checkpoints
 from translucid.runs.log import FILES, RunLog
+from translucid.runs.recorder import FOLDER
+from translucid.runs.session import Recording, Session
+from translucid.runs.setup import set_up
+from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
-from translucid.recipe.recipe import Recipe
-from translucid.runs.recorder import FOLDER
-from translucid.runs.setup import set_up
-from translucid.runs.session import Recording, Session
 
 CODE = "code.json"
 

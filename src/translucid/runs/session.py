@@ -69,8 +69,8 @@ class Session:
             self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
         except (KeyError, RuntimeError, ValueError) as error:
             raise InputError(
-                f"the checkpoint of step {checkpoint.step:,} does not fit the model any more: {error}; "
-                "train into a new folder"
+                f"the checkpoint of step {checkpoint.step:,} does not fit the model any more: "
+                f"{error}; train into a new folder"
             ) from error
         self.stream = Stream(
             self.setup.task,
