@@ -37,8 +37,8 @@ Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 class PackedLinear(nn.Module):
     """W x + b in float32; the same numbers as the layer it is made of, up to rounding.
 
-    One row is read by a output of matrix and vector, which needs no packing: from 2 rows on, the
-    packed output is up to twice as fast as `F.linear`. The weights are kept twice for that.
+    One row is read by a product of matrix and vector, which needs no packing: from 2 rows on, the
+    packed product is up to twice as fast as `F.linear`. The weights are kept twice for that.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -114,7 +114,7 @@ class Int8Linear(nn.Module):
 
 def of_rows(linear: nn.Module) -> Rows:
     """What a linear layer does to rows (rows, inputs) when nobody looks and no gradient is wanted:
-    the bare output, without a module around it."""
+    the bare product, without a module around it."""
     if isinstance(linear, PackedLinear | Int8Linear):
         return linear.of_rows
     assert isinstance(linear, nn.Linear)
@@ -122,7 +122,7 @@ def of_rows(linear: nn.Module) -> Rows:
 
 
 def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
-    """One output of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
+    """One product of 8 bits. All rows have the scale 1, for kernels with one for each are slow."""
     with _engine(engine), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # quantized tensors are to move to another package
         whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
@@ -185,7 +185,7 @@ def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool
 
 @cache
 def multiplies_4_bits() -> bool:
-    """Whether there is a fast output of 4 bits; elsewhere torch has a slow one."""
+    """Whether there is a fast product of 4 bits; elsewhere torch has a slow one."""
     if not torch.backends.kleidiai.is_available():
         return False
     q, x = _trial()

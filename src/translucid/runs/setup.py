@@ -146,8 +146,8 @@ def _check_positions(
         return
     if data.max_length > context_length:
         raise ConfigError(
-            f"data.max_length = {data.max_length}, but model.max_length = {context_length} positions "
-            "are learned; lower the first or raise the second"
+            f"data.max_length = {data.max_length}, but model.max_length = {context_length} "
+            "positions are learned; lower the first or raise the second"
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
