@@ -91,7 +91,7 @@ class Model:
         return self._generator
 
     @property
-    def writes_with(self) -> Tokenizer:
+    def output_tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""
         return self.generator.tokenizer
 

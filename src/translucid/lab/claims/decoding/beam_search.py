@@ -96,7 +96,8 @@ def _draw_optimum(data: Sequence[Data]) -> Lines:
             "below": "less likely than greedy"}  # fmt: skip
     return Lines(
         "What a beam finds", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))),
-        "fraction of models", {words: average(data, name).numpy() for name, words in labels.items()},
+        "fraction of models",
+        {words: average(data, name).numpy() for name, words in labels.items()},
         note=f"random models of {WORDS} words, texts of {LENGTH}; the exact optimum by Viterbi",
     )  # fmt: skip
 

@@ -66,8 +66,8 @@ dominance = Experiment(
     claims={
         "C73": Rule(
             "Holds for a method if the large feature's fraction is clearly below twice the fair "
-            "one, fails if clearly above four times it. Supported if it holds for all, refuted if for "
-            "none, depends if for some.",
+            "one, fails if clearly above four times it. Supported if it holds for all, refuted if "
+            "for none, depends if for some.",
             _judge_dominance,
         )
     },
