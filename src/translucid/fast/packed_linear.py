@@ -169,7 +169,7 @@ def int8_engine() -> tuple[str, bool]:
             if engine in offered and _multiplies_8_bits(engine, reduced, q, x):
                 return engine, reduced
     raise InputError(
-        f"int8: this machine lacks the products of 8 bits that it needs (torch offers "
+        f"int8: this machine lacks the matrix multiplication in 8 bits that it needs (torch offers "
         f"{', '.join(offered) or 'none'}); use float32"
     )
 

@@ -1,4 +1,4 @@
-"""Several networks that decide together: the mean of their probabilities.
+"""An ensemble: the mean of several networks' probabilities.
 
 In an ensemble that is trained, the members start from different weights, and each learns from
 batches of its own: a pass goes through one member, drawn by chance. What one has learnt by accident
@@ -102,8 +102,8 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         sizes = sorted({member.vocab for member in members})
         if len(sizes) > 1:
             raise InputError(
-                f"the models have vocabularies of {', '.join(map(str, sizes))} words; only models "
-                "of one vocabulary can decide together"
+                f"the models have vocabularies of {', '.join(map(str, sizes))} tokens; only "
+                "models of one vocabulary form an ensemble"
             )
         super().__init__(config or members[0].config, members)
         self.vocab = sizes[0]

@@ -161,7 +161,7 @@ def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
             yield _line("hidden", "+", at("hidden"))
         case "rnn", "hidden":
             yield _line("old state", "h before", _before(run, scope, "hidden", index))
-            yield _line("input and memory", "a", at("preactivation"))
+            yield _line("input and hidden state", "a", at("preactivation"))
             yield _line("hidden", "act(a)", at("hidden"))
 
 

@@ -27,8 +27,8 @@ class NextTokens(Choices):
     kind = "next_tokens"
     at_positions = True
     caption = Caption(
-        "next word", "words", "The likeliest next words at each position",
-        "word read → word that follows",
+        "next token", "tokens", "The likeliest next tokens at each position",
+        "token read → token that follows",
     )  # fmt: skip
     tokenizer: Tokenizer
 
