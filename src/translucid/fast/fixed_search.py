@@ -214,13 +214,12 @@ class Rounds:
                 self.finished,
             )
         )  # fmt: skip
-        place = torch.arange(scores.shape[1]).expand(scores.shape)
-        for number in reversed(range(rounds)):
-            tokens[number] = tokens[number].gather(1, place)
-            token_log_probs[number] = token_log_probs[number].gather(1, place)
-            place = parents[number].gather(1, place)
+        places = torch.arange(scores.shape[1]).expand(rounds, *scores.shape).clone()
+        if scores.shape[1] > 1:  # else each goes on from itself
+            for number in range(rounds - 1, 0, -1):
+                torch.gather(parents[number], 1, places[number], out=places[number - 1])
         tokens, token_log_probs = (
-            part[:rounds].permute(1, 2, 0) for part in (tokens, token_log_probs)
+            part[:rounds].gather(2, places).permute(1, 2, 0) for part in (tokens, token_log_probs)
         )
         return Sequences(tokens, token_log_probs, scores, lengths, finished)
 
