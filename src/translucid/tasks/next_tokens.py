@@ -132,5 +132,5 @@ class TargetTokens(NextTokens):
         end = float(probabilities[tokenizer.eos_id])
         return (
             f"the translation ends here (probability of the end: {end:.1%}); by itself the model "
-            f"would have gone on with {label!r} ({float(probabilities[best]):.1%})"
+            f"would have continued with {label!r} ({float(probabilities[best]):.1%})"
         )
