@@ -25,7 +25,7 @@ from translucid.data.records import Tagged
 from translucid.errors import TrainingError
 from translucid.models.base import Decoder, Encoded
 from translucid.parts import masks
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.tag import Tag, TagItem

@@ -16,7 +16,8 @@ from translucid.lab.engine.report_figure import figure, inline, number, numbers
 from translucid.lab.engine.results import Kept, Row, keep, latest, rows
 from translucid.lab.engine.runner import Result, run
 from translucid.lab.engine.verdict import Finding
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Lines
 
 FILE = Path(__file__).with_name("planted.py")
 HOSTILE = '<script>alert("1")</script> & <b>'

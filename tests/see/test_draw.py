@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from translucid.see.draw import LEAST, WIDEST, draw
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
 WORDS = ("a", "few", "words", "to", "be", "read", "from", "a", "row")
 WORD = Axis("word", WORDS)

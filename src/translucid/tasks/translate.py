@@ -22,16 +22,8 @@ from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    IGNORE,
-    Batch,
-    Score,
-    Task,
-    cross_entropy,
-    in_batches,
-    prefixes_and_sources,
-    summed_loss,
-)
+from translucid.tasks.base import Score, Task, in_batches, prefixes_and_sources, summed_loss
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 
 # From Okabe and Ito's colours, told apart by colour-blind eyes too.
 BLUE, ORANGE, GREEN, PURPLE, BLACK = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#1d2430"

@@ -21,8 +21,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Heat
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 KINDS, LENGTH = 6, 8

@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 BLOCKS = 12
 # residual or not, and what its branches are multiplied by

@@ -19,7 +19,8 @@ from translucid.lab.engine.verdict import (
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
 KINDS: dict[str, dict[str, Any]] = {

@@ -31,9 +31,10 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Grid, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.see.switches import choose, switches, together
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 # ---- C50, C51: two relations at the same time ----

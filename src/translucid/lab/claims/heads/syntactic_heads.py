@@ -30,9 +30,10 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 from translucid.see.switches import choose, switches
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace, Trace
 

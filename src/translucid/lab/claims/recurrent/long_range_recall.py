@@ -28,7 +28,8 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 RECALLED: dict[str, Kind] = {
     **PLAIN, **{name: LSTMS[name] for name in ("LSTM, forget bias 1", "LSTM, forget bias 3")}
