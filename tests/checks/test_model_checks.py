@@ -228,7 +228,7 @@ def test_a_decoder_without_its_causal_mask_is_found(task: str, positions: str) -
     assert "changing token 2 of " in finding.words
     assert "changes what is said at 1, before it" in finding.words
     examples, prepared, items = world(task)
-    with pytest.raises(TrainingError, match="leaking mask: the model sees words to come"):
+    with pytest.raises(TrainingError, match="leaking mask: the model sees tokens to come"):
         startup.startup(prepared.task, network, items, examples, lambda line: None)
 
 

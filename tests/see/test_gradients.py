@@ -324,7 +324,7 @@ def test_without_a_target_it_says_how_to_give_one() -> None:
         gradients(*classifier(target=None))
     with pytest.raises(InputError, match=r"give the tag of each word as target, such as 'O' for"):
         gradients(*tagger(target=None))
-    with pytest.raises(InputError, match=r"give the numbers that should come out as target"):
+    with pytest.raises(InputError, match=r"give the values that should come out as target"):
         gradients(*regressor(target=None))
     with pytest.raises(InputError, match=r"the model gives 2 numbers, but the target has 1"):
         gradients(*regressor(target="1"))

@@ -379,7 +379,7 @@ def _ending_in(token: str) -> Walk:
 def test_an_end_that_was_cut_is_not_called_the_models() -> None:
     cut, ended = _ending_in("Katze"), _ending_in("</s>")
     assert "the translation ends here" in cut.stages[-1].happened
-    assert "would have gone on with 'Katze' (100.0%)" in cut.stages[-1].happened
+    assert "would have continued with 'Katze' (100.0%)" in cut.stages[-1].happened
     assert "least sure of '</s>'" not in cut.stages[-1].happened
     assert any("gone on" in note for note in cut.notes)
     assert "gone on" not in as_text(ended)

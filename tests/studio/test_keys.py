@@ -187,7 +187,7 @@ def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
     names = table(page, "The parts, in the order of the data")[2]
     assert all(name in trace for name, _ in names)
     shares = trace["head.logits"][0].softmax(-1).amax(-1)
-    same([row[1:] for row in table(page, "What is said: next word")[2]], shares[:, None])
+    same([row[1:] for row in table(page, "What is said: next token")[2]], shares[:, None])
 
 
 def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811

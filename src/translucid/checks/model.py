@@ -124,9 +124,9 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     places = ", ".join(map(str, sorted(set(positions))))
     return Finding(
         "leaking mask", False,
-        f"the model sees words to come: changing token {token} of {length} changes what is said at "
-        f"{places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is missing "
-        "or turned around", serious=True,
+        f"the model sees tokens to come: changing token {token} of {length} changes what is said "
+        f"at {places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is "
+        "missing or turned around", serious=True,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ TEXTS = 2000  # texts per part and side in which unknown tokens are counted
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
-    """The share of tokens that the vocabulary does not have, and which they are most often."""
+    """The fraction of tokens that the vocabulary does not have, and which they are most often."""
     rates, missing, worst = [], Counter[str](), 0.0
     for part, records in parts.items():
         if not records:

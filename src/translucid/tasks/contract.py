@@ -110,7 +110,7 @@ def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: s
 
 
 def _kind(value: object) -> str:
-    """A value in few letters, with its type."""
+    """A value in few characters, with its type."""
     if value is None:
         return "None"
     return f"{value!r:.40} ({type(value).__name__})"

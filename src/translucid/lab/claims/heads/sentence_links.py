@@ -57,7 +57,7 @@ class Lexicon:
 
 
 def as_read(sentence: Sentence) -> list[str]:
-    """Its words in small letters, and verbs without what tells one from many."""
+    """Its words in lower case, and verbs without what tells one from many."""
     words = [word.lower() for word in sentence.english]
     for verb, _ in sentence.subjects:
         words[verb] = WITHOUT_NUMBER.get(words[verb], words[verb].removesuffix("s"))
