@@ -150,7 +150,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Pages, recipes and the help of commands."""
     for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.toml"),
                  *ROOT.glob("recipes/*.json"), *(ROOT / f"{name}.md" for name in
-                 ("ARCHITECTURE", "CONTRIBUTING"))]:  # fmt: skip
+                 ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING"))]:  # fmt: skip
         yield str(path.relative_to(ROOT)), path.read_text("utf-8")
     for name, command in COMMANDS.items():
         yield f"translucid {name}", command.help or ""
