@@ -68,7 +68,7 @@ def test_the_whole_tour_with_keys_only(
     page.see(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
-    given = lessons.told(run, key)["steps"]
+    given = lessons.on_run(run, key)["steps"]
     stops = [number for number, step in enumerate(given, start=1) if "say" in step]
     tab_to(page, "Begin")
     page.changed(lambda: press(page, "Enter"))
