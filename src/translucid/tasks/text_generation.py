@@ -104,14 +104,11 @@ class TextGenerator:
             return named
 
         if isinstance(self.task, Translate):
-            begun = [item.target for item in items]
-            extra = (
-                [constraint for _, constraint in constraints(1 + len(begun[0]))] if begun else []
-            )
+            starts = [1 + len(item.target) for item in items[:1]]  # one prefix for all
+            extra = [constraint for start in starts for _, constraint in constraints(start)]
             return self.task.find(
-                self.network, [item.source for item in items], plain,
-                ensemble=self.others, prefixes=begun, extra=extra, **watching,
-            )  # fmt: skip
+                self.network, items, plain, ensemble=self.others, extra=extra, **watching
+            )
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
             prefixes, sources = prefixes_and_sources(batch)
