@@ -10,8 +10,8 @@ from translucid.catalogue import describe
 from translucid.models.base import Network, SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.models.variants import formulas
+from translucid.render.mathml import mathml
 from translucid.see.html import escape, frame, table
-from translucid.see.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
 WORDS = 48  # of a text that are shown

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable, Sequence
 
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 
 # Notebooks look for TeX between dollar signs in what they show; our formulas are MathML already,
 # and a reader's words may have dollar signs.

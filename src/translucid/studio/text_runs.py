@@ -22,7 +22,7 @@ from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together

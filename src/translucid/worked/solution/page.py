@@ -1,7 +1,7 @@
 """A solution as HTML, for notebooks and pages: its formulas need no script."""
 
+from translucid.render.mathml import mathml
 from translucid.see.html import escape, frame, table, with_formulas
-from translucid.see.mathml import mathml
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 from translucid.worked.solution.document import aligned, grown
 

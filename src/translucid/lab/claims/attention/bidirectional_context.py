@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Bars
+from translucid.tasks.base import IGNORE
 
 FILLERS, CLUES, PLACES = 4, 8, 9
 GAP = FILLERS + CLUES  # its number
@@ -40,7 +41,7 @@ def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, T
         gap, place = PLACES - 1 - gap, PLACES - 1 - place
     rows = torch.arange(count)
     ids[rows, gap], ids[rows, place] = GAP, clue + FILLERS
-    targets = torch.full_like(ids, -100)
+    targets = torch.full_like(ids, IGNORE)
     targets[rows, gap] = clue
     return ids, targets
 
