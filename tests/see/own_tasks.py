@@ -55,8 +55,8 @@ class PairScore(Task[Any, PairItem]):
     def targets(self, item: PairItem) -> int:
         return int(item.score is not None)
 
-    def shorten(self, item: PairItem, longest: int) -> PairItem:
-        return PairItem(item.ids[:longest], item.score, item.line)
+    def shorten(self, item: PairItem, max_length: int) -> PairItem:
+        return PairItem(item.ids[:max_length], item.score, item.line)
 
     def collate(self, items: Sequence[PairItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)

@@ -389,7 +389,7 @@ def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, bes
     said = studio.get(f"/api/runs/{run['run']}/decode?beam_size={beams}&n_best={best}")
     assert said.status == 200, said.body
     (true,) = held.decode([TEXT], beam_size=beams, n_best=best, tree=True)
-    assert without_labels(said.json) == as_json(true.as_dict(held.writes_with))
+    assert without_labels(said.json) == as_json(true.as_dict(held.output_tokenizer))
 
 
 def as_json(value: Any) -> Any:
@@ -403,7 +403,7 @@ def test_a_search_with_words_that_must_be(studio: Served) -> None:
     held = studio.library.opened[run["m"]].model
     said = studio.get(f"/api/runs/{run['run']}/decode?beam_size=2&force=0:hund&force=1:katze").json
     (true,) = held.decode([TEXT], beam_size=2, n_best=2, tree=True, force={0: "hund", 1: "katze"})
-    assert without_labels(said) == as_json(true.as_dict(held.writes_with))
+    assert without_labels(said) == as_json(true.as_dict(held.output_tokenizer))
 
 
 @pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "regress-mlp"])

@@ -31,7 +31,7 @@ def where(studio: Served, family: str, address: str) -> str:
 
 
 def run_of(studio: Served, page: Page) -> Run:  # noqa: F811
-    return studio.library.found(page.drawn().split(" ")[1])
+    return studio.library.kept_run(page.drawn().split(" ")[1])
 
 
 def press(page: Page, *keys: str) -> None:  # noqa: F811

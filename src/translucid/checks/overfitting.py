@@ -81,21 +81,21 @@ def overfit_one_batch(
 
 def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
     """A few examples, no two of which read the same: those could not both be learnt."""
-    found: dict[str, Any] = {}
+    examples: dict[str, Any] = {}
     for item in spread_out(items, 4 * ITEMS):
         short = task.shorten(item, TOKENS)
         read = next(iter(task.collate([short]).inputs.values()))
-        found.setdefault(str(read.tolist()), short)
-    return spread_out(list(found.values()), ITEMS)
+        examples.setdefault(str(read.tolist()), short)
+    return spread_out(list(examples.values()), ITEMS)
 
 
 def _renumbered(batch: Batch, config: ModelConfig) -> tuple[Batch, ModelConfig]:
     """The tokens of the batch alone, numbered anew: a large vocabulary would only cost time."""
     if not isinstance(config, SequenceConfig):
         return batch, config
-    writes = config.head == "language"
+    generates = config.head == "language"
     held = {name: ids for name, ids in batch.inputs.items() if name in MASK_OF}
-    held |= {"targets": batch.targets.clamp(min=0)} if writes else {}
+    held |= {"targets": batch.targets.clamp(min=0)} if generates else {}
     of_target = {"target", "targets"} if config.target_vocab is not None else set[str]()
     sizes: dict[str, int] = {}
     for size, names in (("vocab", held.keys() - of_target), ("target_vocab", of_target)):

@@ -68,19 +68,19 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
     `strict` it is no chunk.
     """
     opening = ("B", "S") if strict else ("B", "S", "I", "E")
-    found: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     start, open_label = 0, ""
     for i, tag in enumerate([*tags, "O"]):
-        mark, _, label = tag.partition("-")
-        if open_label and (mark not in ("I", "E") or label != open_label):
-            found.append((start, i, open_label))
+        prefix, _, label = tag.partition("-")
+        if open_label and (prefix not in ("I", "E") or label != open_label):
+            spans.append((start, i, open_label))
             open_label = ""
-        if mark in opening and label and not open_label:
+        if prefix in opening and label and not open_label:
             start, open_label = i, label
-        if mark in ("S", "E") and open_label:
-            found.append((start, i + 1, open_label))
+        if prefix in ("S", "E") and open_label:
+            spans.append((start, i + 1, open_label))
             open_label = ""
-    return found
+    return spans
 
 
 def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
@@ -91,8 +91,8 @@ def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str])
     if len(places) != len(tags):
         raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")
     in_chunks = all(re.fullmatch(r"O|[BIES]-.+", tag) for tag in tags)
-    found = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
+    spans = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
     return [
         Span(places[a][0], places[b - 1][1], label, text[places[a][0] : places[b - 1][1]])
-        for a, b, label in found
+        for a, b, label in spans
     ]

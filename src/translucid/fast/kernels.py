@@ -21,8 +21,8 @@ def visible(timeline: Timeline, like: Tensor) -> Tensor:
     return timeline.seen
 
 
-def visible_memory(mask: Tensor, like: Tensor) -> Tensor:
-    """The same of a memory's mask (sources, keys)."""
+def visible_source(mask: Tensor, like: Tensor) -> Tensor:
+    """The same of an encoder output's mask (sources, keys)."""
     return mask[:, None]
 
 

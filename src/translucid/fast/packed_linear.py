@@ -153,10 +153,10 @@ def packs_float32() -> bool:
     weight, x = _trial()
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        found = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+        output = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
     except (AttributeError, RuntimeError):
         return False
-    return torch.allclose(found, F.linear(x, weight), rtol=1e-5, atol=1e-2)
+    return torch.allclose(output, F.linear(x, weight), rtol=1e-5, atol=1e-2)
 
 
 @cache
@@ -177,10 +177,10 @@ def int8_engine() -> tuple[str, bool]:
 def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool:
     try:
         packed = _pack_many(q, torch.zeros(q.shape[0]), engine)
-        found = torch.ops.quantized.linear_dynamic(x, packed, reduced)
+        output = torch.ops.quantized.linear_dynamic(x, packed, reduced)
     except (AttributeError, RuntimeError):
         return False
-    return _near(found, x @ q.T)
+    return _near(output, x @ q.T)
 
 
 @cache
@@ -200,15 +200,15 @@ def multiplies_4_bits() -> bool:
 def _trial() -> tuple[Tensor, Tensor]:
     """Weights that are whole numbers, and inputs; the first are as large as can be, all of one
     sign, so that sums that overflow show."""
-    dice = torch.Generator().manual_seed(0)
-    q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=dice).float()
-    x = torch.randn(4, 64, generator=dice)
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=generator).float()
+    x = torch.randn(4, 64, generator=generator)
     q[0], x[0] = LARGEST, x.abs().max()
     return q, x
 
 
-def _near(found: Any, exact: Tensor) -> bool:
-    return bool((found - exact).norm() <= TRIAL * exact.norm())
+def _near(output: Any, exact: Tensor) -> bool:
+    return bool((output - exact).norm() <= TRIAL * exact.norm())
 
 
 @contextmanager

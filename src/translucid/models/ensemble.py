@@ -31,8 +31,8 @@ Member = EncoderModel | DecoderModel
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean probability, of logits (..., classes)."""
-    each = torch.stack([as_log_probs(one) for one in logits])
-    return each.logsumexp(dim=0) - math.log(len(each))
+    log_probs = torch.stack([as_log_probs(one) for one in logits])
+    return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
 
 class Ensemble(Network):
@@ -45,7 +45,7 @@ class Ensemble(Network):
         self.config, self.members = config, nn.ModuleList(members)
         self.training = members[0].training
 
-    def each(self) -> list[Member]:
+    def networks(self) -> list[Member]:
         """The members, with their type, which a ModuleList forgets."""
         return [member for member in self.members if isinstance(member, Member)]
 
@@ -56,15 +56,15 @@ class Ensemble(Network):
         if self.training:
             chosen = int(torch.randint(len(self.members), ()))
             return self.members[chosen](*inputs, trace=trace.at(f"members.{chosen}"), **named)
-        each = [
+        outputs = [
             member(*inputs, trace=trace.at(f"members.{number}"), **named)
             for number, member in enumerate(self.members)
         ]
-        return _mean(each, trace)
+        return _mean(outputs, trace)
 
     @property
     def output_point(self) -> str:
-        return f"ensemble.{self.each()[0].head.output_point}"
+        return f"ensemble.{self.networks()[0].head.output_point}"
 
 
 @dataclass
@@ -135,11 +135,11 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """The logarithm of the mean probability (rows, queries, vocab)."""
-        each = [
+        log_probs = [
             member.step(tokens, own, mask, trace.at(f"members.{number}"))
             for number, (member, own) in enumerate(zip(self.generators, state.states, strict=True))
         ]
-        return _mean(each, trace)
+        return _mean(log_probs, trace)
 
 
 def _mean(logits: Sequence[Tensor], trace: NoTrace) -> Tensor:

@@ -57,7 +57,7 @@ def read_corpus(
     known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
     (tokenizer,) = known.tokenizers.values()
     store = ensure_store(
-        files, tokenizer, str(data.store), unit=data.unit, progress=_Told(say), say=say
+        files, tokenizer, str(data.store), unit=data.unit, progress=_ProgressReport(say), say=say
     )
     _say_what_was_left_out(store, files, say)
     rows = known.task.rows_of(store, data.max_length)
@@ -80,7 +80,7 @@ def _say_what_was_left_out(store: Store, files: tuple[str, ...], say: Say) -> No
             say(line)
 
 
-class _Told:
+class _ProgressReport:
     """Says every few seconds how far the building is, how fast, and how long it will take."""
 
     def __init__(self, say: Say) -> None:

@@ -94,7 +94,7 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
     if network.training:
         raise InputError("the network is in training mode; call network.eval() and trace again")
     if isinstance(network, Ensemble):
-        return [(f"members.{number}.", one) for number, one in enumerate(network.each())]
+        return [(f"members.{number}.", one) for number, one in enumerate(network.networks())]
     assert isinstance(network, Speaker)
     return [("", network)]
 

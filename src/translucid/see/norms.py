@@ -95,7 +95,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
 
 def _side(network: Network) -> str:
     """What the output head stands on."""
-    one = network.each()[0] if isinstance(network, Ensemble) else network
+    one = network.networks()[0] if isinstance(network, Ensemble) else network
     return "encoder" if isinstance(one, EncoderModel) else "decoder"
 
 

@@ -132,7 +132,9 @@ def _reader(network: Network, side: Side) -> Encoder | Decoder:
     if isinstance(network, EncoderDecoderModel):
         return network.encoder if side == "source" else network.decoder
     if isinstance(network, Ensemble):
-        raise InputError("every member of an ensemble has tables of its own; give one of .each()")
+        raise InputError(
+            "every member of an ensemble has tables of its own; give one of .networks()"
+        )
     if not isinstance(network, EncoderModel | DecoderModel):
         raise InputError("this network reads numbers: it has no tables of words or positions")
     if side == "target":

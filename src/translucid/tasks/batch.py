@@ -43,10 +43,10 @@ def cross_entropy(
     # would make a GPU wait for the CPU.
     counts = targets != IGNORE
     log_z = logits.logsumexp(dim=-1)
-    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+    target_logits = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
     allowed = logits.sum(dim=-1)
     for column in never:
         allowed = allowed - logits[:, column]
-    hard = log_z - said
+    hard = log_z - target_logits
     soft = log_z - allowed / (logits.shape[-1] - len(never))
     return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()

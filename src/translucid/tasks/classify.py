@@ -119,8 +119,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     def targets(self, item: ClassifyItem) -> int:
         return int(item.label != IGNORE)
 
-    def shorten(self, item: ClassifyItem, longest: int) -> ClassifyItem:
-        return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
+    def shorten(self, item: ClassifyItem, max_length: int) -> ClassifyItem:
+        return replace(item, ids=[*item.ids[: max_length - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
@@ -152,7 +152,7 @@ class Classify(Task[Labelled, ClassifyItem]):
             pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]
         }
         worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
-        notes = tuple(f"{n} x {right} taken for {said}" for (right, said), n in worst)
+        notes = tuple(f"{n} x {right} taken for {guess}" for (right, guess), n in worst)
         return Score(numbers, notes)
 
     # ---- what people see ----
@@ -181,20 +181,20 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
     words = f"{len(counts):,} labels: {shown}" + (", ..." if len(counts) > 10 else "")
     label, most = counts.most_common(1)[0]
-    share = most / len(train)
+    fraction = most / len(train)
     rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
     absent = sorted(set(counts) - {record.label for record in valid}) if valid else []
     if len(counts) == 1:
         words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
-    elif share > ONE_LABEL:
+    elif fraction > ONE_LABEL:
         words += (
-            f"; always saying {label} is right in {share:.0%}: look at macro_f1, not at accuracy"
+            f"; always saying {label} is right in {fraction:.0%}: look at macro_f1, not at accuracy"
         )
     if rare:
         words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
     if absent:
         words += f"; not in the validation data: {_some(absent)}"
-    return Finding("labels", share <= ONE_LABEL and not rare and not absent, words)
+    return Finding("labels", fraction <= ONE_LABEL and not rare and not absent, words)
 
 
 def _some(names: Sequence[str]) -> str:

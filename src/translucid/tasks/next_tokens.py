@@ -81,11 +81,11 @@ class NextTokens(Choices):
     def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[Row, ...]:
         """At each step the likeliest tokens, and what was written. logits: (steps, vocab)"""
         probabilities = logits.float().softmax(dim=-1)
-        found = probabilities.topk(min(top, probabilities.shape[-1]))
+        best = probabilities.topk(min(top, probabilities.shape[-1]))
         written: Sequence[int] = example.batch.targets[0].tolist()
         rows = []
         for step, (before, after) in enumerate(zip(example.target_ids, written, strict=True)):
-            values, tokens = floats(found.values[step]), found.indices[step].tolist()
+            values, tokens = floats(best.values[step]), best.indices[step].tolist()
             cells = [
                 Cell(self.name(token, before), value, chosen=token == after, rank=rank)
                 for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)

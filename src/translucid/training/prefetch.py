@@ -19,11 +19,11 @@ def prefetched(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator
     if not captured:
         yield batches
         return
-    ahead = Prefetcher(batches, pinned)
+    prefetcher = Prefetcher(batches, pinned)
     try:
-        yield ahead
+        yield prefetcher
     finally:
-        ahead.close()
+        prefetcher.close()
 
 
 def pinned(batch: Batch) -> Batch:

@@ -29,22 +29,22 @@ def _padding(seed: int, quick: bool) -> Data:
     """Batch statistics of texts padded with zeros, the padding counted or masked."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
-    found: dict[str, list[float]] = {
+    measured: dict[str, list[float]] = {
         name: [] for name in ("padded", "counted", "masked", "counted_sd", "masked_sd", "chance")
     }
-    for shortest in SHORTEST:
-        lengths = torch.randint(shortest, LONGEST + 1, (texts,), generator=generator)
+    for min_length in SHORTEST:
+        lengths = torch.randint(min_length, LONGEST + 1, (texts,), generator=generator)
         mask = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
         x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=generator)
         x = x * mask[..., None]
-        found["padded"].append(float((~mask).float().mean()))
-        found["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
+        measured["padded"].append(float((~mask).float().mean()))
+        measured["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
         for name in ("counted", "masked"):
             norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
             norm(x, mask)
-            found[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
-            found[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
-    return found
+            measured[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
+            measured[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
+    return measured
 
 
 def _judge_padding(data: Sequence[Data]) -> Finding:
@@ -73,9 +73,9 @@ def _draw_padding(data: Sequence[Data]) -> Lines:
     padded = average(data, "padded")
     return Lines(
         "What padding does to batch norm's mean",
-        Axis("share of padding", tuple(f"{share:.0%}" for share in padded.tolist())),
+        Axis("fraction of padding", tuple(f"{fraction:.0%}" for fraction in padded.tolist())),
         f"error of the mean, truly {TRUE_MEAN:g}",
-        {said: average(data, name).numpy() for name, said in names.items()},
+        {label: average(data, name).numpy() for name, label in names.items()},
     )  # fmt: skip
 
 

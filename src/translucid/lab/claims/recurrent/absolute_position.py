@@ -57,7 +57,7 @@ def _draw_positions(data: Sequence[Data]) -> Lines:
     blind = np.full(len(places), float(average(data, "blind")))
     return Lines(
         "A rule that is another one at every place",
-        Axis("place", tuple(str(t + 1) for t in range(len(places)))), "share of right answers",
+        Axis("place", tuple(str(t + 1) for t in range(len(places)))), "accuracy",
         {"RNN": places, "best rule that does not know the place": blind},
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ WIDTH = 32  # d_model
 CHANCE = 1 / LETTERS
 TRAINED, TESTED = 16, 64  # tokens
 BACK = 3
-DENSITIES = (0.5, 0.25, 0.1, 0.05)  # share of letters in a text: near and far ones are asked for
+DENSITIES = (0.5, 0.25, 0.1, 0.05)  # fraction of letters in a text: near and far ones are asked for
 ROWS, RATE = 32, 1.5e-2
 STEPS = {True: 120, False: 400}  # quick, or not
 INSIDE = slice(BACK, TRAINED)
@@ -55,9 +55,9 @@ def small_transformer(
 def stack(net: Network) -> Stack:
     """Its embedding, positions and layers."""
     assert isinstance(net, EncoderModel | DecoderModel)
-    found = net.encoder if isinstance(net, EncoderModel) else net.decoder
-    assert isinstance(found, Stack)
-    return found
+    part = net.encoder if isinstance(net, EncoderModel) else net.decoder
+    assert isinstance(part, Stack)
+    return part
 
 
 # ---- what is to be learned ----
@@ -105,7 +105,7 @@ def train(net: Network, task: Task, steps: int, generator: torch.Generator) -> N
 
 
 def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[float]:
-    """The share of right answers at every place of new texts; 0 where nothing is asked."""
+    """The accuracy at every place of new texts; 0 where nothing is asked."""
     ids, wanted = task(200, length, torch.Generator().manual_seed(10_000 + seed))
     with torch.no_grad():
         right = net.eval()(ids).argmax(dim=-1) == wanted
@@ -127,7 +127,7 @@ def over(data: Sequence[Data], places: slice, *path: str | int) -> list[float]:
     """The mean accuracy over these places, of every seed."""
     length = range(TESTED)[places]
     every = [column(data, *path, place) for place in length]
-    return [sum(each) / len(length) for each in zip(*every, strict=True)]
+    return [sum(value) / len(length) for value in zip(*every, strict=True)]
 
 
 def kept(data: Sequence[Data], places: slice, *path: str | int) -> Interval:

@@ -29,7 +29,7 @@ def batch_of(inputs: Tensor, targets: Tensor, name: str = "ids") -> Batch:
 
 
 def right(logits: Tensor, targets: Tensor) -> float:
-    """The share of targets that are the likeliest class."""
+    """The fraction of targets that are the likeliest class."""
     counts = targets != IGNORE
     return float((logits.argmax(-1) == targets)[counts].double().mean())
 

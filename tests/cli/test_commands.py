@@ -1,0 +1,284 @@
+"""The command line as a person meets it: real processes, real exit codes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests import in_process
+
+from translucid import __version__
+from translucid.cli import doctor
+
+ROOT = Path(__file__).parents[2]
+TRANSLUCID = [sys.executable, "-m", "translucid"]
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env=os.environ | environment
+    )
+
+
+def translucid(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(*TRANSLUCID, *arguments, **environment)
+
+
+def with_command(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `translucid boom` where the body of the command `boom` is the given code."""
+    code = (
+        "import os, signal, sys, translucid.cli as cli\n"
+        "from translucid.errors import ConfigError\n"
+        "@cli.app.command()\n"
+        f"def boom(text: str = ''):\n    {body}\n"
+        f"cli.main({list(arguments)})"
+    )
+    return run(sys.executable, "-c", code)
+
+
+# --- help, version, usage errors
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help(flag: str) -> None:
+    answer = translucid(flag)
+    assert answer.returncode == 0
+    assert answer.stdout.startswith("Usage: translucid ")
+    assert "doctor" in answer.stdout
+    assert answer.stderr == ""
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    from typer.main import get_command
+
+    from translucid.cli import app
+
+    def leaves(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        children = getattr(command, "commands", None)
+        if not children:
+            return [path]
+        return [leaf for name in children for leaf in leaves(children[name], (*path, name))]
+
+    commands = leaves(get_command(app))
+    assert ("doctor",) in commands
+    for path in commands:
+        answer = in_process.run(*path, "-h")
+        assert answer.returncode == 0, path
+        assert f"translucid {' '.join(path)} " in answer.stdout.split("Example", 1)[1], path
+
+
+def test_version() -> None:
+    answer = translucid("--version")
+    assert (answer.returncode, answer.stdout) == (0, f"translucid {__version__}\n")
+
+
+def test_the_installed_script_is_the_module() -> None:
+    script = shutil.which("translucid", path=str(Path(sys.executable).parent))
+    assert script, "not installed: run `make test`, or pip install -e ."
+    assert run(script, "--version").stdout == translucid("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["docter"], "No such command 'docter'. Did you mean 'doctor'?"),
+        (["doctor", "--jsn"], "--json"),
+        (["doctor", "more"], "unexpected extra argument"),
+        ([], "Usage: translucid"),
+    ],
+)
+def test_usage_errors(arguments: list[str], message: str) -> None:
+    answer = translucid(*arguments)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["docter"], ["doctor", "--help"], ["doctor", "--jsn"]]
+)
+def test_quick_answers_do_not_import_torch(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom translucid.cli import main\n"
+        f"try: main({arguments})\n"
+        "finally: print('torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    assert run(sys.executable, "-c", code).stdout.endswith("False False\n")
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, translucid; print('torch' in sys.modules)"
+    assert run(sys.executable, "-c", code).stdout == "False\n"
+
+
+# --- completion
+
+
+def test_completion_answers_bash(tmp_path: Path) -> None:
+    # The script that --show-completion prints is run by a real bash, as after `translucid do<TAB>`.
+    stub = tmp_path / "translucid"
+    stub.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m translucid "$@"\n')
+    stub.chmod(0o755)
+    script = (
+        'eval "$(translucid --show-completion)"\n'
+        "COMP_WORDS=(translucid do); COMP_CWORD=1\n"
+        '"$(complete -p translucid | sed "s/.*-F \\([^ ]*\\).*/\\1/")" translucid\n'
+        'echo "${COMPREPLY[@]}"'
+    )
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    assert run("bash", "-c", script, PATH=path).stdout == "doctor\n"
+
+
+def test_completion_does_not_import_torch() -> None:
+    code = (
+        "import sys\nfrom translucid.cli import main\n"
+        "try: main()\nfinally: print('torch' in sys.modules)"
+    )
+    answer = run(
+        *(sys.executable, "-c", code),
+        _TRANSLUCID_COMPLETE="complete_bash",
+        COMP_WORDS="translucid doctor --j",
+        COMP_CWORD="2",
+    )
+    assert answer.stdout.split() == ["--json", "False"]
+
+
+# --- errors
+
+
+def test_an_expected_error_is_one_line() -> None:
+    answer = with_command("raise ConfigError('heads = 5: try 4 or 8')", "boom")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "error: heads = 5: try 4 or 8\n"
+
+
+def test_an_unexpected_error_is_one_line_with_a_hint() -> None:
+    answer = with_command("1 / 0", "boom")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == (
+        "error: unexpected ZeroDivisionError: division by zero "
+        "(run again with --debug for the traceback)\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "boom"), ("boom", "--debug")])
+@pytest.mark.parametrize(("body", "code"), [("raise ConfigError('heads')", 2), ("1 / 0", 1)])
+def test_debug_shows_the_traceback(arguments: tuple[str, str], body: str, code: int) -> None:
+    answer = with_command(body, *arguments)
+    assert answer.returncode == code
+    assert answer.stderr.startswith("Traceback (most recent call last):")
+
+
+def test_debug_after_two_dashes_is_text() -> None:
+    answer = with_command("print(sys.argv)", "boom", "--", "--debug")
+    assert "(--debug)" in answer.stderr
+
+
+def test_ctrl_c() -> None:
+    answer = with_command("os.kill(os.getpid(), signal.SIGINT)", "boom")
+    assert (answer.returncode, answer.stderr) == (128 + signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])  # met by the last flush, or while printing
+def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
+    code = (
+        "import translucid.cli as cli\n"
+        "@cli.app.command()\n"
+        f"def many():\n    input(); print('line\\n' * {lines})\n"
+        "cli.main(['many'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": ""},
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.close()  # the reader leaves first, then the command prints
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        assert process.stderr
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+# --- doctor
+
+
+def test_doctor_as_text() -> None:
+    answer = translucid("doctor")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    for name in ["python", "cores", "memory", "torch", "accelerator", "bf16", "torch.compile"]:
+        assert f" {name} " in answer.stdout
+    assert answer.stdout.splitlines()[-1].startswith("next: translucid ")
+
+
+def test_doctor_as_json() -> None:
+    import torch
+
+    answer = in_process.run("doctor", "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    report = json.loads(answer.stdout)
+    checks = {check["name"]: check for check in report["checks"]}
+    assert report["translucid"] == __version__
+    assert report["next"].startswith("translucid ")
+    assert checks["torch"]["found"].startswith(torch.__version__)
+    assert checks["accelerator"]["works"] == (
+        torch.cuda.is_available() or torch.backends.mps.is_available()
+    )
+
+
+def test_doctor_sees_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(doctor.EXTRAS, "web", ["starlette", "no-such-package"])
+    check = doctor._extra("web")
+    assert (check.works, check.found) == (False, "not installed: no-such-package")
+    assert check.remedy == 'in the repository: pip install ".[web]"'
+
+
+def test_doctor_sees_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    check = doctor._compile("cpu")
+    assert not check.works
+    assert check.remedy == "install one of: no-such-compiler"
+
+
+def test_doctor_survives_a_broken_torch(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1 is missing')")
+    path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
+    answer = translucid("doctor", PYTHONPATH=path)
+    assert answer.returncode == 0
+    assert "- torch" in answer.stdout
+    assert "libgomp.so.1 is missing" in answer.stdout
+
+
+def test_doctor_knows_the_extras_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["optional-dependencies"] == doctor.EXTRAS
+
+
+# --- colour
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("arguments", [["--help"], ["docter"], ["doctor"]])
+def test_no_color_is_honoured_on_a_terminal(arguments: list[str]) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [*TRANSLUCID, *arguments], stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        process.wait()
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "translucid" in shown
+    assert "\x1b" not in shown

@@ -1,0 +1,217 @@
+"""What someone meets who tries `translucid work` for the first time."""
+
+import json
+import shlex
+import typing
+from pathlib import Path
+
+import pytest
+from tests.cli.test_work_command import COMMANDS, process, work
+from tests.in_process import run
+
+from translucid import worked
+from translucid.cli import work_options
+from translucid.errors import TranslucidError
+from translucid.registry import choices
+from translucid.spelling import bare, quoted, spelt
+
+RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
+TYPED = [
+    *([name] for name in COMMANDS),
+    RNN,
+    [*RNN, "--target", "1"],
+    ["softmax", "-2 1 0"],
+    ["softmax", "--", "-2 1 0"],
+    ["attention", "--q", "1 0", "--k", "1 0; 0 1", "--v", "1; 2"],
+    ["attention", "--x", "1 0; 0 1", "--identity", "--format", "text"],
+    ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2; 3", "--RATE=0.5", "--y", "1 1"],
+    ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2; 3"],
+    ["beam", "--beam-size", "2", "--alpha", "1"],
+    ["positions", "--rotary"],
+    ["params", "--shape", "encoder", "--no-bias"],
+]
+
+
+@pytest.mark.parametrize("typed", TYPED, ids=" ".join)
+def test_what_comes_next_runs_and_is_new(typed: list[str]) -> None:
+    for _ in range(4):  # and what comes after that
+        following = shlex.split(work(*typed).splitlines()[-1])
+        assert following[:3] == ["next:", "translucid", "work"]
+        assert following[3:] != typed
+        typed = following[3:]
+
+
+def test_what_comes_next_has_the_readers_numbers() -> None:
+    last = work(*RNN).splitlines()[-1]
+    assert last == (
+        'next: translucid work rnn --x "1 -0.5 2" --W 0.5 --U 0.8 --target 1 --rate 0.1'
+    )
+    twice = work("mlp", "--x", "1", "--w", "2", "--v", "3", "--y", "1", "--rate", "0.5")
+    assert twice.endswith("next: translucid work mlp --x 1 --w 2 --v 3 --y 1 --rate 0.1\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "fixed"),
+    [
+        (["softmax", "1", "2", "3"], 'or use --x: translucid work softmax "1 2 3"'),
+        (["softmax", "-1.5", "0.25", "3"], 'translucid work softmax "-1.5 0.25 3"'),
+        (["softmax", "--target", "1", "5", "2"], 'work softmax "5 2" --target 1'),
+        (["attention", "--x", "1", "0", "--identity"], 'attention --x "1 0" --identity'),
+        (["attention", "--x", "-1", "-2", "--identity"], 'attention --x "-1 -2" --identity'),
+        (["attention", "1 0; 0 1"], 'work attention --x "1 0; 0 1" --identity'),
+        (["positions", "0", "1"], 'work positions --positions "0 1"'),
+    ],
+)
+def test_numbers_without_quotes(typed: list[str], fixed: str) -> None:
+    with pytest.raises(TranslucidError) as error:
+        work(*typed)
+    assert str(error.value).endswith(fixed)
+    assert "quotes" in str(error.value)
+
+
+def test_numbers_without_quotes_end_with_code_2() -> None:
+    answer = process("softmax", "1", "2", "3")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert 'translucid work softmax "1 2 3"' in answer.stderr
+
+
+def test_softmax_takes_x_as_an_option() -> None:
+    assert work("softmax", "--x", "-1 2") == work("softmax", "-1 2")
+
+
+def test_every_spelling_of_a_name(tmp_path: Path) -> None:
+    assert (bare("W_Q"), spelt("w_q", ["wq", "x"]), spelt("y", ["x"])) == ("wq", "wq", "y")
+    eye = "1 0; 0 1"
+    wanted = work("attention", "--x", eye, "--wq", eye, "--wk", eye, "--wv", eye)
+    assert work("attention", "--X", eye, "--W_q", eye, "--WK", eye, "--w_v", eye) == wanted
+    path = tmp_path / "a.toml"
+    path.write_text("".join(f'{name} = "{eye}"\n' for name in ("X", "W_Q", "w_k", "WV")), "utf-8")
+    assert work("attention", "--file", str(path)) == wanted
+    path.write_text("X = 1\nw = 2\nu = 3", "utf-8")
+    assert work("rnn", "--file", str(path)) == work("rnn", "--x", "1", "--W", "2", "--U", "3")
+    path.write_text("x = 1\nW = 2\nV = 3", "utf-8")
+    assert work("mlp", "--file", str(path)) == work("mlp", "--x", "1", "--w", "2", "--v", "3")
+    path.write_text("x = 1\nX = 2", "utf-8")
+    with pytest.raises(TranslucidError, match="x is given twice, once as X"):
+        work("softmax", "--file", str(path))
+
+
+def test_heads_in_a_file_for_attention(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text('x = "1 0; 0 1"\nheads = 2\nidentity = true', "utf-8")
+    wanted = work("multihead", "--x", "1 0; 0 1", "--heads", "2", "--identity")
+    assert work("attention", "--file", str(path)) == wanted
+
+
+def test_rounded_numbers_are_mentioned() -> None:
+    note = "Note: numbers are shown rounded and computed in full"
+    assert note in work("softmax", "2 1 0")
+    assert note not in work("softmax", "0 0")
+    assert note not in work("mlp", "--digits", "8")
+    assert "The loss is 1.41." in work("softmax", "2 1 0", "--target", "1", "--digits", "2")
+
+
+@pytest.mark.parametrize("digits", ["0", "13"])
+def test_digits_out_of_range(digits: str) -> None:
+    with pytest.raises(TranslucidError, match=f"digits = {digits}: must be from 1 to 12"):
+        worked.softmax("1 2", digits=int(digits))
+    assert run("work", "softmax", "1 2", "--digits", digits).returncode == 2
+
+
+def test_a_table_with_gaps() -> None:
+    text = worked.beam({"a": {"b": 0.6, "c": 0.4}}).text(200)
+    assert "the table has no row after “a b”, “a c”, so the sentence ends there with P = 1" in text
+    assert "The table of next words" in text
+    assert "The built-in table of next words" in worked.beam().text()
+    assert "no row" not in worked.beam().text()
+    short = worked.beam(steps=2)
+    assert "beam search is left unfinished at “I am finally feeling”" in short.closing
+    assert "(unfinished)" in short.text(120)
+
+
+SAID = [
+    (["mlp", "--rate", "1"], "The rest is a built-in example."),
+    (["softmax", "1 1 1"], "Entries 1, 2 and 3 are equally likely"),
+    (["softmax", "2 1 0"], "Entry 1 is the most likely"),
+    (["softmax", "2 1", "--target", "0"], "counts from 0, as programs do: it is entry 1"),
+    (["mlp", "--x", "1", "--w", "2", "--v", "3"], "1 input, 1 hidden unit and 1 output\n"),
+    (["rnn", "--x", "1", "--w", "2", "--u", "3"], "RNN with one unit over 1 step\n"),
+    (["params", "--shape", "encoder-decoder"], "Final norms: two, after the last layer"),
+    (["params", "--no-bias"], "Self-attention: projections and output\n"),
+]
+
+
+@pytest.mark.parametrize(("typed", "said"), SAID)
+def test_what_is_said(typed: list[str], said: str) -> None:
+    text = work(*typed)
+    assert said in text
+    assert "No numbers were given" not in text
+
+
+def test_wide_tables_keep_to_the_page() -> None:
+    text = work("positions", "--d", "512", "--count", "2")
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "… stands for columns" in text
+    assert len(worked.positions(512, count=2).steps[1].value[0]) == 512  # type: ignore[index, arg-type]
+
+
+MISTAKES = [
+    (["mlp", "--rate", "abc"], "rate = abc: must be one number, such as 0.5"),
+    (["attention", "--x", "1 0"], "--wq, --wk, --wv are missing: --x needs --wq, --wk, --wv"),
+    (["rnn", "--x", "1", "--W", "1"], "--U missing: give --x"),
+    (["mlp", "--activation", "foo"], "there are identity, sigmoid, tanh, relu, gelu, silu"),
+    (["params", "--max-length", "9"], "only learned positions have a row for each"),
+    (["softmax", "1", "--target", "3"], "x has 1 number, so the target must be 0"),
+]
+
+
+@pytest.mark.parametrize(("typed", "message"), MISTAKES)
+def test_mistakes(typed: list[str], message: str) -> None:
+    with pytest.raises(TranslucidError) as error:
+        work(*typed)
+    assert message in str(error.value)
+    assert "value error" not in str(error.value).lower()
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("x: 1", "utf-8")
+    with pytest.raises(TranslucidError, match=r"give a \.toml or a \.json file, not \.yaml"):
+        work("softmax", "--file", str(path))
+
+
+@pytest.mark.parametrize("text", ['x = "2 1"', json.dumps({"x": "2 1"})])
+def test_standard_input(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from translucid.cli import app
+
+    result = CliRunner().invoke(app, ["work", "softmax", "--file", "-"], input=text)
+    assert result.stdout == worked.softmax("2 1").text()
+
+
+def test_choices_are_those_of_the_parts() -> None:
+    from translucid.models.transformer import TransformerConfig
+
+    def names(field: str) -> set[str]:
+        key = TransformerConfig.model_fields[field]
+        return set(choices(key.metadata) or typing.get_args(key.annotation))
+
+    assert set(work_options.GATED) == names("activation")
+    assert set(work_options.NORMS) == names("norm")
+    assert set(work_options.POSITIONS) == names("positions")
+    assert set(work_options.SHAPES) == names("shape")
+
+
+def test_every_option_has_help() -> None:
+    from typer.main import get_command
+
+    from translucid.cli.work import app
+
+    for command in get_command(app).commands.values():  # type: ignore[attr-defined]
+        for option in command.params:
+            assert option.help, f"{command.name} {option.name}"
+
+
+def test_words_of_a_command_in_quotes() -> None:
+    assert [quoted(w) for w in ("a.toml", "1 0; 0 1", "a$b")] == ["a.toml", '"1 0; 0 1"', "'a$b'"]

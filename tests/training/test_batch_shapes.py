@@ -1,0 +1,77 @@
+"""Few shapes: the loss and its gradients stay, the budget holds, every example comes once."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.runs.test_runs import small
+
+from translucid.recipe.recipe import Recipe
+from translucid.runs.batches import Stream, epoch_plan
+from translucid.runs.setup import Setup, set_up
+from translucid.training.batch_shapes import SMALLEST, few, in_few_shapes
+
+TASKS = ["translate", "language", "classify", "tag"]
+
+
+def captured(task: str, batch_tokens: int = 600) -> tuple[Setup, Recipe]:
+    """What a captured run would be given; the network stays on the CPU."""
+    setting = set_up(small(task, "still", batch_tokens=batch_tokens), lambda _: None)
+    training = setting.recipe.training.model_copy(update={"cuda_graphs": True})
+    return setting, setting.recipe.model_copy(update={"training": training})
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=30), st.integers(0, 50))
+def test_lengths_grow_little_and_only_once(lengths: list[int], spare: int) -> None:
+    longest = max(lengths) + spare
+    rounded = few(lengths, longest)
+    for length, after in zip(lengths, rounded.tolist(), strict=True):
+        assert length <= after <= longest
+        assert after - length < max(SMALLEST, length / 4)
+    assert np.array_equal(few(rounded, longest), rounded)
+
+
+def test_few_lengths_are_few() -> None:
+    assert len(np.unique(few(range(1, 257), 256))) == 20
+    assert few([200, 199, 7], 200).tolist() == [200, 200, 8]  # rows of a language model stay whole
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_fills_a_batch_up_does_not_count(task: str) -> None:
+    setting, _ = captured(task)
+    network = setting.network.double()
+    items = [setting.task.shorten(item, 50) for item in setting.items]
+    stream = Stream(setting.task, items, setting.recipe)
+    for _ in range(4):
+        batch = next(stream)
+        filled = in_few_shapes(batch, 900, 99)
+        assert filled.targets.shape[0] > batch.targets.shape[0]
+        assert filled.targets.shape[1:] > batch.targets.shape[1:] or task == "classify"
+        found = []
+        for each in (batch, filled):
+            network.zero_grad()
+            loss = setting.task.loss(network, each)
+            loss.backward()
+            gradients = [p.grad for p in network.parameters() if p.grad is not None]
+            found.append((loss.detach(), gradients))
+        torch.testing.assert_close(found[1], found[0])
+        assert (filled.count, filled.lines) == (batch.count, batch.lines)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_stream_in_few_shapes_has_every_item_once_within_the_budget(task: str) -> None:
+    setting, chosen = captured(task)
+    plan = epoch_plan(setting.task, setting.items, chosen, 0)
+    stream = Stream(setting.task, setting.items, chosen)
+    batches = [next(stream) for _ in plan.batches]
+    lines = [line for batch in batches for line in batch.lines]
+    assert sorted(lines) == sorted(item.line for item in setting.items)
+    for batch in batches:
+        ids = [t for t in batch.inputs.values() if t.dtype is not torch.bool]
+        assert sum(t.numel() for t in ids) <= chosen.training.batch_tokens
+        assert len({len(t) for t in (*batch.inputs.values(), batch.targets)}) == 1
+    shapes = {batch.targets.shape for batch in batches}
+    plain = Stream(setting.task, setting.items, setting.recipe)
+    assert len(shapes) <= len({next(plain).targets.shape for _ in batches})
+    assert plan.tokens == sum(sum(setting.task.sizes(item)) for item in setting.items)

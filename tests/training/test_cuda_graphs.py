@@ -1,0 +1,74 @@
+"""What is captured and what is not is decided before training, and said."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.runs.test_runs import SMALL, small
+
+from translucid.errors import ConfigError
+from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig
+from translucid.recipe import recipe
+from translucid.runs.run import train_recipe
+from translucid.training import cuda_graphs
+from translucid.training.config import TrainingConfig
+
+GPU, CPU = torch.device("cuda"), torch.device("cpu")
+SHAPE: dict[str, Any] = {"shape": "encoder", "head": "tag", "vocab": 9, "outputs": 3, "d_model": 8}
+TRANSFORMER = TransformerConfig(**SHAPE)
+
+NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
+    "recurrent": (RecurrentConfig(**SHAPE), {}, "only steps of a transformer are captured, not of"),
+    "batch norm": (TransformerConfig(**SHAPE, norm="batch"), {}, "batch norm would count the rows"),
+    "characters": (
+        TransformerConfig(**SHAPE, characters=4),
+        {},
+        "a model that reads characters is not",
+    ),
+    "compiled": (TRANSFORMER, {"compile": True}, "a compiled model is not captured"),
+}
+
+
+@pytest.mark.parametrize("case", NOT)
+def test_what_cannot_be_captured_is_refused_or_said(case: str) -> None:
+    model, training, words = NOT[case]
+    with pytest.raises(
+        ConfigError, match=rf"training.cuda_graphs = true: {words}.*; set it to false"
+    ):
+        cuda_graphs.decide(TrainingConfig(cuda_graphs=True, **training), model, GPU, print)
+    said: list[str] = []
+    decided = cuda_graphs.decide(TrainingConfig(**training), model, GPU, said.append)
+    assert decided.cuda_graphs is False
+    (line,) = said
+    assert words in line
+
+
+def test_several_processes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    with pytest.raises(ConfigError, match=r"steps of several processes are not captured"):
+        cuda_graphs.decide(TrainingConfig(cuda_graphs=True), TRANSFORMER, GPU, print)
+
+
+def test_a_transformer_on_a_gpu_is_captured_unless_told_otherwise() -> None:
+    said: list[str] = []
+    for wanted, device, decided in (
+        ("auto", GPU, True), (True, GPU, True), (False, GPU, False), ("auto", CPU, False)
+    ):  # fmt: skip
+        config = TrainingConfig(cuda_graphs=wanted)
+        assert cuda_graphs.decide(config, TRANSFORMER, device, said.append).cuda_graphs is decided
+    assert said == []
+
+
+def test_a_cpu_cannot_capture_and_a_run_records_what_was_decided(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"need a CUDA GPU, and this runs on cpu; set it to fal"):
+        train_recipe(small("tag", "still", cuda_graphs=True), tmp_path / "run", quiet=True)
+    train_recipe(small("tag", "still"), tmp_path / "run", quiet=True)
+    assert recipe.read(tmp_path / "run/recipe.toml").training.cuda_graphs is False
+    assert "cuda_graphs" not in (tmp_path / "run/log.txt").read_text()
+
+
+def test_capture_is_one_of_three_words() -> None:
+    parts = {"task": {"kind": "tag"}, "model": SMALL["still"], "data": {"toyland": 9}}
+    with pytest.raises(ConfigError, match=r"training.cuda_graphs = 'yes'"):
+        recipe.parse(parts | {"training": {"cuda_graphs": "yes"}})
