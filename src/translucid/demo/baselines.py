@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
 from translucid.data.records import Labelled, Text
-from translucid.demo.report.quietly import train_quietly
+from translucid.demo.quietly import train_quietly
 from translucid.models.heads import Classifier
 from translucid.parts.embedding import Embedding
 from translucid.recipe.recipe import Recipe
