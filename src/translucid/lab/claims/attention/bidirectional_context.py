@@ -22,7 +22,7 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 FILLERS, CLUES, PLACES = 4, 8, 9
 GAP = FILLERS + CLUES  # its number
