@@ -209,7 +209,7 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
             break
     for _ in range(30):
         press("ArrowDown")
-    assert leaf.text("#readout .at") == f"word 300 of 513: {words[300]}"
+    assert leaf.text("#readout .at") == f"token 300 of 513: {words[300]}"
     assert leaf.words(".floats text.lit") == [words[300]]  # written, where it is pressed
     press("Enter")
     leaf.wait("location.hash.includes('pin=tgt:300')")
@@ -250,7 +250,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
     assert chips == []
     assert len(leaf.inner.query_selector_all('#sentence [tabindex="0"]')) == 1
     label = leaf.inner.get_attribute(".minimap svg", "aria-label")
-    assert label.startswith(f"The text, {count} words, from {' '.join(words[:4])}; arrows walk")
+    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrows walk")
     leaf.inner.focus(".minimap svg")
     leaf.inner.keyboard.press("t")
     shown = leaf.words(".tablebox tbody tr td")

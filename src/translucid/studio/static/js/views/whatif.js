@@ -328,11 +328,11 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           'p',
           { class: 'quiet hint' },
           model.outputs === 'values'
-            ? 'One row of numbers has no words that a difference could run along.'
+            ? 'One row of numbers has no tokens that a difference could run along.'
             : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.',
         ),
       );
-      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of words' });
+      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
     const pick = h(
