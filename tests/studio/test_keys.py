@@ -208,7 +208,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     shares = trace["head.logits"][0, 0].softmax(-1)
-    for ids, _, share in table(page, "The likeliest words")[2]:
+    for ids, _, share in table(page, "The likeliest tokens")[2]:
         assert told(share) == pytest.approx(float(shares[int(ids)]), abs=5.1e-4)
     columns, rows, cells = table(page, "The tree of the search")
     assert columns[:4] == ["word", "step", "after", "probability"]

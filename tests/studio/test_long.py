@@ -213,7 +213,7 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
     assert leaf.words(".floats text.lit") == [words[300]]  # written, where it is pressed
     press("Enter")
     leaf.wait("location.hash.includes('pin=tgt:300')")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 295 to 314')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 295 to 314')")
     assert in_window(leaf) == words[295:315]
     assert leaf.words(".minimap text.pinned") == [words[300]]
     press("Tab")
@@ -221,10 +221,10 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
     for place_ in range(301, 311):
         press("ArrowRight")
         leaf.wait("place => location.hash.includes(`pin=tgt:${place}`)", place_)
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 305 to 324')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 305 to 324')")
     assert in_window(leaf) == words[305:325]
     press("Escape")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 0 to 19')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 0 to 19')")
 
 
 def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  # noqa: F811
@@ -232,7 +232,7 @@ def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  
     leaf.turn(address(studio, "flow", 120))
     leaf.inner.focus('#stage .part[aria-label*="feedforward.activated"]')
     leaf.inner.evaluate("import('/static/js/link.js').then(link => link.pin(['tgt:77']))")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 65 to 84')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 65 to 84')")
     name = leaf.inner.evaluate("document.activeElement.getAttribute('aria-label')")
     assert "feedforward.activated" in name
 
