@@ -86,13 +86,13 @@ def blocks(latex: str, width: int = 10_000) -> list[Box]:
 
 def words(latex: str, width: int = 10_000) -> list[Box]:
     """The parts of a formula between its outermost spaces."""
-    found: list[list[Box]] = [[]]
+    parts: list[list[Box]] = [[]]
     for box in blocks(latex, width):
         if box.lines == (" ",):
-            found.append([])
+            parts.append([])
         else:
-            found[-1].append(box)
-    return [beside(boxes) for boxes in found if boxes]
+            parts[-1].append(box)
+    return [beside(boxes) for boxes in parts if boxes]
 
 
 def flow(boxes: list[Box], width: int) -> list[Box]:
