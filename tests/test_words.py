@@ -250,7 +250,7 @@ def test_names_say_what_they_hold() -> None:
         f"{place}:{line}: {name}; better: {better}"
         for place, tree in sources()
         for line, name in bound(tree)
-        if (better := refused(name)) and not {*words_of(name)} & ALLOWED.get(place, (set(), ""))[0]
+        if (better := refused(name)) and not {*words_of(name)} & allowed(place)
     ]
     assert not wrong, "\n".join(wrong)
 
