@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from translucid.errors import InputError
-from translucid.render.latex import Node, read
+from translucid.render.latex import Node, read, with_formulas
 
 _DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # where a terminal has it better
 _SPACES = {r"\quad": "  ", r"\qquad": "    "}
@@ -75,8 +75,7 @@ def one_line(latex: str) -> str:
 
 def inline(text: str) -> str:
     """Plain text whose `$...$` are formulas."""
-    parts = text.split("$")
-    return "".join(one_line(part) if i % 2 else part for i, part in enumerate(parts))
+    return with_formulas(text, str, one_line)
 
 
 def blocks(latex: str, width: int = 10_000) -> list[Box]:
@@ -108,12 +107,12 @@ def flow(boxes: list[Box], width: int) -> list[Box]:
         lines[-1] += unit
         unit = []
     lines[-1] += unit
-    return [_spaced(line) for line in lines]
+    return [spaced(line) for line in lines]
 
 
-def _spaced(boxes: list[Box]) -> Box:
-    spaced = [piece for box in boxes for piece in (Box((" ",)), box)]
-    return beside(spaced[1:])
+def spaced(boxes: Sequence[Box], gap: str = " ") -> Box:
+    """Blocks next to each other, with a gap between them."""
+    return beside([piece for box in boxes for piece in (Box((gap,)), box)][1:])
 
 
 def _row(nodes: Sequence[Node], width: int) -> list[Box]:

@@ -13,11 +13,8 @@ def page(solution: Content) -> str:
         out.append(f"<p><em>{with_formulas(solution.opening)}</em></p>")
     if solution.given:
         out += ["<h3>Given</h3>", *_given(solution.given)]
-    section = ""
-    for number, step in enumerate(solution.steps, 1):
-        if step.section != section:
-            section = step.section
-            out += [f"<h3>{with_formulas(section)}</h3>"] if section else []
+    for number, heading, step in solution.numbered():
+        out += [f"<h3>{with_formulas(heading)}</h3>"] if heading else []
         out += _step(number, step)
     out += [f"<p>Note: {with_formulas(note)}</p>" for note in solution.notes]
     out += [f"<p><b>{with_formulas(solution.closing)}</b></p>"] if solution.closing else []
