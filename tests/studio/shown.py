@@ -8,7 +8,7 @@ from tests.studio.browser import Page
 from torch import Tensor
 
 from translucid.see.reading import Reading
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 PATH = re.compile(r"(?P<at>[\w.]+)\[(?P<index>[\d, :]+)\](?P<then>(?:\.(?:mean|square|sqrt)\(\))*)")
 

@@ -320,7 +320,7 @@ def test_the_bias_of_the_positions_is_a_line_of_its_own(told_apart: Served) -> N
         if point != "scaled":
             bias = float(trace["decoder.positions.bias"][0, 1, 3, 1])
             assert bias < 0
-            assert lines["biased"]["how"] == f"− {-bias:.4g}"
+            assert lines["biased"]["operation"] == f"− {-bias:.4g}"
             assert lines["biased"]["value"] == pytest.approx(lines["scaled"]["value"] + bias)
             assert lines["biased"]["value"] == float(trace[f"{scope}.biased"][0, 1, 3, 1])
 
