@@ -10,7 +10,7 @@ from translucid import catalogue
 from translucid.errors import InputError
 from translucid.render.latex import Node, read, with_formulas
 from translucid.render.mathml import mathml
-from translucid.render.plain_math import beside, blocks, one_line
+from translucid.render.plain_math import blocks, in_row, one_line
 
 
 def letters(text: str) -> str:
@@ -71,8 +71,8 @@ def test_parentheses_in_plain_text(latex: str, shown: str) -> None:
 
 def test_tall_parentheses() -> None:
     column = r"\begin{bmatrix} 1 \\ 2 \\ 3 \end{bmatrix}"
-    assert beside(blocks(rf"[{column})")).lines == ("⎡⎡1⎤⎞", "⎢⎢2⎥⎟", "⎣⎣3⎦⎠")
-    assert beside(blocks(rf"\left\lVert{column}\right\rVert^2")).lines == (
+    assert in_row(blocks(rf"[{column})")).lines == ("⎡⎡1⎤⎞", "⎢⎢2⎥⎟", "⎣⎣3⎦⎠")
+    assert in_row(blocks(rf"\left\lVert{column}\right\rVert^2")).lines == (
         "‖⎡1⎤‖²", "‖⎢2⎥‖ ", "‖⎣3⎦‖ ",
     )  # fmt: skip
 
