@@ -36,17 +36,17 @@ from translucid.trace import DEFAULT_BUDGET, Edit
 
 ROW = 256  # tokens that a language model is scored on at once
 
-Given = ParamSpec("Given")
+Options = ParamSpec("Options")
 Result = TypeVar("Result")
 
 
 def _generates(
-    method: Callable[Concatenate[Generator, Given], Result],
-) -> Callable[Concatenate["Model", Given], Result]:
+    method: Callable[Concatenate[Generator, Options], Result],
+) -> Callable[Concatenate["Model", Options], Result]:
     """The same method of a model, which its generator carries out."""
 
     @wraps(method)
-    def of_model(self: "Model", /, *args: Given.args, **options: Given.kwargs) -> Result:
+    def of_model(self: "Model", /, *args: Options.args, **options: Options.kwargs) -> Result:
         refuse_old(options)
         return method(self.generator, *args, **options)
 

@@ -16,7 +16,8 @@ from translucid.render.svg import svg
 from translucid.see.draw import draw
 from translucid.see.draw_sheet import WIDEST
 from translucid.see.draw_tables import colour, limits
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
 WORDS = ("a", "few", "words", "to", "be", "read", "from", "a", "row")
 WORD = Axis("word", WORDS)

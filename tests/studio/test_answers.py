@@ -12,7 +12,7 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 from translucid.catalogue import describe, entry
 from translucid.errors import TraceBudgetError
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.studio import handlers, text_runs
@@ -320,7 +320,7 @@ def test_the_bias_of_the_positions_is_a_line_of_its_own(told_apart: Served) -> N
         if point != "scaled":
             bias = float(trace["decoder.positions.bias"][0, 1, 3, 1])
             assert bias < 0
-            assert lines["biased"]["how"] == f"− {-bias:.4g}"
+            assert lines["biased"]["operation"] == f"− {-bias:.4g}"
             assert lines["biased"]["value"] == pytest.approx(lines["scaled"]["value"] + bias)
             assert lines["biased"]["value"] == float(trace[f"{scope}.biased"][0, 1, 3, 1])
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
 from translucid.models.modes import evaluating
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 
 SAMPLE = 8  # items that are looked at
@@ -124,9 +125,9 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     places = ", ".join(map(str, sorted(set(positions))))
     return Finding(
         "leaking mask", False,
-        f"the model sees words to come: changing token {token} of {length} changes what is said at "
-        f"{places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is missing "
-        "or turned around", serious=True,
+        f"the model sees tokens to come: changing token {token} of {length} changes what is said "
+        f"at {places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is "
+        "missing or turned around", serious=True,
     )  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.findings import Finding, spread_out
 
 MANY_UNKNOWN = 0.05
@@ -15,7 +16,7 @@ TEXTS = 2000  # texts per part and side in which unknown tokens are counted
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
-    """The share of tokens that the vocabulary does not have, and which they are most often."""
+    """The fraction of tokens that the vocabulary does not have, and which they are most often."""
     rates, missing, worst = [], Counter[str](), 0.0
     for part, records in parts.items():
         if not records:

@@ -36,7 +36,7 @@ class Plan:
 
     @property
     def padding(self) -> float:
-        """The share of all slots that is padding."""
+        """The fraction of all slots that is padding."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
     def lines(self) -> list[str]:

@@ -15,7 +15,7 @@ from translucid.demo.quietly import train_quietly
 from translucid.models.heads import Classifier
 from translucid.parts.embedding import Embedding
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem
 

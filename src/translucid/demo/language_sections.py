@@ -10,7 +10,8 @@ from translucid.data.spans import split_words
 from translucid.demo.report import Section
 from translucid.model import Model
 from translucid.models.base import EncoderModel
-from translucid.see.pictures import Axis, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat, Lines
 from translucid.see.reading import Reading
 from translucid.tasks import metrics
 from translucid.tasks.classify import Classify

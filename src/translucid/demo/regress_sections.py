@@ -10,7 +10,8 @@ from translucid.demo.report import Section
 from translucid.model import Model
 from translucid.models.mlp import MLP
 from translucid.recipe.recipe import Recipe
-from translucid.see.pictures import Axis, Grid, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.tasks.regress import RegressItem
 
 

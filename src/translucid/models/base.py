@@ -80,7 +80,7 @@ class SequenceConfig(Config):
     def _head_fits_shape(self) -> "SequenceConfig":
         if self.head not in HEADS[self.shape]:
             allowed = " or ".join(HEADS[self.shape])
-            why = "it sees the words to come" if self.shape == "encoder" else "it writes words"
+            why = "it sees the tokens to come" if self.shape == "encoder" else "it generates tokens"
             raise ValueError(
                 f"shape {self.shape} cannot have head {self.head} ({why}); its heads are {allowed}"
             )

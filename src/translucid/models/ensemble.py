@@ -1,7 +1,7 @@
-"""Several networks that decide together: the mean of their probabilities.
+"""An ensemble: the mean of several networks' probabilities.
 
 In an ensemble that is trained, the members start from different weights, and each learns from
-batches of its own: a pass goes through one member, drawn by chance. What one has learnt by accident
+batches of its own: a pass goes through one member, drawn at random. What one has learnt by accident
 the others have not, so that the mean is right more often than each (Hansen & Salamon 1990,
 https://doi.org/10.1109/34.58871). Networks that were trained apart can generate together too.
 """
@@ -102,8 +102,8 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         sizes = sorted({member.vocab for member in members})
         if len(sizes) > 1:
             raise InputError(
-                f"the models have vocabularies of {', '.join(map(str, sizes))} words; only models "
-                "of one vocabulary can decide together"
+                f"the models have vocabularies of {', '.join(map(str, sizes))} tokens; only "
+                "models of one vocabulary form an ensemble"
             )
         super().__init__(config or members[0].config, members)
         self.vocab = sizes[0]

@@ -42,7 +42,7 @@ class RecurrentConfig(SequenceConfig):
     def _parts_fit(self) -> "RecurrentConfig":
         if self.bidirectional and self.shape == "decoder":
             raise ValueError(
-                "bidirectional = true: a decoder may not read the words to come; use shape encoder"
+                "bidirectional = true: a decoder may not read the tokens to come; use shape encoder"
             )
         if self.tied and self.head == "language" and self.hidden != self.d_model:
             raise ValueError(

@@ -11,7 +11,7 @@ from translucid.models.base import Network, SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.models.variants import formulas
 from translucid.render.frame import escape, folded, piece, table
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
 WORDS = 48  # of a text that are shown

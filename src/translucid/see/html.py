@@ -1,7 +1,7 @@
 """Plain text with formulas in it, as HTML."""
 
 from translucid.render.frame import escape
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 
 
 def with_formulas(text: str) -> str:

@@ -8,10 +8,6 @@ from translucid.errors import InputError
 from translucid.render.svg import svg
 from translucid.see import picture_data as data
 from translucid.see.draw import draw
-from translucid.see.picture_data import Axis as Axis
-from translucid.see.picture_data import Numbers as Numbers
-from translucid.see.picture_data import Scale as Scale
-from translucid.see.picture_data import as_json as as_json
 
 ENDINGS = (".svg", ".png", ".pdf")
 
@@ -37,7 +33,7 @@ class Picture(data.Picture):
 
     def json(self) -> str:
         """The numbers behind the drawing."""
-        return json.dumps(as_json(self), ensure_ascii=False, allow_nan=False)
+        return json.dumps(data.as_json(self), ensure_ascii=False, allow_nan=False)
 
     def _written(self, ending: str, dpi: int = 160) -> bytes:
         drawing = draw(self)

@@ -17,7 +17,7 @@ from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
 from translucid.trace import Trace
 
-LONGEST = 2048  # tokens of a beginning
+MAX_TOKENS = 2048  # tokens of a beginning
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 ATTENDED = ("scores", "scaled", "biased", "masked", "pattern")  # of each query and key, in order
 
@@ -161,7 +161,7 @@ def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
             yield _line("hidden", "+", at("hidden"))
         case "rnn", "hidden":
             yield _line("old state", "h before", _before(run, scope, "hidden", index))
-            yield _line("input and memory", "a", at("preactivation"))
+            yield _line("input and hidden state", "a", at("preactivation"))
             yield _line("hidden", "act(a)", at("hidden"))
 
 
@@ -198,8 +198,8 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
         raise InputError(f"a model for task {name} writes nothing: nothing can come after")
-    if len(tokens) > LONGEST:
-        raise InputError(f"tokens: {len(tokens):,} of them; {LONGEST:,} can come before")
+    if len(tokens) > MAX_TOKENS:
+        raise InputError(f"tokens: {len(tokens):,} of them; {MAX_TOKENS:,} can come before")
     some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # says so where there is no such token
     inputs, side = example.inputs_for(network), example.target.name

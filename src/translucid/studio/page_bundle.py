@@ -122,7 +122,7 @@ def style() -> str:
 
 def _container(query: re.Match[str]) -> str:
     """A narrow box is drawn smaller instead of being laid out as a small window: its widths count
-    in letters. From where the page grows, they are what they are."""
+    in characters. From where the page grows, they are what they are."""
     rule = query.group().replace("@media", "@container studio")
     return re.sub(
         r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", rule

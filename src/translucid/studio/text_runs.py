@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
@@ -32,8 +33,8 @@ from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
 
-LONGEST_TEXT = 20_000  # characters
-LONGEST = 2048  # tokens; attention has the square of them in memory, several times
+MAX_CHARACTERS = 20_000  # characters
+MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
 KEPT = 24  # runs
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
@@ -187,9 +188,9 @@ class Run:
         return reading
 
     def _short_enough(self, name: str, example: Example) -> None:
-        if example.tokens > LONGEST:
+        if example.tokens > MAX_TOKENS:
             raise InputError(
-                f"{name}: {example.tokens:,} tokens; the studio takes {LONGEST:,} at once"
+                f"{name}: {example.tokens:,} tokens; the studio takes {MAX_TOKENS:,} at once"
             )
 
     # ---- for the page ----
@@ -264,10 +265,9 @@ class Library:
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
-        keys = "abcdefghijklmnopqrstuvwxyz"
         self.opened = {
             key: Opened(key, name, model)
-            for key, (name, model) in zip(keys, models.items(), strict=False)
+            for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
             if model is not None
         }
         self.start = start
@@ -285,9 +285,10 @@ class Library:
         """Let a model read a text; the same question gets the same run."""
         opened = self.model(m)
         for name, value in (("text", text), ("target", target or "")):
-            if len(value) > LONGEST_TEXT:
+            if len(value) > MAX_CHARACTERS:
                 raise InputError(
-                    f"{name}: {len(value):,} characters; the studio takes {LONGEST_TEXT:,} at once"
+                    f"{name}: {len(value):,} characters; the studio takes "
+                    f"{MAX_CHARACTERS:,} at once"
                 )
             if any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{name}: it holds half a character (a lone surrogate)")
@@ -339,6 +340,6 @@ def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, Ru
     """Those of the folders that hold a run, and not a model alone, by letter."""
     return {
         key: RunFollower(folder, name)
-        for key, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
+        for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)
         if is_run(folder)
     }

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
+IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def cross_entropy(
 ) -> Tensor:
     """-Σ log p(target), over the targets that are not IGNORE.
 
-    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
+    Smoothing spreads that fraction of the target's mass over all classes but those in `never`: a
     word that no model may write, such as padding, gets none.
     """
     logits = logits.flatten(0, -2).float()  # (targets, classes)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from translucid.data.records import Record
 from translucid.errors import ConfigError
 from translucid.renamed import INPUTS
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 
 FEW = 2  # items that are tried
 
@@ -110,7 +111,7 @@ def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: s
 
 
 def _kind(value: object) -> str:
-    """A value in few letters, with its type."""
+    """A value in few characters, with its type."""
     if value is None:
         return "None"
     return f"{value!r:.40} ({type(value).__name__})"

@@ -230,7 +230,7 @@ class Generator:
         for other in ensemble:
             if other.task.name != self.task.name:
                 raise InputError(
-                    f"a model for task {other.task.name} cannot decide together with one for "
+                    f"a model for task {other.task.name} cannot form an ensemble with one for "
                     f"{self.task.name}"
                 )
             for name, tokenizer in self.tokenizers.items():
@@ -238,7 +238,7 @@ class Generator:
                 if theirs is None or theirs.fingerprint != tokenizer.fingerprint:
                     raise InputError(
                         "the models have different vocabularies; only models that were trained "
-                        "with one tokenizer can decide together: train the second with "
+                        "with one tokenizer can form an ensemble: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
         return TextGenerator(

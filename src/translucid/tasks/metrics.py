@@ -12,7 +12,7 @@ SpanMode = Literal["strict", "lenient"]
 
 
 def accuracy(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """The share of equal labels."""
+    """The fraction of equal labels."""
     return sum(p == g for p, g in zip(predicted, gold, strict=True)) / max(len(gold), 1)
 
 

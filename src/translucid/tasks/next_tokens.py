@@ -27,8 +27,8 @@ class NextTokens(Choices):
     kind = "next_tokens"
     at_positions = True
     caption = Caption(
-        "next word", "words", "The likeliest next words at each position",
-        "word read → word that follows",
+        "next token", "tokens", "The likeliest next tokens at each position",
+        "token read → token that follows",
     )  # fmt: skip
     tokenizer: Tokenizer
 
@@ -132,5 +132,5 @@ class TargetTokens(NextTokens):
         end = float(probabilities[tokenizer.eos_id])
         return (
             f"the translation ends here (probability of the end: {end:.1%}); by itself the model "
-            f"would have gone on with {label!r} ({float(probabilities[best]):.1%})"
+            f"would have continued with {label!r} ({float(probabilities[best]):.1%})"
         )

@@ -144,7 +144,7 @@ class Values(Outputs):
 
     @property
     def lacking(self) -> str:
-        return "give the numbers that should come out as target"
+        return "give the values that should come out as target"
 
     def counts(self, targets: Tensor) -> Tensor:
         return torch.ones_like(targets)
@@ -181,7 +181,7 @@ class Values(Outputs):
                 Row(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
                 for row, goal in zip(rows, wanted, strict=True)
             ]
-        sentence = "A weighted sum of the last numbers: the answer."
+        sentence = "A weighted sum of the last values: the answer."
         last = Ending("values", "the outputs", sentence, tuple(rows))
         return [last], " ".join(f"{value:.6g}" for value in values)
 

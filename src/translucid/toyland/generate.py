@@ -18,7 +18,7 @@ from translucid.toyland.words import Pair, Sentence, finish
 
 SPLITS = ("train", "valid", "test")
 LABELS = ("negative", "neutral", "positive")
-SHORTEST, LONGEST = 4, 20  # English words, punctuation not counted
+MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
 _SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
 
 # Weight, name and builder of every family of sentences.
@@ -94,7 +94,7 @@ class Toyland:
         seen: set[str] = set()
         for index in numbers():
             sentence = candidate(self.seed, index)
-            if sentence is None or not SHORTEST <= sentence.length <= LONGEST:
+            if sentence is None or not MIN_WORDS <= sentence.length <= MAX_WORDS:
                 continue
             text = sentence.target.lower()
             if split_of(text) == split and text not in seen:

@@ -37,7 +37,7 @@ def sample_texts(
 ) -> Iterator[str]:
     """About `most` bytes of the files as texts for `Tokenizer.train`; all of them if that is less.
 
-    A packed file can only be read from its beginning: its share of the sample is its first part.
+    A packed file can only be read from its beginning: its part of the sample is its first part.
     What is left out is said before the first text.
     """
     if most < 1:

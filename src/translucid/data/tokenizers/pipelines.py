@@ -1,7 +1,7 @@
 """The six kinds of tokenizer, built from the parts of the `tokenizers` library.
 
 Special tokens cannot be forged. The library is told not to look for them in text, and no kind can
-put one together by itself: each special token mixes letters with signs, which the splitting of
+put one together by itself: each special token mixes a word with signs, which the splitting of
 `bpe`, `unigram` and `word` keeps apart, and has several characters, where `char` and `bytes` know
 single ones only; and every token of `space` begins with the space before it.
 """

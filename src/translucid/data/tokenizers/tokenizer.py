@@ -156,7 +156,7 @@ class Tokenizer:
         return list(self._encode(text).offsets)
 
     def unknown_rate(self, texts: Iterable[str]) -> float:
-        """The share of tokens that the vocabulary does not know; 0 for byte-level kinds."""
+        """The fraction of tokens that the vocabulary does not know; 0 for byte-level kinds."""
         tokens = unknown = 0
         for ids in self.encode_batch(texts):
             tokens += len(ids)

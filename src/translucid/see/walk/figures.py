@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from translucid.see.of_points import numbers
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Picture
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Picture
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Cell, Stage, Walk, nth
+from translucid.see.walk.data import Stage, Walk
+from translucid.tasks.choices import nth
+from translucid.tasks.outputs import Cell
 
 FIRST = 32  # values of a vector
 MOST = 32  # tokens on a side: so many labels can still be read on a page

@@ -5,7 +5,9 @@ from itertools import groupby
 
 from translucid.render.frame import escape, folded, page, table
 from translucid.see.pictures import Grid, Picture
-from translucid.see.walk.data import NOTHING, Cell, Row, Stage, Walk, nth, shortened, sized
+from translucid.see.walk.data import NOTHING, Stage, Walk, shortened, sized
+from translucid.tasks.choices import nth
+from translucid.tasks.outputs import Cell, Row
 
 MOST = 64  # rows of a table
 CHIPS = 24  # tokens in a row, before they are folded

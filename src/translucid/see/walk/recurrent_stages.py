@@ -7,7 +7,7 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Cell, Row, Stage, along, at, floats, ratio
+from translucid.see.walk.data import Stage, along, at, ratio
 from translucid.see.walk.stage_parts import (
     Chosen,
     chapter_of,
@@ -18,6 +18,7 @@ from translucid.see.walk.stage_parts import (
     titled,
     vector_rows,
 )
+from translucid.tasks.outputs import Cell, Row, floats
 
 CELLS = {
     "lstm": (

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Cell, Row, Seen, floats
+from translucid.see.walk.data import Seen
+from translucid.tasks.outputs import Cell, Row, floats
 
 FIRST = 4  # values of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer

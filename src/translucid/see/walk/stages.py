@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Row, Stage, along, at, floats, ratio
+from translucid.see.walk.data import Stage, along, at, ratio
 from translucid.see.walk.recurrent_stages import bridge_stage, cell_stage
 from translucid.see.walk.stage_parts import (
     Chosen,
@@ -18,6 +18,7 @@ from translucid.see.walk.stage_parts import (
     vector_rows,
 )
 from translucid.see.walk.transformer_stages import attention_stage, feedforward_stage
+from translucid.tasks.outputs import Row, floats
 
 POSITIONS = {
     "encoding": "A layer that sees all tokens at once does not know their order. So each position "

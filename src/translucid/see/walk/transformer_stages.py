@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Cell, Row, Stage, along, at, floats, quoted, ratio, strongest
+from translucid.see.walk.data import Stage, along, at, quoted, ratio, strongest
 from translucid.see.walk.stage_parts import Chosen, chapter_of, layer_of, points_of, titled
+from translucid.tasks.outputs import Cell, Row, floats
 
 ATTENTION = {
     "self_attention": (

@@ -24,7 +24,7 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
 }
-UNLESS_SAID = {b"cache-control": b"no-store"}
+DEFAULT_HEADERS = {b"cache-control": b"no-store"}
 TOO_LARGE = f"a request may have {LARGEST:,} bytes"
 TOO_SLOW = f"the request did not come within {PATIENCE:.0f} seconds"
 
@@ -153,7 +153,7 @@ def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     """With the guard's headers, each once."""
     kept = [(name, value) for name, value in headers if name.lower() not in HEADERS]
     names = {name.lower() for name, _ in kept}
-    missing = [(name, value) for name, value in UNLESS_SAID.items() if name not in names]
+    missing = [(name, value) for name, value in DEFAULT_HEADERS.items() if name not in names]
     return [*kept, *missing, *HEADERS.items()]
 
 

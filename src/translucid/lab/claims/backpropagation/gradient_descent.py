@@ -8,13 +8,14 @@ import torch
 from translucid.lab.claims.backpropagation.worked_example import Problem, random_problem, worked
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, fraction_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C10: the first step ----
 
 
 FIRST_RATES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4)
-SAID, SAID_RATE = 0.2876, 0.02
+CLAIMED, CLAIMED_RATE = 0.2876, 0.02
 
 
 def _first_step(seed: int, quick: bool) -> Data:
@@ -22,7 +23,7 @@ def _first_step(seed: int, quick: bool) -> Data:
     book, losses = worked(), []
     for _ in range(21):
         losses.append(float(book.loss().detach()))
-        book.step(SAID_RATE)
+        book.step(CLAIMED_RATE)
     starts = 20 if quick else 100
     fell, rose = [0] * len(FIRST_RATES), [0] * len(FIRST_RATES)
     for place, rate in enumerate(FIRST_RATES):
@@ -44,16 +45,16 @@ def _judge_first_step(data: Sequence[Data]) -> Finding:
         [int(sum(column(data, name, place))) for place in range(len(FIRST_RATES))]
         for name in ("fell", "rose")
     )
-    there = FIRST_RATES.index(SAID_RATE)
+    there = FIRST_RATES.index(CLAIMED_RATE)
     return decide(
         {
-            f"from 8 to {SAID}": abs(losses[0] - 8) < 1e-9 and abs(losses[1] - SAID) < 5e-5,
+            f"from 8 to {CLAIMED}": abs(losses[0] - 8) < 1e-9 and abs(losses[1] - CLAIMED) < 5e-5,
             f"at rate {FIRST_RATES[-1]:g} every start gets better":
                 False if rose[-1] else True if fell[-1] == starts else None,
         },
         f"loss {losses[0]:.4g}, then {losses[1]:.6g}, after 20 steps {losses[20]:.1e}; of {starts} "
         f"random starts the first step makes better {fraction_of(fell[there], starts)} at rate "
-        f"{SAID_RATE}, {fraction_of(fell[0], starts)} at {FIRST_RATES[0]} and "
+        f"{CLAIMED_RATE}, {fraction_of(fell[0], starts)} at {FIRST_RATES[0]} and "
         f"{fraction_of(fell[-1], starts)} at {FIRST_RATES[-1]:g}",
         {"loss": losses[1], "fell": fell},
     )  # fmt: skip
@@ -67,7 +68,7 @@ def _draw_first_step(data: Sequence[Data]) -> Lines:
         Axis("learning rate", tuple(f"{rate:g}" for rate in FIRST_RATES)),
         "fraction of random starts", {"loss fell": fell},
         note=f"In the worked example it falls from {data[0]['worked'][0]:g} to "
-        f"{data[0]['worked'][1]:.4f} at rate {SAID_RATE}.",
+        f"{data[0]['worked'][1]:.4f} at rate {CLAIMED_RATE}.",
     )  # fmt: skip
 
 

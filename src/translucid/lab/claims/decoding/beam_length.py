@@ -9,7 +9,7 @@ import torch
 from translucid.generate.beam_search import GenerationConfig, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.lab.claims.shared.small_language_model import (
-    LONGEST,
+    MAX_LENGTH,
     STEPS,
     LanguageModel,
     language_model,
@@ -26,7 +26,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.models.autoregressive import GenerationInputs
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 FINALLY = (0.2, 0.3, 0.4)  # P(finally); that of `fine` is 0.5
 BEAMS = (1, 2, 4, 8)
@@ -63,10 +64,10 @@ def _lengths(seed: int, quick: bool) -> Data:
 
 def _words(model: TableModel, config: GenerationConfig) -> int:
     """Of the sentence that a search finds behind `I am`."""
-    state, prefix = model.start(GenerationInputs(1), capacity=LONGEST), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=MAX_LENGTH), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(config.beam_size)
-    least, most = torch.zeros(1, dtype=torch.long), torch.tensor([LONGEST])
+    least, most = torch.zeros(1, dtype=torch.long), torch.tensor([MAX_LENGTH])
     hypotheses = search(
         model.step, state, prefix, least, most, config, eos=model.ids[END], pad=model.ids[PAD]
     )
@@ -107,7 +108,7 @@ def _draw_lengths(data: Sequence[Data]) -> Lines:
     return Lines(
         "Words that a search writes", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))),
         "words, on average", {score: average(data, score).numpy() for score in SCORES},
-        note=f"a small model of Toyland's English; at most {LONGEST} words",
+        note=f"a small model of Toyland's English; at most {MAX_LENGTH} words",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from translucid.generate.beam_search import Hypothesis
 from translucid.generate.decode import draw
 from translucid.generate.sampling import SamplingConfig
 from translucid.lab.claims.shared.small_language_model import (
-    LONGEST,
+    MAX_LENGTH,
     PROMPT,
     STEPS,
     TEXTS,
@@ -77,7 +77,7 @@ def _checked(model: LanguageModel, prompt: list[int], text: Hypothesis) -> dict[
 
 
 def _drawn(model: LanguageModel, generator: torch.Generator) -> list[tuple[list[int], list[float]]]:
-    numbers = torch.rand(len(model.prompts), LONGEST, generator=generator)
+    numbers = torch.rand(len(model.prompts), MAX_LENGTH, generator=generator)
     texts: list[tuple[list[int], list[float]]] = [([], []) for _ in model.prompts]
     for step in draw(model.net, model.prompts, None, SamplingConfig(), numbers, eos=model.end):
         for row, word, log_prob in zip(step.rows, step.tokens, step.token_log_probs, strict=True):

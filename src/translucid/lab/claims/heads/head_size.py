@@ -35,7 +35,7 @@ def _sizes(seed: int, quick: bool) -> Data:
 
 
 def _multiplications(layer: SelfAttention, x: Tensor) -> int:
-    """Of all products of matrices in a layer, by the shapes that come up when it runs."""
+    """Of all matrix multiplications in a layer, by the shapes that come up when it runs."""
     trace = Trace(["*query", "*scores", "*pattern"])
     with torch.no_grad():
         layer(x, Layout(), trace=trace.at("attention"))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Sentence
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
@@ -57,7 +57,7 @@ class Lexicon:
 
 
 def as_read(sentence: Sentence) -> list[str]:
-    """Its words in small letters, and verbs without what tells one from many."""
+    """Its words in lower case, and verbs without what tells one from many."""
     words = [word.lower() for word in sentence.english]
     for verb, _ in sentence.subjects:
         words[verb] = WITHOUT_NUMBER.get(words[verb], words[verb].removesuffix("s"))

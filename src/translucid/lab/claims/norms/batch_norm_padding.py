@@ -18,10 +18,11 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
-LONGEST = 32
-SHORTEST = (32, 24, 16, 8, 4)  # lengths are drawn from here to LONGEST
+MAX_LENGTH = 32
+MIN_LENGTHS = (32, 24, 16, 8, 4)  # lengths are drawn from here to MAX_LENGTH
 TRUE_MEAN = 2.0
 
 
@@ -32,10 +33,10 @@ def _padding(seed: int, quick: bool) -> Data:
     measured: dict[str, list[float]] = {
         name: [] for name in ("padded", "counted", "masked", "counted_sd", "masked_sd", "chance")
     }
-    for min_length in SHORTEST:
-        lengths = torch.randint(min_length, LONGEST + 1, (texts,), generator=generator)
-        mask = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
-        x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=generator)
+    for min_length in MIN_LENGTHS:
+        lengths = torch.randint(min_length, MAX_LENGTH + 1, (texts,), generator=generator)
+        mask = torch.arange(MAX_LENGTH) < lengths[:, None]  # (texts, MAX_LENGTH)
+        x = TRUE_MEAN + torch.randn(texts, MAX_LENGTH, FEATURES, generator=generator)
         x = x * mask[..., None]
         measured["padded"].append(float((~mask).float().mean()))
         measured["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
@@ -48,7 +49,7 @@ def _padding(seed: int, quick: bool) -> Data:
 
 
 def _judge_padding(data: Sequence[Data]) -> Finding:
-    last = len(SHORTEST) - 1
+    last = len(MIN_LENGTHS) - 1
     sampling = column(data, "chance", last)
     counted, masked = (ratio_of(column(data, name, last), sampling)
                        for name in ("counted", "masked"))  # fmt: skip

@@ -11,8 +11,8 @@ import torch
 
 from translucid.lab.claims.shared.position_tasks import (
     BACK,
-    CHANCE,
     FOUR_TIMES,
+    GUESSING,
     INSIDE,
     TESTED,
     TRAINED,
@@ -42,7 +42,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 KEEPS = 0.9  # of what is known above chance inside the trained length
 LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
@@ -55,7 +56,7 @@ BLOCK = 4  # places that share a point of a line
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
 COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
-SAID = {"alibi": "ALiBi", "none": "no positions"}
+TITLES = {"alibi": "ALiBi", "none": "no positions"}
 
 
 def _beyond(seed: int, quick: bool) -> Data:
@@ -115,7 +116,7 @@ def _judge_learned(data: Sequence[Data]) -> Finding:
         False if "below" in well else None,
         "as well as sinusoidal, within 0.05": False if any(case.low > 0.05 for case in worse) else
         True if all(case.high < 0.05 for case in worse) else None,
-        "three back falls to chance, within 0.1": clearly(copied.against(CHANCE + 0.1), "below"),
+        "three back falls to chance, within 0.1": clearly(copied.against(GUESSING + 0.1), "below"),
         "the last letter loses a tenth or more": clearly(last.against(KEEPS), "below"),
     }  # fmt: skip
     if sides["learns both tasks inside"] is not True:  # then the rest says nothing
@@ -124,7 +125,7 @@ def _judge_learned(data: Sequence[Data]) -> Finding:
         sides,
         f"inside, learned positions are behind sinusoidal ones by {worse[0]} (three back) and "
         f"{worse[1]} (the last letter); beyond, three back is right in {copied} (chance "
-        f"{CHANCE:.3g}), and the last letter keeps {last}",
+        f"{GUESSING:.3g}), and the last letter keeps {last}",
         {"copied": copied.mean, "kept": last.mean},
     )
 
@@ -133,10 +134,10 @@ def _draw_beyond(data: Sequence[Data]) -> Lines:
     return Lines(
         f"Trained on {TRAINED} tokens, read on {TESTED}: say the letter read last", _blocks(),
         "accuracy",
-        {SAID.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
+        {TITLES.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
          for kind in KINDS},
         note=f"means of {BLOCK} places; 1 to {TRAINED} are as in training; guessing is right in "
-        f"{CHANCE:.3g}",
+        f"{GUESSING:.3g}",
     )  # fmt: skip
 
 

@@ -20,9 +20,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 
-MOTIF, LETTERS, TEXT = (0, 1, 2), 4, 12
+MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
 HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif
 NETS = ("RNN", "MLP")
 QUESTIONS = ("at each place", "at the end")
@@ -54,13 +54,13 @@ def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
             targets = torch.where(inside, (ends & (targets[:, None] == 1)).long(), IGNORE)
         if not apart:
             return batch_of(ids, targets)
-        return batch_of(nn.functional.one_hot(ids, LETTERS).flatten(1).float(), targets, "x")
+        return batch_of(nn.functional.one_hot(ids, SYMBOLS).flatten(1).float(), targets, "x")
 
     return draw
 
 
 def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
-    texts = torch.randint(LETTERS, (4 * rows, TEXT), generator=generator)
+    texts = torch.randint(SYMBOLS, (4 * rows, TEXT), generator=generator)
     hits = (texts.unfold(1, len(MOTIF), 1) == torch.tensor(MOTIF)).all(dim=-1).any(dim=-1)
     return texts[~hits][:rows]
 
@@ -76,8 +76,8 @@ def _detection(seed: int, question: str, name: str, steps: int) -> dict[str, flo
     apart, tags = name == "MLP", question == "at each place"
     torch.manual_seed(seed)
     net: nn.Module = (
-        build(MLPConfig(inputs=TEXT * LETTERS, hidden=(64,), outputs=2 * TEXT if tags else 2))
-        if apart else recurrent_net(seed, "rnn", vocab=LETTERS, outputs=2, tags=tags)
+        build(MLPConfig(inputs=TEXT * SYMBOLS, hidden=(64,), outputs=2 * TEXT if tags else 2))
+        if apart else recurrent_net(seed, "rnn", vocab=SYMBOLS, outputs=2, tags=tags)
     )  # fmt: skip
     train(
         net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64, enough=0.02,

@@ -16,11 +16,11 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, clearly, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 # A made-up language: word w becomes w, but every third word has a particle too, which goes to the
 # end of the sentence, the last word's particle first. So lengths differ, and words move.
-WORDS, LONGEST = 9, 5
+WORDS, MAX_LENGTH = 9, 5
 BEGIN, END = 1, 2
 SYSTEMS = ("a word for each word", "encoder and decoder", "one decoder for both")
 
@@ -32,8 +32,8 @@ def translated(source: Sequence[int]) -> list[int]:
 
 
 def _pairs(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    lengths = torch.randint(2, LONGEST + 1, (count,), generator=generator).tolist()
-    words = torch.randint(3, 3 + WORDS, (count, LONGEST), generator=generator).tolist()
+    lengths = torch.randint(2, MAX_LENGTH + 1, (count,), generator=generator).tolist()
+    words = torch.randint(3, 3 + WORDS, (count, MAX_LENGTH), generator=generator).tolist()
     sources = [row[:length] for row, length in zip(words, lengths, strict=True)]
     targets = [[*translated(source), END] for source in sources]
     return padded(sources), padded(targets)
