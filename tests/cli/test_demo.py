@@ -151,4 +151,4 @@ def test_a_demo_with_a_model_of_another_kind(tmp_path: Path) -> None:
     sizes = ["--set=model.kind=transformer", "--set=model.heads=2", "--set=model.layers=1"]
     done = run("demo", "--task=tag", *QUICK, *sizes, "--set=model.d_model=8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "What it looks at" in (tmp_path / "runs/demo-tag/report.html").read_text("utf-8")
+    assert "self-attention</h3>" in (tmp_path / "runs/demo-tag/report.html").read_text("utf-8")

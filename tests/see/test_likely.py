@@ -162,7 +162,7 @@ def test_what_cannot_be_shown_is_said() -> None:
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))
     numbers = read(network, Regress(), "1, 2")
-    with pytest.raises(InputError, match="a model for task regress says numbers, no words or tags"):
+    with pytest.raises(InputError, match="task regress gives numbers, no tokens or tags"):
         likeliest(numbers)
     voted = small.transformer("classify", ngram_features=7)
     with pytest.raises(UnknownPointError, match=r"ngrams\.sum was computed but not kept"):
