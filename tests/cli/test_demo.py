@@ -13,7 +13,7 @@ QUICK = ["--set=training.steps=3", "--set=training.evaluate_every=3", "--set=dat
 def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*TRANSLUCID, *words],
-        capture_output=True, text=True, encoding="utf-8", check=False, timeout=120, cwd=cwd,
+        capture_output=True, text=True, encoding="utf-8", check=False, timeout=300, cwd=cwd,
     )  # fmt: skip
 
 
