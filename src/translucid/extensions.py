@@ -103,12 +103,17 @@ def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
     ]
 
 
-def require(
-    noted: Iterable[Mapping[str, str]], registries: Iterable[Registry[Any]], where: str | Path
-) -> None:
+def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
     """Refuse what was trained with code that nobody has named; warn if that code has changed."""
     known = {registry.noun: registry for registry in registries}
-    for each in noted:
+    parts = {"what", "name", "file", "sha256"}
+    for each in noted if isinstance(noted, list | tuple) else [noted]:
+        texts = isinstance(each, dict) and all(isinstance(each.get(part), str) for part in parts)
+        if not texts or each["what"] not in known:
+            raise InputError(
+                f"{where}: what it notes of code is {str(each)[:80]!r}, not a list of objects with "
+                f"{', '.join(sorted(parts))}"
+            )
         registry = known[each["what"]]
         try:
             source = registry.source(each["name"])

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from translucid.atomic_files import write_text
 from translucid.see.pictures import Picture
+
+REPORT = "report.html"
 
 
 def write_page(folder: Path, title: str, introduction: str, parts: Iterable[str]) -> Path:
     """Write report.html into a run folder; the parts are HTML."""
-    path = folder / "report.html"
+    path = folder / REPORT
     body = "\n".join(parts)
-    path.write_text(
-        _PAGE.format(title=escape(title), introduction=escape(introduction), body=body), "utf-8"
+    write_text(
+        path, _PAGE.format(title=escape(title), introduction=escape(introduction), body=body)
     )
     return path
 
