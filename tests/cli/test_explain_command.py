@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.test_cli_bad_input import (
+from tests.cli.test_bad_input import (
     Command,
     assert_refused,
     command,  # noqa: F401 (a fixture)
     trained_models,
 )
-from tests.test_cli_decoding import on_terminal
+from tests.cli.test_decoding import on_terminal
 
 from translucid.model import Model, load
 

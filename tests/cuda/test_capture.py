@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.test_resume import same_runs, stop_and_resume
-from tests.training.test_runs import small
+from tests.runs.test_resume import same_runs, stop_and_resume
+from tests.runs.test_runs import small
 
 from translucid.errors import TrainingError
 from translucid.recipe.recipe import Recipe

@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 import torch
-from tests.glass.test_worked import SOLUTIONS
+from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import catalogue
 from translucid.errors import InputError

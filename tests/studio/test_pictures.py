@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from PIL import Image
+from tests.runs.test_runs import small
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.readers import SEEN, SVG, Picture, apart, words
 from tests.studio.serving import Served, serving
 from tests.studio.shown import same
 from tests.studio.trained import TEXTS, address_of, trained
-from tests.training.test_runs import small
 
 from translucid.model import load
 from translucid.runs.run import train_recipe

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runs.test_runs import small
 from tests.studio.browser import Page, page, running  # noqa: F401 (fixtures)
 from tests.studio.serving import serving
 from tests.studio.test_access import RULES, violations
-from tests.training.test_processes import SMALL
-from tests.training.test_runs import small
+from tests.training.test_distributed import SMALL
 
 from translucid.model import load
 from translucid.runs.recorder import lines

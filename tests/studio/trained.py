@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
+from tests.runs.test_runs import small
 from tests.studio.serving import Served
 from tests.tiny.once import once
-from tests.training.test_runs import small
 
 import translucid as tl
 from translucid.model import Model

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.test_runs import small
+from tests.runs.test_runs import small
 from torch import Tensor
 
 from translucid.runs.run import train_recipe

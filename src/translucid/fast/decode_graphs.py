@@ -23,8 +23,10 @@ from translucid.fast.fixed_search import (
     Shape,
     filled,
 )
-from translucid.fast.unchanged import fingerprint
-from translucid.models.autoregressive import GenerationInputs
+from translucid.fast.unchanged import Snapshot
+from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
+from translucid.models.transformer import TransformerDecoder
+from translucid.trace import NO_TRACE, NoTrace
 
 LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
@@ -58,7 +60,7 @@ class Graphs:
         self._replay(f"read {timeline.read}", self.rounds.round)
 
     def _replay(self, name: str, act: Callable[[], None]) -> None:
-        if self.rounds.model.device.type != "cuda":
+        if not self.rounds.on_gpu:
             return act()
         if name not in self.held:
             self.held[name] = self._capture(act)
@@ -96,12 +98,21 @@ class DecodeGraphs(threading.local):
     """
 
     def __init__(self) -> None:
-        self.model: Model | None = None
-        self.print: tuple[Any, ...] = ()
+        self.network: Snapshot | None = None
         self.graphs: OrderedDict[Shape, Graphs] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DecodeGraphs, ()
+
+    def fits(self, model: AutoregressiveModel[Any], trace: NoTrace = NO_TRACE) -> bool:
+        """Whether a whole search of this model can be replayed."""
+        return (
+            trace is NO_TRACE
+            and isinstance(model, Model)
+            and model.device.type == "cuda"
+            and isinstance(model.decoder, TransformerDecoder)
+            and self.look_at(model).as_made
+        )
 
     @torch.no_grad()
     def search(
@@ -114,9 +125,11 @@ class DecodeGraphs(threading.local):
         settings: Settings,
         plain: PlainRound,
     ) -> Sequences:
-        """What is found for each source; prefix: (sources, length), -1 in front of short ones."""
+        """What is found for each source by the model that was looked at; prefix: (sources, length),
+        -1 in front of short ones."""
+        assert self.network is not None
+        assert self.network.parts[0] is model
         with ON_THE_GPU:
-            self._take(model)
             count, limit = prefix.shape[0], int(most.max())
             rows = next((size for size in ROWS if size >= count), count)
             given = filled(prefix, inputs, least, most, rows)
@@ -140,9 +153,11 @@ class DecodeGraphs(threading.local):
                     break
             return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
 
-    def _take(self, model: Model) -> None:
-        """Graphs of another model, or of this one before it was changed, are of no use."""
-        found = fingerprint(model)
-        if model is not self.model or found != self.print:
-            self.graphs.clear()
-            self.model, self.print = model, found
+    def look_at(self, model: Model) -> Snapshot:
+        """The model as it is now; graphs of another, or of this one before it was changed, are of
+        no use."""
+        if self.network is None or not self.network.holds(model):
+            with ON_THE_GPU:
+                self.graphs.clear()
+            self.network = Snapshot(model)
+        return self.network

@@ -90,10 +90,11 @@ class Rounds:
     def __init__(self, model: Model, shape: Shape, given: Given, plain: PlainRound) -> None:
         self.model, self.shape, self.given, self.plain = model, shape, given, plain
         self.settings = shape.settings
-        on_gpu = model.device.type == "cuda"
-        self.lean = DecodeStep(model) if on_gpu and DecodeStep.fits(model) else None
+        self.device = device = model.device
+        self.on_gpu = device.type == "cuda"
+        self.lean = DecodeStep(model) if self.on_gpu and DecodeStep.fits(model) else None
         self.kernels: Any = plain_kernels if self.lean is None else self.lean.kernels
-        device, rows = model.device, (shape.sources, shape.settings.beams)
+        rows = (shape.sources, shape.settings.beams)
         written = (shape.steps, *rows)
         self.tokens = torch.zeros(written, dtype=torch.long, device=device)
         self.parents = torch.zeros(written, dtype=torch.long, device=device)
@@ -121,7 +122,7 @@ class Rounds:
         memory = self._read().memory
         past = self.shape.prefix - 1
         if memory is not None:  # in tensors of its own
-            memory = memory.select(torch.arange(self.shape.sources, device=self.model.device))
+            memory = memory.select(torch.arange(self.shape.sources, device=self.device))
         state = fixed_state(self.model.decoder, self.shape.sources, past + self.shape.steps, memory)
         self._timeline(state).taken = past
         state.expand(self.settings.beams)

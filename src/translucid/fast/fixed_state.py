@@ -21,6 +21,7 @@ class FixedTimeline(Timeline):
         super().__init__(sources, capacity, device)
         self.cursor = torch.zeros((), dtype=torch.long, device=device)
         self.read = capacity  # slots that a step reads
+        self.offsets = torch.zeros(0, dtype=torch.long, device=device)
 
     @property
     def everything_seen(self) -> bool:
@@ -32,7 +33,9 @@ class FixedTimeline(Timeline):
         return self.read
 
     def take(self, count: int) -> Tensor:
-        block = self.cursor + torch.arange(count, device=self.cursor.device)
+        if len(self.offsets) != count:  # counted once, not in every replay
+            self.offsets = torch.arange(count, device=self.cursor.device)
+        block = self.cursor + self.offsets
         self.cursor += count
         self.taken += count
         return block

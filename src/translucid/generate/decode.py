@@ -10,7 +10,7 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, Settings
-from translucid.fast.stepper import can_be_captured, stepper
+from translucid.fast.stepper import stepper
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
@@ -73,7 +73,7 @@ def find(
     """
     least, most = limits(model, prefixes, inputs, how)
     looks_back = extra or how.no_repeat_ngram or how.repetition_penalty != 1 or how.beam_groups > 1
-    if graphs is not None and watch is None and not looks_back and can_be_captured(model, trace):
+    if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
         return captured(graphs, model, prefixes, inputs, (least, most), how, eos=eos, pad=pad)
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
     state.expand(how.beam_size)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.training.test_runs import small
+from tests.runs.test_runs import small
 
 from translucid import atomic_files
 from translucid.errors import InputError, Interrupted, TrainingError

@@ -6,7 +6,7 @@ import typing
 from pathlib import Path
 
 import pytest
-from tests.glass.test_work_command import COMMANDS, process, work
+from tests.cli.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
 from translucid import worked

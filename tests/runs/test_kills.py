@@ -37,7 +37,7 @@ from bench.kill import (
     write_files,
 )
 from safetensors.torch import load_file, save_file
-from tests.training.test_resume import same_runs
+from tests.runs.test_resume import same_runs
 
 import translucid as tl
 from translucid import atomic_files

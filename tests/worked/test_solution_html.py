@@ -4,7 +4,7 @@ import re
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from tests.glass.test_worked import SOLUTIONS
+from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import worked
 from translucid.see.html import with_formulas

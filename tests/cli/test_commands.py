@@ -15,7 +15,7 @@ from tests import in_process
 from translucid import __version__
 from translucid.cli import doctor
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TRANSLUCID = [sys.executable, "-m", "translucid"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.glass.test_worked import SOLUTIONS, solutions_with_few_digits
+from tests.worked.test_solutions import SOLUTIONS, solutions_with_few_digits
 
 from translucid import catalogue, worked
 from translucid.worked.solution.document import grown

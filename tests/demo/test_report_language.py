@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from tests.glass.pages import check_stands_alone
-from tests.glass.small_runs import Run, small_run
+from tests.demo.pages import check_stands_alone
+from tests.demo.small_runs import Run, small_run
 
 from translucid.data.records import Text
 from translucid.demo.report import baselines

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from tests.data.german_reader import (
+from tests.toyland.german_reader import (
     CONTRACTIONS,
     DEFINITE,
     GENDER,

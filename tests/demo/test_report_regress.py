@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from tests.glass.pages import check_stands_alone
-from tests.glass.small_runs import Run, small_run
+from tests.demo.pages import check_stands_alone
+from tests.demo.small_runs import Run, small_run
 
 from translucid.demo.report import fits
 from translucid.demo.report import regress as report

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
+from tests.checks.checked import FAMILIES, PAIRS, TASKS, TINY, planted, told, world
 from torch import Tensor, nn
 
 from translucid.checks.overfitting import overfit_one_batch, small

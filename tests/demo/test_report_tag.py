@@ -3,8 +3,8 @@
 from itertools import islice
 
 import pytest
-from tests.glass.pages import check_stands_alone
-from tests.glass.small_runs import Run, small_run
+from tests.demo.pages import check_stands_alone
+from tests.demo.small_runs import Run, small_run
 
 from translucid.demo.report import tag as report
 from translucid.toyland import Toyland

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.training.test_runs import small
+from tests.runs.test_runs import small
 
 from translucid.recipe.recipe import Recipe
 from translucid.runs.batches import Stream, epoch_plan

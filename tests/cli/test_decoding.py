@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.test_cli_bad_input import (
+from tests.cli.test_bad_input import (
     GOOD,
     LEARNED,
     PYTHON,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.test_runs import SMALL, small
+from tests.runs.test_runs import SMALL, small
 
 from translucid.errors import ConfigError
 from translucid.models import ModelConfig, RecurrentConfig, TransformerConfig

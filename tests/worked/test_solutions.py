@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from tests.glass.arithmetic import compute
+from tests.worked.arithmetic import compute
 
 import translucid
 from translucid import catalogue, worked

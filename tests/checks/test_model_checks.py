@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.checked import (
+from tests.checks.checked import (
     FAMILIES,
     PAIRS,
     TASKS,

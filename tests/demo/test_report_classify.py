@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from tests.glass.pages import check_stands_alone
-from tests.glass.small_runs import Run, small_run
+from tests.demo.pages import check_stands_alone
+from tests.demo.small_runs import Run, small_run
 
 from translucid.data.records import Labelled
 from translucid.demo.report import baselines

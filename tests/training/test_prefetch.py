@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.test_resume import same_runs, stop_and_resume
-from tests.training.test_runs import small
+from tests.runs.test_resume import same_runs, stop_and_resume
+from tests.runs.test_runs import small
 
 from translucid.errors import InputError
 from translucid.runs import session

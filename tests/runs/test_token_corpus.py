@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.test_resume import after
+from tests.runs.test_resume import after
 
 from translucid.atomic_files import digests
 from translucid.errors import ConfigError, Interrupted

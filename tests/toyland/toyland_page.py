@@ -1,6 +1,6 @@
 """The samples in docs/toyland.md: the first sentences of every family in the test split.
 
-`python -m tests.data.toyland_page` writes them into the page again.
+`python -m tests.toyland.toyland_page` writes them into the page again.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
 """Vocabularies, labels and columns that do not fit the model are found; unknown words are named."""
 
 import pytest
-from tests.training.checked import TINY, by_name, look, told, world
+from tests.checks.checked import TINY, by_name, look, told, world
 
 from translucid.checks import startup, vocabulary
 from translucid.data.records import Pair

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from tests.training.test_runs import small
+from tests.runs.test_runs import small
 
 from translucid import bundle
 from translucid.runs import best_models

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.training.test_resume import RUNS, after, same_runs
-from tests.training.test_runs import small
+from tests.runs.test_resume import RUNS, after, same_runs
+from tests.runs.test_runs import small
 
 from translucid.errors import InputError, Interrupted, TrainingError
 from translucid.model import Model, load
