@@ -161,7 +161,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def _as_usual(folder: Path) -> None:
-    """Files for whom the user's files usually are: the writer of tensors keeps its own to itself."""
+    """The mode that the user's files usually have: a writer of tensors lets only its user read."""
     usual = stat.S_IMODE((folder / MANIFEST).stat().st_mode)
     for entry in entries(folder):
         if entry.is_file(follow_symlinks=False):

@@ -75,6 +75,16 @@ class Checkpoint:
     folder: Path
     numbers: dict[str, Any]
 
+    def check(self) -> None:
+        """Refuse what a run does not write, before anything is made of it."""
+        try:
+            _Numbers(**self.numbers)
+        except ConfigError as error:
+            raise InputError(
+                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the run again, "
+                "whole"
+            ) from None
+
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
         """Write what was saved into the tensors of that name, whole or shared out."""
@@ -204,7 +214,7 @@ class Checkpoints:
             place = self._place(step)
             wrong = fault(place)
             if wrong is None:
-                return Checkpoint(step, place, _read_numbers(place / NUMBERS))
+                return Checkpoint(step, place, read_object(place / NUMBERS))
             say(f"{wrong}; falling back to the checkpoint before it")
         raise InputError(
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
@@ -215,17 +225,6 @@ class Checkpoints:
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
     """What went wrong in the first of the processes that failed."""
     return str(next(iter(failures.values()))[0])
-
-
-def _read_numbers(path: Path) -> dict[str, Any]:
-    numbers = read_object(path)
-    try:
-        _Numbers(**numbers)
-    except (ConfigError, TypeError) as error:  # a key that is no name
-        raise InputError(
-            f"{path} is not what a run writes: {error}; copy the run again, whole"
-        ) from None
-    return numbers
 
 
 def _write_numbers(folder: Path, numbers: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from translucid.atomic_files import aside, old, remove, saving
 from translucid.errors import InputError, TranslucidError
@@ -85,47 +85,47 @@ def locked(out: Path, *, main: bool = True) -> Iterator[None]:
         yield
         return
     with saving(out / LOCK):
-        file = _take(out / LOCK)
+        held = _take(out / LOCK)
     try:
         yield
     finally:
         with suppress(OSError):
             (out / LOCK).unlink()  # before it is let go of: who waits must not take a removed one
-        file.close()
+        os.close(held)
 
 
-def _take(path: Path) -> IO[str]:
-    """The lock file, locked and with this process's name in it."""
+def _take(path: Path) -> int:
+    """The lock file, open and locked, with this process's name in it."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        file = os.fdopen(os.open(path, flags, 0o666), "r+", encoding="utf-8")
-        if not _lock(file):
-            file.close()
+        held = os.open(path, flags, 0o666)
+        if not _lock(held):
+            os.close(held)
             raise InputError(
                 f"{path.parent} is in use: {_holder(path)}; wait until it ends or stop it, or "
                 "choose another folder"
             )
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+            if os.path.samestat(os.fstat(held), path.lstat()):
                 break
-        file.close()  # whoever held it has removed it meanwhile
-    file.truncate()
+        os.close(held)  # whoever held it has removed it meanwhile
     command = shlex.join(["translucid", *sys.argv[1:]])
     since = datetime.now().astimezone().isoformat(timespec="seconds")
     told = {"process": os.getpid(), "machine": socket.gethostname(), "since": since}
-    file.write(json.dumps(told | {"command": command}) + "\n")
-    file.flush()
-    return file
+    with suppress(OSError):  # a full disk: it is locked all the same
+        os.ftruncate(held, 0)
+        os.write(held, (json.dumps(told | {"command": command}) + "\n").encode())
+    return held
 
 
-def _lock(file: IO[str]) -> bool:
+def _lock(held: int) -> bool:
     """Whether this process has it now."""
     try:
         import fcntl
     except ImportError:  # Windows
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks

@@ -188,6 +188,7 @@ def resume_run(
                     shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
                 return _begin(chosen, out, run_log, processes, interrupted, recording)
             found = Checkpoints(out).newest(run_log.say)
+            found.check()
             before = found.numbers["told"]
             reachable = _where_the_files_are(chosen, before["folder"])
             setting = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
