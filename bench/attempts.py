@@ -56,9 +56,7 @@ def at_most(seconds: float, bytes_more: int) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, stop)
     limits = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(
-        resource.RLIMIT_AS, (pages * resource.getpagesize() + bytes_more, limits[1])
-    )
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + bytes_more, limits[1]))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield

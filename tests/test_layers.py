@@ -18,6 +18,7 @@ LAYERS = [
     {"errors"},
     {"untrusted_files"},
     {"atomic_files", "catalogue", "device", "renamed", "spelling", "toyland", "weights"},
+    {"render"},
     {"config", "registry", "trace"},
     {"extensions"},
     {"parts"},

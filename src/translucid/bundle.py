@@ -68,7 +68,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "facts": bundle.facts,
         }
         if noted := extensions.used(own_names(bundle.task, bundle.network.config)):
-            config["code"] = [asdict(each) for each in noted]  # for people; nothing loads it
+            config["code"] = [asdict(source) for source in noted]  # for people; nothing loads it
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (aside / CONFIG).write_text(text, "utf-8")
         (aside / CARD).write_text(card, "utf-8")
@@ -82,11 +82,11 @@ def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
 
-def place(given: str | Path) -> Path:
+def place(folder: str | Path) -> Path:
     """A model folder itself; of a run folder the best model, or else the newest."""
-    given = Path(given)
-    places = [standing(place) for place in (given, given / "best", given / "last")]
-    return next((place for place in places if (place / CONFIG).is_file()), given)
+    folder = Path(folder)
+    places = [standing(place) for place in (folder, folder / "best", folder / "last")]
+    return next((place for place in places if (place / CONFIG).is_file()), folder)
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:

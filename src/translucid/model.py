@@ -15,7 +15,7 @@ from translucid.errors import ConfigError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import read_records, task_of
-from translucid.renamed import refuse_old
+from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
 from translucid.see.gradients import Gradients, gradients
@@ -36,17 +36,17 @@ from translucid.trace import DEFAULT_BUDGET, Edit
 
 ROW = 256  # tokens that a language model is scored on at once
 
-Given = ParamSpec("Given")
+Options = ParamSpec("Options")
 Result = TypeVar("Result")
 
 
 def _generates(
-    method: Callable[Concatenate[Generator, Given], Result],
-) -> Callable[Concatenate["Model", Given], Result]:
+    method: Callable[Concatenate[Generator, Options], Result],
+) -> Callable[Concatenate["Model", Options], Result]:
     """The same method of a model, which its generator carries out."""
 
     @wraps(method)
-    def of_model(self: "Model", /, *args: Given.args, **options: Given.kwargs) -> Result:
+    def of_model(self: "Model", /, *args: Options.args, **options: Options.kwargs) -> Result:
         refuse_old(options)
         return method(self.generator, *args, **options)
 
@@ -91,7 +91,7 @@ class Model:
         return self._generator
 
     @property
-    def writes_with(self) -> Tokenizer:
+    def output_tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""
         return self.generator.tokenizer
 
@@ -117,7 +117,7 @@ class Model:
     def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
         """The answer to each line of text, whatever the task; of a regressor, also the outputs for
         each row of numbers."""
-        lines = [each for each in several(inputs) if isinstance(each, str)]
+        lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress = expect(self.task, Regress)
@@ -142,7 +142,7 @@ class Model:
         items, task = self.items(*files, say=say, **data), self.task.for_evaluation(context)
         for row in task.as_evaluated(items):
             where = f"context = {context}, row {row.line}"
-            check_length(max(task.sizes(row)), self.longest, where)
+            check_length(max(task.sizes(row)), self.context_length, where)
         return task.evaluate(self.network, items)
 
     def ablate(
@@ -158,8 +158,8 @@ class Model:
         of: only these kinds, such as heads, layers, gates. metric: also the task's metric. data:
         keys of a recipe's data section.
         """
-        found = switches(self.network)
-        chosen = found if of is None else choose(found, of)
+        known = switches(self.network)
+        chosen = known if of is None else choose(known, of)
         items = self.items(*files, limit=limit, **data)
         return ablate(self.network, self.task, items, chosen, metric=metric)
 
@@ -177,9 +177,9 @@ class Model:
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         self.task.check_labels(records, self._bundle.labels, files[0])
-        items = self.task.held_out_items(records, min(self.longest or ROW, ROW))
+        items = self.task.held_out_items(records, min(self.context_length or ROW, ROW))
         for item in items:
-            check_length(max(self.task.sizes(item)), self.longest, f"{files[0]}:{item.line}")
+            check_length(max(self.task.sizes(item)), self.context_length, f"{files[0]}:{item.line}")
         return items
 
     # ---- what can be seen of it ----
@@ -252,11 +252,13 @@ class Model:
 
     def studio(
         self, text: str | None = None, *, view: str = "flow", height: int = 640,
-        beside: Sequence["Model"] = (), **address: str,
+        compare_with: Sequence["Model"] = (), **address: str,
     ) -> Any:  # fmt: skip
         """A view of the studio in Jupyter or marimo: flow, attention, recurrent, decode, whatif,
-        train, lesson, or compare with the models `beside`. `address`: further keys of the page's
-        address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
+        page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
+        if "beside" in address:
+            raise ConfigError(is_now("beside", "compare_with"))
         try:
             from translucid.studio.widget import widget
         except ImportError as error:
@@ -264,15 +266,15 @@ class Model:
                 f"model.studio needs the package {error.name}; install it with: "
                 "pip install 'translucid[notebook]'"
             ) from error
-        return widget(self, text, view=view, height=height, beside=beside, **address)
+        return widget(self, text, view=view, height=height, compare_with=compare_with, **address)
 
     # ---- what it can be asked ----
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         """How many tokens the model can read; None: as many as memory holds."""
         config = self.network.config
-        return config.longest if isinstance(config, SequenceConfig) else None
+        return config.context_length if isinstance(config, SequenceConfig) else None
 
     def check_task(self, name: str) -> None:
         """Refuse what this model was not trained for, before anything is read."""

@@ -28,6 +28,9 @@ WEIGHTS = {
     "votes.": "ngrams.",
 }
 
+# Keys of a checkpoint's state.json.
+CHECKPOINT = {"told": "fingerprint"}
+
 # Inputs of networks.
 INPUTS = {
     "real": "mask",

@@ -28,12 +28,12 @@ def load_weights(network: nn.Module, path: Path, today: Callable[[str], str] | N
 
     today: what a name in the file is called now, where names have changed since."""
     try:
-        found = load_file(str(path))
+        tensors = load_file(str(path))
     except SafetensorError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     places = network.state_dict()
     missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
-    for written, tensor in found.items():
+    for written, tensor in tensors.items():
         name = today(written) if today else written
         if name not in places or places[name].shape != tensor.shape:
             raise InputError(

@@ -4,10 +4,10 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.in_process import run
 
 from translucid.see.switches import KINDS
@@ -117,7 +117,7 @@ def test_stopped_in_the_middle_it_shows_what_it_has(folder: Path) -> None:
         (folder / name).write_text(text * 200, "utf-8")
     words = ["ablate", "t", "--data", "long.en", "long.de", "--device", "cpu"]
     with subprocess.Popen(
-        [sys.executable, "-m", "translucid", *words], cwd=folder, text=True,
+        [*TRANSLUCID, *words], cwd=folder, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stderr is not None

@@ -143,7 +143,7 @@ def test_a_broken_state_is_a_named_error(tmp_path: Path, text: str) -> None:
     assert "state.json" in answer.stderr
 
 
-@pytest.mark.parametrize("section", ["state", "place", "kept", "metrics", "told"])
+@pytest.mark.parametrize("section", ["state", "place", "kept", "metrics", "fingerprint"])
 @pytest.mark.parametrize("value", [None, [], "x", -1, 1e999, {"x": {}}])
 def test_every_part_of_a_state_may_be_wrong(tmp_path: Path, section: str, value: object) -> None:
     folder = small_run(tmp_path)

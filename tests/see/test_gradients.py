@@ -20,8 +20,8 @@ from torch import Tensor
 from translucid.errors import InputError, UnknownPointError
 from translucid.models.modes import evaluating
 from translucid.see.gradients import gradients
-from translucid.see.pictures import as_json
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import as_json
+from translucid.tasks.batch import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
@@ -324,7 +324,7 @@ def test_without_a_target_it_says_how_to_give_one() -> None:
         gradients(*classifier(target=None))
     with pytest.raises(InputError, match=r"give the tag of each word as target, such as 'O' for"):
         gradients(*tagger(target=None))
-    with pytest.raises(InputError, match=r"give the numbers that should come out as target"):
+    with pytest.raises(InputError, match=r"give the values that should come out as target"):
         gradients(*regressor(target=None))
     with pytest.raises(InputError, match=r"the model gives 2 numbers, but the target has 1"):
         gradients(*regressor(target="1"))

@@ -31,7 +31,7 @@ def where(studio: Served, family: str, address: str) -> str:
 
 
 def run_of(studio: Served, page: Page) -> Run:  # noqa: F811
-    return studio.library.found(page.drawn().split(" ")[1])
+    return studio.library.kept_run(page.drawn().split(" ")[1])
 
 
 def press(page: Page, *keys: str) -> None:  # noqa: F811
@@ -68,7 +68,7 @@ def test_the_whole_tour_with_keys_only(
     page.see(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
-    given = lessons.told(run, key)["steps"]
+    given = lessons.on_run(run, key)["steps"]
     stops = [number for number, step in enumerate(given, start=1) if "say" in step]
     tab_to(page, "Begin")
     page.changed(lambda: press(page, "Enter"))
@@ -187,7 +187,7 @@ def test_tables_of_flow(studio: Served, page: Page) -> None:  # noqa: F811
     names = table(page, "The parts, in the order of the data")[2]
     assert all(name in trace for name, _ in names)
     shares = trace["head.logits"][0].softmax(-1).amax(-1)
-    same([row[1:] for row in table(page, "What is said: next word")[2]], shares[:, None])
+    same([row[1:] for row in table(page, "What is said: next token")[2]], shares[:, None])
 
 
 def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811

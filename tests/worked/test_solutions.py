@@ -432,7 +432,7 @@ def test_digits() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("kind", SOLUTIONS)
 def test_text_keeps_to_the_width(kind: str, width: int) -> None:
-    from translucid.worked.solution.layout import columns
+    from translucid.render.plain_math import columns
 
     text = solutions_with_few_digits()[kind].text(width)
     for line in text.splitlines():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.lab_meter import meter
 from translucid.cli.shared.lab_text import (
     RUNS,
     counted,
@@ -22,6 +21,7 @@ from translucid.cli.shared.lab_text import (
     tell_end,
     time_of,
 )
+from translucid.cli.shared.seed_meter import seed_meter
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(
     found: list[Kept] = []
     failed: list[Failure] = []
     stopped = False
-    with meter(todo, jobs) as watch:
+    with seed_meter(todo, jobs) as watch:
         answers = measure(chosen, out, **given, processes=jobs, progress=watch.move)
         try:
             for answer in answers:

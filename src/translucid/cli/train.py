@@ -214,11 +214,11 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
     if not speaks():
         yield Recording(probe)
         return
-    page = server().beside_training(folder, port)
+    page = server().for_training(folder, port)
     typer.echo(f"studio: {page.address}")
     sys.stdout.flush()
     try:
-        with page.beside():
+        with page.in_background():
             yield Recording(probe)
     finally:
         if folder.exists():

@@ -137,7 +137,7 @@ def _too_long(held: "Model", text: str, most: int) -> str:
     from translucid.tasks.base import check_length
 
     tokens = max(held.task.sizes(held.task.read_line(text, "", held.network)))
-    longest = held.longest
+    longest = held.context_length
     try:
         check_length(tokens, longest, "")
     except InputError as error:
@@ -164,13 +164,13 @@ def _written(
         )
         return _failed(record, fault, as_json, n_best)
     if as_json:
-        values = found.as_dict(held.writes_with if explain else None)
+        values = found.as_dict(held.output_tokenizer if explain else None)
         values = {"source": found.source, "translation": found.texts[0].text} | values
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
         from translucid.cli.shared.tree_text import explained
 
-        return Answered(explained(found, held.writes_with, colour=sys.stdout.isatty()))
+        return Answered(explained(found, held.output_tokenizer, colour=sys.stdout.isatty()))
     if n_best == 1:
         return Answered(_one_line(found.texts[0]) + "\n")
     lines = [f"{record.line - 1} ||| {_one_line(t)} ||| {t.score:.4f}\n" for t in found.texts]

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from translucid.fast.fixed_search import (
-    Given,
     Model,
     PlainRound,
     Rounds,
+    SearchInputs,
     Sequences,
     Settings,
     Shape,
@@ -43,8 +43,8 @@ class Graphs:
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
 
-    def begin(self, given: Given) -> None:
-        self.rounds.given.take(given)
+    def begin(self, inputs: SearchInputs) -> None:
+        self.rounds.inputs.take(inputs)
         if self.rounds.lean is not None:
             self.rounds.lean.refresh()
         self._replay("begin", self.rounds.begin)
@@ -132,26 +132,26 @@ class DecodeGraphs(threading.local):
         with ON_THE_GPU:
             count, limit = prefix.shape[0], int(most.max())
             rows = next((size for size in ROWS if size >= count), count)
-            given = filled(prefix, inputs, least, most, rows)
+            filled_inputs = filled(prefix, inputs, least, most, rows)
             steps = -(-limit // 16) * 16
             if model.max_length is not None:
                 steps = min(steps, model.max_length - prefix.shape[1])
-            length = 0 if given.ids is None else given.ids.shape[1]
+            length = 0 if filled_inputs.ids is None else filled_inputs.ids.shape[1]
             shape = Shape(rows, length, prefix.shape[1], steps, settings)
             if shape not in self.graphs:
-                self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
+                self.graphs[shape] = Graphs(Rounds(model, shape, filled_inputs.copy(), plain))
                 if len(self.graphs) > KEPT:
                     self.graphs.popitem(last=False)
             self.graphs.move_to_end(shape)
             graphs = self.graphs[shape]
-            graphs.begin(given)
+            graphs.begin(filled_inputs)
             number = 0
             while number < limit:
                 graphs.round(number)
                 number += 1
                 if number % LOOK == 0 and bool(graphs.rounds.done.all()):
                     break
-            return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
+            return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
     def look_at(self, model: Model) -> Snapshot:
         """The model as it is now; graphs of another, or of this one before it was changed, are of

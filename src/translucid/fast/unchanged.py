@@ -23,10 +23,10 @@ STANDARD = len(vars(nn.Module()))  # what torch puts into every module, in front
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
     """A module and all within it, as `modules` gives them, but sooner: every search asks."""
-    found = [module]
-    for each in found:  # it grows on the way
-        found += [child for child in each._modules.values() if child is not None]
-    return found
+    modules = [module]
+    for part in modules:  # it grows on the way
+        modules += [child for child in part._modules.values() if child is not None]
+    return modules
 
 
 def unchanged(modules: Iterable[nn.Module]) -> bool:

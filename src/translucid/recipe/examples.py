@@ -72,16 +72,16 @@ def read_records(
     """The records of a task from its file, or from several that belong together."""
     most = TASKS[task].max_files
     if not 0 < len(files) <= most:
-        given = ", ".join(files)
-        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {given}")
+        names = ", ".join(files)
+        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {names}")
     loading = Loading()
-    found = list(TASKS[task].read(files, data, loading))
+    records = list(TASKS[task].read(files, data, loading))
     for line in loading.lines():
         say(line)
-    if not found:
+    if not records:
         raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
-    check_record(TASKS[task], found[0])
-    return found
+    check_record(TASKS[task], records[0])
+    return records
 
 
 def task_of(held: Bundle) -> Task[Any, Any]:

@@ -74,8 +74,8 @@ class BestModels:
 
 def average(bundles: Sequence[Bundle]) -> Bundle:
     """The newest bundle with the mean of all weights, taken in float64."""
-    newest = max(bundles, key=lambda each: int(each.facts["step"]))
-    states = [each.network.state_dict() for each in bundles]
+    newest = max(bundles, key=lambda saved: int(saved.facts["step"]))
+    states = [saved.network.state_dict() for saved in bundles]
     means = {
         name: torch.stack([state[name].double() for state in states]).mean(dim=0)
         for name, weight in newest.network.state_dict().items()

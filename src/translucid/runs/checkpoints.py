@@ -24,8 +24,8 @@ from torch import Tensor
 from translucid.atomic_files import aside, fault, remove, saving, write_whole
 from translucid.config import Config
 from translucid.errors import ConfigError, InputError, SaveError
-from translucid.renamed import weight_today
-from translucid.training.distributed import ALONE, Processes, share
+from translucid.renamed import CHECKPOINT, weight_today
+from translucid.training.distributed import ALONE, Processes, shard
 from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
@@ -64,7 +64,7 @@ class _Numbers(_Part):
     place: dict[str, Count]
     kept: dict[str, float]
     metrics: Count
-    told: _Fingerprint
+    fingerprint: _Fingerprint
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class Checkpoint:
             except CheckpointException as error:  # no Exception: it would end in a traceback
                 raise ValueError(_first(error.failures)) from error
             return
-        found = load_file(str(self.folder / TENSORS))
-        found = {weight_today(name): tensor for name, tensor in found.items()}
+        saved = load_file(str(self.folder / TENSORS))
+        saved = {weight_today(name): tensor for name, tensor in saved.items()}
         for name, tensor in tensors.items():
-            tensor.copy_(share(found[name], tensor))
+            tensor.copy_(shard(saved[name], tensor))
 
 
 class Checkpoints:
@@ -151,12 +151,12 @@ class Checkpoints:
             self._failed = error
 
     def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Every process writes its share into a folder that the main one puts in place."""
+        """Every process writes its shard into a folder that the main one puts in place."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        def share(folder: Path) -> None:
+        def write_shard(folder: Path) -> None:
             self._processes.wait()  # until the main one has made the folder
             writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
             try:
@@ -165,7 +165,7 @@ class Checkpoints:
                 raise OSError(_first(error.failures)) from error
 
         def fill(folder: Path) -> None:
-            share(folder)
+            write_shard(folder)
             _write_numbers(folder, numbers)
 
         place = self._place(step)
@@ -174,7 +174,7 @@ class Checkpoints:
             self._check(step)
         else:
             with saving(place):
-                share(aside(place))
+                write_shard(aside(place))
         self._processes.wait()
 
     def _check(self, step: int) -> None:
@@ -182,13 +182,13 @@ class Checkpoints:
         if wrong is not None:
             raise SaveError(f"what was written cannot be read back: {wrong}")
         # Newer ones are there if the run went back behind them: they are damaged, and do not count.
-        for older in [each for each in self.steps() if each <= step][KEPT:]:
+        for older in [saved for saved in self.steps() if saved <= step][KEPT:]:
             remove(self._place(older))
 
     def _place(self, step: int) -> Path:
         return self._folder / f"step-{step:08}"
 
-    def how_to_go_on(self) -> str:
+    def resume_advice(self) -> str:
         """After something could not be saved: what is there, and what to type."""
         command = f"{self._processes.command} resume {self._run}"
         for step in self.steps():
@@ -205,8 +205,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Of the checkpoints that are there, newest first."""
-        found = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
-        return sorted((int(number) for number in found if number.isdigit()), reverse=True)
+        names = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
+        return sorted((int(digits) for digits in names if digits.isdigit()), reverse=True)
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint:
         """The newest whole checkpoint; what is wrong with a newer one is said."""
@@ -214,7 +214,9 @@ class Checkpoints:
             place = self._place(step)
             wrong = fault(place)
             if wrong is None:
-                return Checkpoint(step, place, read_object(place / NUMBERS))
+                numbers = read_object(place / NUMBERS)
+                numbers = {CHECKPOINT.get(key, key): value for key, value in numbers.items()}
+                return Checkpoint(step, place, numbers)
             say(f"{wrong}; falling back to the checkpoint before it")
         raise InputError(
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "

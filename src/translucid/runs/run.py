@@ -2,22 +2,21 @@
 `folder`)."""
 
 import json
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from translucid import extensions
-from translucid.atomic_files import aside, write_text, write_whole
+from translucid.atomic_files import aside, remove, write_text, write_whole
 from translucid.bundle import Bundle, own_names
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
 from translucid.parts.positions import POSITIONS
-from translucid.tasks.registry import TASKS
 from translucid.recipe import recipe
-from translucid.runs import fingerprint
+from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import dump
+from translucid.runs import fingerprint
 from translucid.runs.checkpoints import Checkpoints
 from translucid.runs.folder import (
     CODE,
@@ -30,12 +29,12 @@ from translucid.runs.folder import (
     saved,
 )
 from translucid.runs.log import FILES, RunLog
+from translucid.runs.recorder import FOLDER
+from translucid.runs.session import Recording, Session
+from translucid.runs.setup import set_up
+from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
-from translucid.recipe.recipe import Recipe
-from translucid.runs.recorder import FOLDER
-from translucid.runs.setup import set_up
-from translucid.runs.session import Recording, Session
 from translucid.untrusted_files import read_json
 
 
@@ -85,14 +84,14 @@ def _begin(
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
     """From the first step on."""
-    setting = set_up(recipe, run_log.say, pick=pick)
+    setup = set_up(recipe, run_log.say, pick=pick)
     if processes.main:
-        write_text(out / RECIPE, dump(setting.recipe))
-        write_whole(out / "state" / "tokenizers", setting.save_tokenizers)
-        if noted := extensions.used(own_names(setting.task.name, setting.network.config)):
-            text = json.dumps([asdict(each) for each in noted], indent=2) + "\n"
+        write_text(out / RECIPE, dump(setup.recipe))
+        write_whole(out / "state" / "tokenizers", setup.save_tokenizers)
+        if noted := extensions.used(own_names(setup.task.name, setup.network.config)):
+            text = json.dumps([asdict(source) for source in noted], indent=2) + "\n"
             write_text(out / CODE, text)
-    return Session(out, setting, run_log, processes, interrupted, recording).go()
+    return Session(out, setup, run_log, processes, interrupted, recording).go()
 
 
 def _check_new(out: Path, beside: Collection[str] = ()) -> None:
@@ -125,7 +124,7 @@ def _explained(out: Path, processes: Processes) -> Iterator[None]:
     try:
         yield
     except SaveError as error:
-        rest = Checkpoints(out, processes=processes).how_to_go_on()
+        rest = Checkpoints(out, processes=processes).resume_advice()
         raise TrainingError(f"{error}; {rest}") from error
 
 
@@ -185,28 +184,28 @@ def resume_run(
                 run_log.say(f"{out} was stopped before its first save: it begins again")
                 run_log.go_back(0)
                 if processes.main and recording is None:
-                    shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
+                    remove(out / FOLDER)  # of what it was before
                 return _begin(chosen, out, run_log, processes, interrupted, recording)
-            found = Checkpoints(out).newest(run_log.say)
-            found.check()
-            before = found.numbers["told"]
+            checkpoint = Checkpoints(out).newest(run_log.say)
+            checkpoint.check()
+            before = checkpoint.numbers["fingerprint"]
             reachable = _where_the_files_are(chosen, before["folder"])
-            setting = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
-            session = Session(out, setting, run_log, processes, interrupted, recording)
-            changed = fingerprint.changes(before, session.told)
+            setup = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
+            session = Session(out, setup, run_log, processes, interrupted, recording)
+            changed = fingerprint.changes(before, session.fingerprint)
             if changed and not allow_changes:
                 raise InputError(
                     f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. "
                     "Put it back, or go on knowingly with --allow-changes"
                 )
-            for words in (*changed, *fingerprint.circumstances(before, session.told)):
+            for words in (*changed, *fingerprint.circumstances(before, session.fingerprint)):
                 run_log.say(f"not bit for bit as before: {words}")
             if processes.main:
                 write_text(out / RECIPE, dump(chosen))
-            session.put_back(found)
+            session.put_back(checkpoint)
             if changed:  # more steps, say: then a run that had ended goes on
                 session.take_up_again()
-            run_log.say(f"resumed at step {found.step:,} of {chosen.training.steps:,}")
+            run_log.say(f"resumed at step {checkpoint.step:,} of {chosen.training.steps:,}")
             return session.go()
         finally:
             run_log.close()

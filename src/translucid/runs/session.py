@@ -45,56 +45,57 @@ class Session:
     def __init__(
         self,
         out: Path,
-        setting: Setup,
+        setup: Setup,
         run_log: RunLog,
         processes: Processes,
         interrupted: Callable[[], bool],
         recording: Recording | None = None,
     ) -> None:
-        self.out, self.setting, self.run_log = out, setting, run_log
+        self.out, self.setup, self.run_log = out, setup, run_log
         self.processes, self.interrupted = processes, interrupted
-        training, task = setting.recipe.training, setting.task
+        training, task = setup.recipe.training, setup.task
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
         self.best_models = BestModels(out, task, training.keep_best)
-        self.told = fingerprint.fingerprint_of(setting, processes)
+        self.fingerprint = fingerprint.fingerprint_of(setup, processes)
         self.state = State(
-            setting.network, training, processes, higher_is_better=task.higher_is_better
+            setup.network, training, processes, higher_is_better=task.higher_is_better
         )
-        self.stream = Stream(task, setting.items, setting.recipe, processes=processes)
+        self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
         self.recording = recording
 
-    def put_back(self, found: Checkpoint) -> None:
+    def put_back(self, checkpoint: Checkpoint) -> None:
         """Stand where the run stood when the checkpoint was written."""
         try:
-            self.state.put_back(found.fill, found.numbers["state"])
+            self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
             self.stream = Stream(
-                self.setting.task,
-                self.setting.items,
-                self.setting.recipe,
+                self.setup.task,
+                self.setup.items,
+                self.setup.recipe,
                 processes=self.processes,
-                **found.numbers["place"],
+                **checkpoint.numbers["place"],
             )
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             if isinstance(error, TranslucidError):
                 raise
             raise InputError(
-                f"{found.folder / NUMBERS}: the checkpoint of step {found.step:,} does not fit the "
-                f"model any more: {type(error).__name__}: {error}; train into a new folder"
+                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} does "
+                f"not fit the model any more: {type(error).__name__}: {error}; train into a new "
+                "folder"
             ) from error
-        self.best_models.put_back(found.numbers["kept"])
-        self.run_log.go_back(found.numbers["metrics"])
+        self.best_models.put_back(checkpoint.numbers["kept"])
+        self.run_log.go_back(checkpoint.numbers["metrics"])
         if self.processes.main:
-            recorder.go_back(self.out, found.step)
+            recorder.go_back(self.out, checkpoint.step)
 
     def take_up_again(self) -> None:
         """A run that had ended goes on if it is now told to take more steps."""
-        self.state.finished = self.state.step >= self.setting.recipe.training.steps
+        self.state.finished = self.state.step >= self.setup.recipe.training.steps
         if not self.state.finished and self.processes.main:
             (self.out / "test.json").unlink(missing_ok=True)  # of the model that it was
 
     def go(self) -> Bundle:
         """Train to the end, then test."""
-        setting, training = self.setting, self.setting.recipe.training
+        setup, training = self.setup, self.setup.recipe.training
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
@@ -105,10 +106,10 @@ class Session:
         if self.recording is None:
             return self._train(watchers)
         with Recorder(
-            self.out, setting.network, training.steps, lambda network: self._bundle(network, {}),
+            self.out, setup.network, training.steps, lambda network: self._bundle(network, {}),
             main=self.processes.main,
         ) as record:  # fmt: skip
-            record.begin(self.state.step, self.recording.probe, setting.first)
+            record.begin(self.state.step, self.recording.probe, setup.first)
             return self._train(
                 replace(
                     watchers, watches=record.watches, stepped=record.stepped,
@@ -117,14 +118,14 @@ class Session:
             )  # fmt: skip
 
     def _train(self, watchers: Watchers) -> Bundle:
-        setting, training = self.setting, self.setting.recipe.training
+        setup, training = self.setup, self.setup.recipe.training
         try:
             with (
                 without_plans(self.state.device),
                 _kernels(training.deterministic),
                 prefetched(self.stream, captured=training.cuda_graphs is True) as batches,
             ):
-                ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
+                ending = train(self.state, setup.task, batches, setup.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
         if ending == "interrupted":
@@ -133,13 +134,13 @@ class Session:
                 f"go on with: {self.processes.command} resume {self.out}"
             )
         if training.average_best and self.processes.main:
-            self.best_models.try_average(setting.valid, self.state.device, self.run_log.say)
+            self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
         return self._test()
 
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)
-        s = self.setting
+        s = self.setup
         facts = {"step": self.state.step} | facts
         decoding = s.task.kept_decoding(s.recipe.decoding)
         return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
@@ -159,16 +160,16 @@ class Session:
             "place": self.stream.place(self.state.batches),
             "kept": self.best_models.numbers(),
             "metrics": self.run_log.length(),
-            "told": self.told,
+            "fingerprint": self.fingerprint,
         }
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
 
     def _test(self) -> Bundle:
         best = bundle.load(self.out / "best", str(self.state.device))
-        if self.processes.main and self.setting.test and not (self.out / "test.json").exists():
-            score = self.setting.task.evaluate(best.network, self.setting.test)
+        if self.processes.main and self.setup.test and not (self.out / "test.json").exists():
+            score = self.setup.task.evaluate(best.network, self.setup.test)
             self.run_log.say("test: " + "  ".join([score.line(), *score.notes]))
-            examples = len(self.setting.test)
+            examples = len(self.setup.test)
             result = {"test": score.numbers, "notes": score.notes, "examples": examples}
             write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
         return best

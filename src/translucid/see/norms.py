@@ -13,7 +13,8 @@ from translucid.models.ensemble import Ensemble
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
 from translucid.see.of_points import numbers, window
-from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
+from translucid.see.picture_data import Axis, Numbers, Scale
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.see.text_trace import TextTrace
 
 Pair = tuple[Numbers, Numbers]  # before and after, (words,)
@@ -95,7 +96,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
 
 def _side(network: Network) -> str:
     """What the output head stands on."""
-    one = network.each()[0] if isinstance(network, Ensemble) else network
+    one = network.networks()[0] if isinstance(network, Ensemble) else network
     return "encoder" if isinstance(one, EncoderModel) else "decoder"
 
 

@@ -160,7 +160,7 @@ def _stack(path: str, stack: Stack) -> Iterator[Switch]:
         scope = f"{path}.masks.window"
         name = f"{place} window (words far away can be seen)"
         yield Switch(scope, name, "masks", {scope: _open})
-    if stack.each()[0].self_attention.scaled:
+    if stack.blocks()[0].self_attention.scaled:
         name = f"{place} scale = 1 (scores are not divided)"
         edit = {f"{path}.layers.*_attention.scale": 1.0}
         yield Switch(f"{path}.scale", name, "scale", edit)

@@ -20,7 +20,8 @@ from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.see.of_points import MOST, numbers
-from translucid.see.pictures import Axis, Bars, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Heat
 from translucid.see.predictions import check_count
 from translucid.tasks.words import readable
 
@@ -132,7 +133,9 @@ def _reader(network: Network, side: Side) -> Encoder | Decoder:
     if isinstance(network, EncoderDecoderModel):
         return network.encoder if side == "source" else network.decoder
     if isinstance(network, Ensemble):
-        raise InputError("every member of an ensemble has tables of its own; give one of .each()")
+        raise InputError(
+            "every member of an ensemble has tables of its own; give one of .networks()"
+        )
     if not isinstance(network, EncoderModel | DecoderModel):
         raise InputError("this network reads numbers: it has no tables of words or positions")
     if side == "target":

@@ -25,14 +25,11 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.modes import evaluating
-from translucid.tasks.batch import IGNORE as IGNORE
-from translucid.tasks.batch import Batch as Batch
-from translucid.tasks.batch import cross_entropy as cross_entropy
+from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.registry import TaskName as TaskName
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
 Record = TypeVar("Record", bound=AnyRecord)
@@ -101,14 +98,14 @@ class Task(ABC, Generic[Record, Item]):
         """All labels of the training data, sorted; O first, as taggers have it."""
         if cls.label_noun is None:
             return ()
-        found = {label for record in records for label in record.labels}
-        if len(found) < 2:
+        labels = {label for record in records for label in record.labels}
+        if len(labels) < 2:
             noun = cls.label_noun
             raise InputError(
-                f"data.train: every {noun} is {next(iter(found))!r}: nothing to tell apart; "
+                f"data.train: every {noun} is {next(iter(labels))!r}: nothing to tell apart; "
                 f"give examples of at least two {noun}s"
             )
-        return tuple(sorted(found, key=lambda label: (label != "O", label)))
+        return tuple(sorted(labels, key=lambda label: (label != "O", label)))
 
     @classmethod
     def check_labels(cls, records: Iterable[Record], labels: Sequence[str], file: str) -> None:
@@ -239,8 +236,8 @@ class Task(ABC, Generic[Record, Item]):
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
         """Refuse a line that cannot be read, or is longer than the model can read."""
         item = self.read_line(line, where, network)
-        longest = getattr(getattr(network, "config", None), "longest", None)
-        check_length(max(self.sizes(item)), longest, where)
+        context_length = getattr(getattr(network, "config", None), "context_length", None)
+        check_length(max(self.sizes(item)), context_length, where)
 
     def predict(self, model: nn.Module, items: Sequence[Item]) -> list[Any]:
         """The answer to each item."""
@@ -285,10 +282,10 @@ class Task(ABC, Generic[Record, Item]):
         """How many targets of the item count."""
 
     @abstractmethod
-    def shorten(self, item: Item, longest: int) -> Item:
-        """The beginning of an item, no side above `longest` tokens, ended as items end."""
+    def shorten(self, item: Item, max_length: int) -> Item:
+        """The beginning of an item, no side above `max_length` tokens, ended as items end."""
 
-    def split(self, item: Item, longest: int) -> list[Item]:
+    def split(self, item: Item, max_length: int) -> list[Item]:
         """The parts of a long item, where each can be learnt from by itself."""
         raise ConfigError(
             f"data.long = 'split': half an example of task {self.name} has no target of its own; "
@@ -342,7 +339,7 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
 
 
-def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
+def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
@@ -354,11 +351,11 @@ def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
 
 
-def check_length(tokens: int, longest: int | None, where: str) -> None:
+def check_length(tokens: int, context_length: int | None, where: str) -> None:
     """Refuse what is longer than the positions that a model has learned."""
-    if longest is not None and tokens > longest:
+    if context_length is not None and tokens > context_length:
         raise InputError(
-            f"{where}: {tokens:,} tokens, but this model has learned {longest:,} positions; "
+            f"{where}: {tokens:,} tokens, but this model has learned {context_length:,} positions; "
             "shorten the text, or train a model with a larger model.max_length or with "
             "model.positions = rotary, sinusoidal or alibi"
         )

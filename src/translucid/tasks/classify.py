@@ -15,7 +15,8 @@ from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.choices import OneLabel
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
@@ -119,8 +120,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     def targets(self, item: ClassifyItem) -> int:
         return int(item.label != IGNORE)
 
-    def shorten(self, item: ClassifyItem, longest: int) -> ClassifyItem:
-        return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
+    def shorten(self, item: ClassifyItem, max_length: int) -> ClassifyItem:
+        return replace(item, ids=[*item.ids[: max_length - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
@@ -152,7 +153,7 @@ class Classify(Task[Labelled, ClassifyItem]):
             pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]
         }
         worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
-        notes = tuple(f"{n} x {right} taken for {said}" for (right, said), n in worst)
+        notes = tuple(f"{n} x {right} taken for {guess}" for (right, guess), n in worst)
         return Score(numbers, notes)
 
     # ---- what people see ----
@@ -181,20 +182,20 @@ def label_balance(train: Sequence[Labelled], valid: Sequence[Labelled]) -> Findi
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))
     words = f"{len(counts):,} labels: {shown}" + (", ..." if len(counts) > 10 else "")
     label, most = counts.most_common(1)[0]
-    share = most / len(train)
+    fraction = most / len(train)
     rare = sorted(name for name, n in counts.items() if n < FEW_EXAMPLES)
     absent = sorted(set(counts) - {record.label for record in valid}) if valid else []
     if len(counts) == 1:
         words += "; there is nothing to tell apart: is this the right column (data.label_column)?"
-    elif share > ONE_LABEL:
+    elif fraction > ONE_LABEL:
         words += (
-            f"; always saying {label} is right in {share:.0%}: look at macro_f1, not at accuracy"
+            f"; always saying {label} is right in {fraction:.0%}: look at macro_f1, not at accuracy"
         )
     if rare:
         words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: join or remove them"
     if absent:
         words += f"; not in the validation data: {_some(absent)}"
-    return Finding("labels", share <= ONE_LABEL and not rare and not absent, words)
+    return Finding("labels", fraction <= ONE_LABEL and not rare and not absent, words)
 
 
 def _some(names: Sequence[str]) -> str:

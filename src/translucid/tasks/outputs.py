@@ -144,16 +144,16 @@ class Values(Outputs):
 
     @property
     def lacking(self) -> str:
-        return "give the numbers that should come out as target"
+        return "give the values that should come out as target"
 
     def counts(self, targets: Tensor) -> Tensor:
         return torch.ones_like(targets)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        given, made = targets.shape[-1], outputs.shape[-1]
-        if given != made:
+        wanted, made = targets.shape[-1], outputs.shape[-1]
+        if wanted != made:
             raise InputError(
-                f"the model gives {made} number{'s' * (made > 1)}, but the target has {given}; "
+                f"the model gives {made} number{'s' * (made > 1)}, but the target has {wanted}; "
                 "give as many"
             )
         return 0.5 * (outputs - targets).square().flatten()
@@ -181,7 +181,7 @@ class Values(Outputs):
                 Row(row.label, (*row.cells, Cell("wanted", goal, wanted=True)))
                 for row, goal in zip(rows, wanted, strict=True)
             ]
-        sentence = "A weighted sum of the last numbers: the answer."
+        sentence = "A weighted sum of the last values: the answer."
         last = Ending("values", "the outputs", sentence, tuple(rows))
         return [last], " ".join(f"{value:.6g}" for value in values)
 
@@ -189,13 +189,13 @@ class Values(Outputs):
 def floats(value: Tensor) -> list[Any]:
     """Numbers, or lists of them, for Python; what is infinite is not shown."""
     wide = value.detach().to("cpu", torch.float64)
-    found: list[Any] = wide.masked_fill(~wide.isfinite(), torch.nan).tolist()
-    return found
+    values: list[Any] = wide.masked_fill(~wide.isfinite(), torch.nan).tolist()
+    return values
 
 
-def place_of(of: int | str, names: Sequence[str], said: str) -> int:
+def place_of(of: int | str, names: Sequence[str], message: str) -> int:
     """The place of what was asked for, by name or number."""
-    listed = f"{said} {', '.join(names)}"
+    listed = f"{message} {', '.join(names)}"
     if isinstance(of, str):
         places = [place for place, name in enumerate(names) if name == of]
         if len(places) == 1:

@@ -17,7 +17,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models.mlp import MLP
 from translucid.tasks import metrics
-from translucid.tasks.base import Batch, Score, Task, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values
@@ -65,10 +66,10 @@ class Regress(Task[Numbers, RegressItem]):
         """Refuse held-out numbers that have other columns than the training data."""
         wanted = len(train[0].inputs), len(train[0].targets)
         for record in held_out:
-            found = len(record.inputs), len(record.targets)
-            if found != wanted:
+            columns = len(record.inputs), len(record.targets)
+            if columns != wanted:
                 raise InputError(
-                    f"{file}:{record.line}: {found[0]} inputs and {found[1]} outputs, but the "
+                    f"{file}:{record.line}: {columns[0]} inputs and {columns[1]} outputs, but the "
                     f"training data has {wanted[0]} and {wanted[1]}; give the same columns"
                 )
 
@@ -115,7 +116,7 @@ class Regress(Task[Numbers, RegressItem]):
     def targets(self, item: RegressItem) -> int:
         return len(item.targets)
 
-    def shorten(self, item: RegressItem, longest: int) -> RegressItem:
+    def shorten(self, item: RegressItem, max_length: int) -> RegressItem:
         return item  # a row of numbers is whole or useless
 
     def collate(self, items: Sequence[RegressItem]) -> Batch:

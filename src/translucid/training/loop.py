@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
@@ -92,20 +93,20 @@ def train(
         marked = time.monotonic()
 
     while not state.finished:
-        share = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
+        factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * share
+                group["lr"] = config.learning_rate * factor
 
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
         micro = [next(batches) for _ in range(config.accumulate)]
         targets = sum(batch.count for batch in micro)
-        each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        scale = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
         gradients.prepare(micro)
         seed_step(config.seed, state.step, device, processes.rank)
         step_loss = torch.zeros((), device=device)
         for place, batch in enumerate(micro, start=1):
-            step_loss += gradients.add(batch, each, last=place == len(micro))
+            step_loss += gradients.add(batch, scale, last=place == len(micro))
 
         watched = watchers.watches(state.step + 1)
         sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
@@ -125,8 +126,8 @@ def train(
         state.step += 1
         state.batches += config.accumulate
         if sizes is not None:
-            each_loss, used = float(loss) / max(targets, 1), config.learning_rate * share
-            watchers.stepped(Step(state.step, each_loss, norm, used, sizes.tolist()))
+            mean_loss, used = float(loss) / max(targets, 1), config.learning_rate * factor
+            watchers.stepped(Step(state.step, mean_loss, norm, used, sizes.tolist()))
 
         now = time.monotonic()
         state.seconds = now - began
@@ -139,7 +140,7 @@ def train(
                     step=state.step,
                     loss=float(state.loss_sum) / max(state.target_sum, 1),
                     norm=norm,
-                    learning_rate=config.learning_rate * share,
+                    learning_rate=config.learning_rate * factor,
                     targets=state.target_sum,
                     targets_per_second=speed,
                     seconds=state.seconds,
@@ -182,8 +183,8 @@ def _gradients(
 
 def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
     """The norm of the gradient of each parameter; 0 where there is none. (parameters,)"""
-    found = [p.grad.detach() for p in parameters if p.grad is not None]
-    norms = iter(torch._foreach_norm(found) if found else ())
+    gradients = [p.grad.detach() for p in parameters if p.grad is not None]
+    norms = iter(torch._foreach_norm(gradients) if gradients else ())
     zero = torch.zeros((), device=parameters[0].device)
     return torch.stack([zero if p.grad is None else whole(next(norms)).float() for p in parameters])
 

@@ -76,14 +76,14 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """By name; they are the state itself, not copies."""
-        found = {f"network.{name}": value for name, value in own_tensors(self.network).items()}
+        tensors = {f"network.{name}": value for name, value in own_tensors(self.network).items()}
         for number, optimizer in enumerate(self.optimizers):
             for place, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
-                    found[f"optimizer.{number}.{place}.{key}"] = value
+                    tensors[f"optimizer.{number}.{place}.{key}"] = value
         if self.average is not None:
-            found |= {f"average.{name}": value for name, value in self.average.weights.items()}
-        return found | {"loss_sum": self.loss_sum}
+            tensors |= {f"average.{name}": value for name, value in self.average.weights.items()}
+        return tensors | {"loss_sum": self.loss_sum}
 
     def numbers(self) -> dict[str, Any]:
         return {

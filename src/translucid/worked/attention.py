@@ -18,6 +18,7 @@ from translucid.worked.heads import (
     title,
     write_head,
 )
+from translucid.worked.multihead import multihead
 from translucid.worked.solution.numbers import Numbers, matrix, shape
 from translucid.worked.solution.solution import Solution
 
@@ -33,15 +34,42 @@ def attention(
     wq: Numbers | None = None,
     wk: Numbers | None = None,
     wv: Numbers | None = None,
+    wo: Numbers | None = None,
     identity: bool = False,
     causal: bool = False,
     unscaled: bool = False,
+    heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections.
+    """Attention by one head.
 
-    `identity` makes W_Q, W_K and W_V the identity matrix.
+    softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections. With several heads it is
+    `multihead`.
+
+    q: Queries, one row each.
+    k: Keys, one row each.
+    v: Values, one row for each key.
+    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
+    wq: W_Q, as in Q = X W_Q.
+    wk: W_K, as in K = X W_K.
+    wv: W_V, as in V = X W_V.
+    wo: W_O, which mixes several heads.
+    identity: Every weight matrix is the identity.
+    causal: A query sees no later key.
+    unscaled: Leave out the division by √d_k.
+    heads: Several heads, as `work multihead`.
+
+    Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
     """
+    if heads is not None:
+        if not all(table is None for table in (q, k, v)):
+            raise Missing("several heads need x: they are cut from its projections", ("x",))
+        return multihead(
+            x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
+            identity=identity, causal=causal, unscaled=unscaled, digits=digits,
+        )  # fmt: skip
+    if wo is not None:
+        raise Missing("wo needs heads: it joins several", ("wo", "heads"))
     board = Board(digits)
     example = all(given is None for given in (q, k, v, x, wq, wk, wv))
     asked = identity or causal or unscaled

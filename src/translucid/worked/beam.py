@@ -11,7 +11,7 @@ from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Given, Step, Table, Value, literal
-from translucid.worked.solution.numbers import Numbers, scalar, whole
+from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
 
 EXAMPLE: dict[str, dict[str, float]] = {
@@ -32,14 +32,21 @@ def beam(
     *,
     beam_size: int | str | None = None,
     steps: int | str | None = None,
-    alpha: Numbers | None = None,
+    alpha: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """Every round of greedy search and of beam search, from the probabilities after each prefix.
+    """Greedy and beam search, round by round.
 
-    table: {"I am": {"fine": 0.5, "here": 0.5}}; after a prefix that it does not list, the sentence
-    ends. Prefixes are compared by log-probability, ended sentences by log-probability /
-    length^alpha.
+    A file has a [table] of next-word probabilities, one row for each prefix:
+    "I am" = { fine = 0.5, here = 0.5 }. After a prefix that it does not list, the sentence ends.
+
+    table: The same in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
+    prefix: Where to begin (the table's first row).
+    beam_size: Beam size: prefixes to keep (2).
+    steps: At most so many (20).
+    alpha: Rank ended sentences by log-probability / length^alpha (0).
+
+    Example: translucid work beam --beam-size 2
     """
     example = table is None
     model = _model(EXAMPLE if table is None else table)

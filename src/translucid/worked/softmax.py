@@ -17,9 +17,15 @@ EXAMPLE = "2 1 0"
 def softmax(
     x: Numbers | None = None, target: int | str | None = None, *, digits: int = 3
 ) -> Solution:
-    """Softmax of one row of numbers; with the index of the right entry, its loss too.
+    """Softmax of one row, its loss and its gradient.
 
-    The index counts from 0, as programs do; what the solution says counts entries from 1.
+    With a target, the cross-entropy loss and the gradient follow.
+
+    x: One row.
+    target: The right entry, counted from 0 as programs do (none); the solution counts entries
+        from 1.
+
+    Example: translucid work softmax "2 1 0" --target 0
     """
     example = x is None
     logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()

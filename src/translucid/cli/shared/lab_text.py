@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid.cli.shared.lines import in_words
+from translucid.render.progress import duration
 
 if TYPE_CHECKING:
     from translucid.lab.engine.results import Kept, Row
@@ -37,7 +37,7 @@ def tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
         return
     counts = Counter(finding.verdict for kept in found for finding in kept.findings.values())
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
-    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {in_words(seconds)}")
+    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
     if any(kept.quick for kept in found):
         typer.echo("a quick run measures less: without --quick the verdict is firmer")
     first = next(iter(found[0].findings))
@@ -71,7 +71,7 @@ def facts(row: "Row") -> list[tuple[str, str]]:
         if made is not None and kept.stale(made):
             told.append(("", "the experiment's code has changed since; run it again"))
     elif made is not None:
-        seconds = in_words(made.seconds * made.seeds)
+        seconds = duration(made.seconds * made.seeds)
         told.append(("verdict", f"not run; all seeds take about {seconds}"))
     else:
         told.append(("verdict", row.state))
@@ -102,9 +102,9 @@ def _columns() -> int:
 
 def time_of(row: "Row") -> str:
     if row.kept is not None:
-        return in_words(row.kept.seconds)
+        return duration(row.kept.seconds)
     if row.experiment is not None:
-        return "~" + in_words(row.experiment.seconds * row.experiment.seeds)
+        return "~" + duration(row.experiment.seconds * row.experiment.seeds)
     return "-"
 
 

@@ -10,9 +10,7 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import typer
 
 from translucid.errors import InputError
+from translucid.render.progress import Progress, duration
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
@@ -48,22 +47,23 @@ def answer_lines(
     """Read, answer and write chunk by chunk. told: what decides the answers, for the note."""
     sink = _Part(out, told) if out is not None else _Screen()
     total = _count(file) if out is not None or sys.stderr.isatty() else None
-    with sink, _meter(total, sink.lines, quiet=out is None and sys.stdout.isatty()) as meter:
+    live = out is not None or not sys.stdout.isatty()  # else the answers themselves go there
+    with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
             for records in _chunks(file, sink, chunk):
                 answers = answer(records)
                 for each in answers:
                     if each.fault:
-                        meter.say(f"{name_of(file)}:{each.fault}")
+                        progress.say(f"{name_of(file)}:{each.fault}")
                 sink.write(records, answers)
-                meter.move(sink.lines)
+                progress.move(sink.lines)
         except KeyboardInterrupt:
-            meter.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
+            progress.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
             raise typer.Exit(130) from None
-        took = meter.seconds
+        took = progress.seconds
     if out is not None:
         lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
-        typer.echo(f"{out}: {lines} {verb} in {in_words(took)}", err=True)
+        typer.echo(f"{out}: {lines} {verb} in {duration(took)}", err=True)
     if sink.failed:
         lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
         typer.echo(f"{lines} left empty; see the messages above", err=True)
@@ -229,60 +229,3 @@ class _Part(_Screen):
                     f"{self.part} and {self.note.name} to begin anew"
                 )
         return kept
-
-
-class _Meter:
-    """How far, how fast, how long still."""
-
-    def __init__(self, total: int | None, start: int, bar: Any = None) -> None:
-        self.total, self.start, self._bar = total, start, bar
-        self._began = time.monotonic()
-        self._job = bar.add_task("", total=total, completed=start) if bar is not None else None
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def move(self, lines: int) -> None:
-        if self._bar is None:
-            return
-        rate = (lines - self.start) / max(self.seconds, 1e-9)
-        words = f"{rate:,.1f} lines/s"
-        if self.total is not None and rate > 0:
-            words += f"  {in_words((self.total - lines) / rate)} left"
-        self._bar.update(self._job, completed=lines, description=words)
-
-    def say(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(line, highlight=False, markup=False)
-        else:
-            typer.echo(line, err=True)
-
-
-@contextmanager
-def _meter(total: int | None, start: int, *, quiet: bool) -> Iterator[_Meter]:
-    """A live line on a terminal, unless the answers themselves go there."""
-    if quiet or not sys.stderr.isatty():
-        yield _Meter(total, start)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("lines"),
-        MofNCompleteColumn(),
-        BarColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Meter(total, start, bar)
-
-
-def in_words(seconds: float) -> str:
-    """75 -> 1 min 15 s"""
-    whole = round(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{seconds:.1f} s"

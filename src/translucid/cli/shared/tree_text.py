@@ -32,7 +32,7 @@ class _Drawing:
         self.width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
 
     def lines(self) -> Iterator[str]:
-        how, fates = self.tree.how, Counter[str](node.fate for node in self.tree.nodes[1:])
+        how, fates = self.tree.config, Counter[str](node.fate for node in self.tree.nodes[1:])
         shape = f"beam size {how.beam_size}, alpha {how.alpha:g}"
         if how.beam_groups > 1:
             shape += f", {how.beam_groups} groups, diversity penalty {how.diversity_penalty:g}"

@@ -30,13 +30,13 @@ def fingerprint(kind: Kind, backend: Backend) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def write(folder: Path, kind: Kind, backend: Backend, mark: str) -> None:
+def write(folder: Path, kind: Kind, backend: Backend, digest: str) -> None:
     text = backend.to_str(pretty=True)
     meta = {
         "format": FORMAT,
         "kind": kind,
         "tokens": backend.get_vocab_size(),
-        "fingerprint": mark,
+        "fingerprint": digest,
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     config = {

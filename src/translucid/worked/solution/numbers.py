@@ -23,6 +23,7 @@ from translucid.spelling import spelt
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
 )
+Number: TypeAlias = str | float | Tensor  # one of them
 
 
 def matrix(given: Numbers, name: str) -> Tensor:
@@ -49,7 +50,7 @@ def vector(given: Numbers, name: str) -> Tensor:
     return table.flatten()
 
 
-def scalar(given: Numbers, name: str) -> Tensor:
+def scalar(given: Number, name: str) -> Tensor:
     """One number, as a tensor without axes."""
     try:
         table = matrix(given, name)
@@ -72,7 +73,7 @@ def whole(given: object, name: str, *, least: int = 1) -> int:
     return int(text)
 
 
-def wholes(given: str | Sequence[int] | Tensor, name: str, *, least: int = 0) -> list[int]:
+def wholes(given: Numbers, name: str, *, least: int = 0) -> list[int]:
     """Whole numbers in a row, such as positions."""
     found = vector(given, name).tolist()
     for number in found:

@@ -2,8 +2,7 @@
 
 import textwrap
 
-from translucid.worked.solution.content import Content, Given, Step, Table, dollars
-from translucid.worked.solution.layout import (
+from translucid.render.plain_math import (
     OPERATORS,
     Box,
     beside,
@@ -13,6 +12,7 @@ from translucid.worked.solution.layout import (
     pad,
     words,
 )
+from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 
 _INDENT = 4
 _COLUMNS = 6  # a table with more than this may lose inner columns; words do not stand in it

@@ -39,6 +39,6 @@ export function bars(rows, { rest, others, onover, onout } = {}) {
     corner: 'word',
     columns: ['probability'],
     rows: rows.map(row => [row.word, row.p]),
-    note: others ? `${others.toLocaleString('en')} more share ${num(rest, 3)}.` : '',
+    note: others ? `${others.toLocaleString('en')} more have ${num(rest, 3)}.` : '',
   }));
 }

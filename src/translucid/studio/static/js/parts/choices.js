@@ -60,7 +60,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
   const tail = h(
     'p',
     { class: 'tail' },
-    `${found.others.toLocaleString('en')} more words share ${share(Math.max(0, found.rest))}`,
+    `${found.others.toLocaleString('en')} more tokens have ${share(Math.max(0, found.rest))}`,
   );
   return twin(h('div', { class: 'bars' }, rows, found.others > 0 && tail), 'The likeliest words of this step', () => ({
     corner: 'word',
@@ -86,7 +86,7 @@ export function shifts(rows) {
           onmouseenter: () =>
             readout({
               at: [said(word), `: ${share(before)} before, ${share(now)} now`],
-              path: 'share of the answer',
+              path: 'probability of the answer',
               value: now,
               scale: ONE,
             }),
@@ -138,7 +138,7 @@ export function looks({ words, weights, side }, most = 10) {
       'What this step looks at',
       () => ({ corner: 'word', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
     ),
-    note: left ? `${left} other words: ${share(rest)}` : '',
+    note: left ? `${left} other tokens: ${share(rest)}` : '',
     keys: words.map((_, i) => `${side}:${i}`),
   };
 }

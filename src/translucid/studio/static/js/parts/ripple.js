@@ -170,7 +170,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     corner: 'word',
     columns: table.depths,
     rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]),
-    note: 'How far each vector has moved, as a share of its length.',
+    note: 'How far each vector has moved, as a fraction of its length.',
   }));
 }
 export const reading = (table, r, c, scale) => ({

@@ -413,7 +413,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
     const index = [...(state.indexed ? [state.head] : []), q, k];
     const [cell] = await Promise.all([api.cell(run.run, `${state.scope}.${state.point}`, index), lensed]);
     if (state !== now || wanted !== looked(link)) return;
-    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+    const lines = cell.worked.map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.operation]);
     const told = exactly(q, k, Number(cell.value.replace('inf', 'Infinity')));
     state.sum.replaceChildren(
       h(

@@ -352,7 +352,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       const lines = cell.worked
         .slice(p ? 1 : 0)
         // the second sum begins with the result of the first
-        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.operation]);
       return [
         p ? h('hr', { class: 'rule' }) : null,
         now.here.cell === 'rnn' ? about('preactivation') : null,
@@ -505,7 +505,7 @@ function mini(table, k) {
 }
 // The formula with the numbers put in.
 function numbersIn(cell, point, worked) {
-  const of = how => worked.find(line => line.how === how)?.value;
+  const of = how => worked.find(line => line.operation === how)?.value;
   const few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2));
   const put = v => (v < 0 ? `(${few(v)})` : few(v));
   const last = worked.at(-1)?.value;

@@ -54,7 +54,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           model.outputs === 'values'
             ? 'Δ is how far the numbers lie apart on average.'
             : `Δ is the mean total variation between the two distributions of ${
-                { label: 'labels', tags: 'tags' }[model.outputs] ?? 'next words'
+                { label: 'labels', tags: 'tags' }[model.outputs] ?? 'next tokens'
               }: 0 same, 1 nothing shared.`,
         ),
       ),
