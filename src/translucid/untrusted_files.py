@@ -9,6 +9,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -63,18 +64,19 @@ def check_tree(path: Path) -> None:
 
 def open_regular(path: Path, largest: int = LARGEST) -> BinaryIO:
     """To read; neither a link nor a pipe nor a device, and not larger than this."""
-    _refuse_links(path)
+    with suppress(FileNotFoundError):
+        _check_kind(path, path.lstat().st_mode, stat.S_IFREG)
     # Not waiting for a pipe's other end; links that came this moment are refused by the system.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    file = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
-    found = os.fstat(file.fileno())
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    found = os.fstat(descriptor)
     try:
         _check_kind(path, found.st_mode, stat.S_IFREG)
         _check_size(path, found.st_size, largest)
     except InputError:
-        file.close()
+        os.close(descriptor)
         raise
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
