@@ -126,8 +126,8 @@ def commands() -> Iterator[tuple[str, Any]]:
     def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name.strip(), command
-        for word, each in getattr(command, "commands", {}).items():
-            yield from below(f"{name} {word}", each)
+        for word in getattr(command, "commands", {}):  # some are made when they are asked for
+            yield from below(f"{name} {word}", command.get_command(None, word))
 
     yield from below("", typer.main.get_command(app))
 

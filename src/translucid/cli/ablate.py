@@ -62,10 +62,10 @@ def ablate(
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
     held = load(model, check_device(device))
-    found = switches(held.network)
+    known_switches = switches(held.network)
     kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
     try:
-        chosen = found if kinds is None else choose(found, kinds)
+        chosen = known_switches if kinds is None else choose(known_switches, kinds)
     except InputError as error:
         raise InputError(f"--of {of}: {error}") from None
     if not chosen:

@@ -76,10 +76,10 @@ def show(
             typer.echo(json.dumps(facts | {"texts": split}, ensure_ascii=False))
             continue
         typer.echo(f"{name}: {made.kind}, {len(made):,} tokens, fingerprint {made.fingerprint}")
-        for each in split:
-            unknown = f", {each['unknown']:.0%} unknown" if each["unknown"] else ""
-            typer.echo(f"{each['text']}\n  {len(each['tokens'])} tokens{unknown}")
-            for token, number in zip(each["tokens"], each["ids"], strict=True):
+        for row in split:
+            unknown = f", {row['unknown']:.0%} unknown" if row["unknown"] else ""
+            typer.echo(f"{row['text']}\n  {len(row['tokens'])} tokens{unknown}")
+            for token, number in zip(row["tokens"], row["ids"], strict=True):
                 typer.echo(f"  {number:>6}  {token}")
 
 

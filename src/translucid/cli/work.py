@@ -7,6 +7,7 @@ give. They are read from the source: to import it would import torch, and help a
 import ast
 import inspect
 import re
+from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,8 +140,10 @@ def build_command(name: str) -> Any:
     run.__doc__, run.__annotations__ = text, options
     defaults = {a.name: False for a in arguments if a.kind == "flag"} | {"format": "text"}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
-        inspect.Parameter(n, _BY_NAME, default=defaults.get(n), annotation=option)
-        for n, option in options.items()
+        [
+            inspect.Parameter(n, _BY_NAME, default=defaults.get(n), annotation=option)
+            for n, option in options.items()
+        ]
     )
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
     one.command(name, cls=WorkCommand)(run)
@@ -166,14 +169,18 @@ def _runner(name: str, arguments: list[Argument], alone: str) -> Callable[..., A
     return run
 
 
+class _Commands(UserDict[str, Any]):
+    """By name; each is built when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        super().__getitem__(name)  # an unknown one is a KeyError
+        return build_command(name)
+
+
 class _Group(TyperGroup):
-    """Knows all names, and builds a command when it is asked for."""
-
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "commands": dict.fromkeys(EXERCISES)})
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return build_command(cmd_name) if cmd_name in EXERCISES else None
+        commands = _Commands(dict.fromkeys(EXERCISES))
+        super().__init__(**{**settings, "commands": commands})
 
 
 app = typer.Typer(

@@ -85,8 +85,8 @@ class Drawing:
 
 def lines(text: str, width: float, size: float = SIZE) -> list[str]:
     """A text broken between words."""
-    longest = max(8, int(width / (0.58 * size)))
-    return wrap(printable(text), longest)
+    columns = max(8, int(width / (0.58 * size)))
+    return wrap(printable(text), columns)
 
 
 def printable(text: str) -> str:

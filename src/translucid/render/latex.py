@@ -170,7 +170,7 @@ class _Reader:
         self.at += 1
 
     def _raw(self, owner: str) -> str:
-        """The letters in braces, as they stand."""
+        """The characters in braces, as they stand."""
         self._expect("{", f"\\{owner}")
         text = ""
         while self.token not in ("", "}"):

@@ -143,7 +143,7 @@ def _in_alphabet(letter: str, style: str) -> str:
             return unicodedata.lookup(named)
         except KeyError:
             continue
-    raise InputError(f"formula: there is no {letter} in the letters of \\{style}")
+    raise InputError(f"formula: there is no {letter} in the alphabet of \\{style}")
 
 
 def _fenced(left: str, inside: Sequence[Element], right: str) -> Element:

@@ -51,7 +51,7 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
-def beside(boxes: list[Box]) -> Box:
+def in_row(boxes: list[Box]) -> Box:
     """Blocks next to each other, on one baseline."""
     if not boxes:
         return Box(("",))
@@ -68,7 +68,7 @@ def beside(boxes: list[Box]) -> Box:
 
 def one_line(latex: str) -> str:
     """A formula without matrices, as a line of text."""
-    box = beside(blocks(latex))
+    box = in_row(blocks(latex))
     assert box.height == 1, f"not one line: {latex}"
     return box.lines[0]
 
@@ -86,13 +86,13 @@ def blocks(latex: str, width: int = 10_000) -> list[Box]:
 
 def words(latex: str, width: int = 10_000) -> list[Box]:
     """The parts of a formula between its outermost spaces."""
-    found: list[list[Box]] = [[]]
+    parts: list[list[Box]] = [[]]
     for box in blocks(latex, width):
         if box.lines == (" ",):
-            found.append([])
+            parts.append([])
         else:
-            found[-1].append(box)
-    return [beside(boxes) for boxes in found if boxes]
+            parts[-1].append(box)
+    return [in_row(boxes) for boxes in parts if boxes]
 
 
 def flow(boxes: list[Box], width: int) -> list[Box]:
@@ -113,7 +113,7 @@ def flow(boxes: list[Box], width: int) -> list[Box]:
 
 def _spaced(boxes: list[Box]) -> Box:
     spaced = [piece for box in boxes for piece in (Box((" ",)), box)]
-    return beside(spaced[1:])
+    return in_row(spaced[1:])
 
 
 def _row(nodes: Sequence[Node], width: int) -> list[Box]:
@@ -126,7 +126,7 @@ def _row(nodes: Sequence[Node], width: int) -> list[Box]:
             end = at
             boxes += _blocks(node.core, width)
         else:
-            boxes.append(_fence(beside(_row(nodes[at + 1 : end], width)), node.text))
+            boxes.append(_fence(in_row(_row(nodes[at + 1 : end], width)), node.text))
         boxes = _scripted(boxes, nodes[end], width)
         at = end + 1
         following = nodes[at].core.kind if at < len(nodes) else ""
@@ -162,7 +162,7 @@ def _scripted(boxes: list[Box], node: Node, width: int) -> list[Box]:
 
 
 def _block(node: Node, width: int) -> Box:
-    return beside(_blocks(node, width))
+    return in_row(_blocks(node, width))
 
 
 def _blocks(node: Node, width: int) -> list[Box]:
@@ -174,9 +174,9 @@ def _blocks(node: Node, width: int) -> list[Box]:
         case "frac":
             top, bottom = (_block(part, width) for part in node.parts)
             slash = "/" if _is_short(top) and _is_short(bottom) else " / "
-            return [beside([_grouped(top), Box((slash,)), _grouped(bottom)])]
+            return [in_row([_grouped(top), Box((slash,)), _grouped(bottom)])]
         case "sqrt":
-            return [beside([Box(("√",)), _grouped(_block(node.parts[0], width))])]
+            return [in_row([Box(("√",)), _grouped(_block(node.parts[0], width))])]
         case "accent":
             letter = _block(node.parts[0], width).lines[0]
             return [Box((unicodedata.normalize("NFC", letter + _ACCENTS[node.text]),))]
@@ -185,10 +185,10 @@ def _blocks(node: Node, width: int) -> list[Box]:
         case "fenced":
             left, *inside, right = node.parts
             if left.text in "([":
-                return [_fence(beside(_row(inside, width)), left.text)]
+                return [_fence(in_row(_row(inside, width)), left.text)]
             return [Box((left.text,)), *_row(inside, width), Box((right.text,))]
         case "bmatrix":
-            cells = [[beside(_row(cell.parts, width)) for cell in row.parts] for row in node.parts]
+            cells = [[in_row(_row(cell.parts, width)) for cell in row.parts] for row in node.parts]
             return [matrix([[cell.lines[0].strip() for cell in row] for row in cells], width)]
         case "aligned":
             raise InputError(
@@ -248,7 +248,7 @@ def _grouped(box: Box) -> Box:
 
 
 def _script(base: Box, script: Box, kind: str) -> Box:
-    """A sub- or superscript, in small letters where Unicode has them all."""
+    """A sub- or superscript, in small type where Unicode has it all."""
     text = script.lines[0]
     if kind == "^":
         if text == "ᵀ" or not set(text) - set("0123456789+-=()Tin"):
@@ -262,4 +262,4 @@ def _script(base: Box, script: Box, kind: str) -> Box:
     else:
         small_enough = not set(text) - set("0123456789+-t")
         tail = text.translate(_SUB) if small_enough else f"_{text}"
-    return beside([base, Box((tail,))])
+    return in_row([base, Box((tail,))])

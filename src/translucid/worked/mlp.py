@@ -47,7 +47,7 @@ def mlp(
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02
     """
-    example = all(given is None for given in (x, w, b, v, c, y))
+    example = all(numbers is None for numbers in (x, w, b, v, c, y))
     asked = rate is not None or activation is not None
     if example:
         x, w, b, v, c, y = (EXAMPLE[name] for name in ("x", "w", "b", "v", "c", "y"))

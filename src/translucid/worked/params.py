@@ -151,13 +151,13 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
     frames = [m for n, m in layer.named_children() if n.endswith("_residual")]
     norms = _size(*frames)
     d = written(config.d_model)
-    each = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
-    many = "1 number" if each == 1 else f"{each} numbers"
+    per_column = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
+    many = "1 number" if per_column == 1 else f"{per_column} numbers"
     counter.step(
         f"Norms: {many} for each column, in each of {len(frames)} places",
         r"P_{\mathrm{norm}}",
-        rf"{len(frames)} \cdot {each} \cdot d_{{\mathrm{{model}}}}",
-        rf"{len(frames)} \cdot {each} \cdot {d}",
+        rf"{len(frames)} \cdot {per_column} \cdot d_{{\mathrm{{model}}}}",
+        rf"{len(frames)} \cdot {per_column} \cdot {d}",
         norms,
     )
     terms = [_size(layer.self_attention), _size(layer.feedforward), norms]
@@ -285,14 +285,14 @@ def _whole(
     rest = model.parameters_count - sum(terms) - last
     if last:
         two = len(stacks) > 1
-        each = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
+        per_column = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
         counter.step(
             "Final norms: two, after the last layer of the encoder and of the decoder"
             if two
             else "Final norm: after the last layer",
             r"P_{\mathrm{final}}",
-            rf"{each} \cdot d_{{\mathrm{{model}}}}",
-            rf"{each} \cdot {written(d)}",
+            rf"{per_column} \cdot d_{{\mathrm{{model}}}}",
+            rf"{per_column} \cdot {written(d)}",
             last,
         )
         terms.append(last)

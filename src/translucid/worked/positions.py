@@ -67,8 +67,8 @@ def positions(
         if stray is not None:
             raise InputError(f"{stray} is for sinusoidal positions; rotary takes q, k and pairs")
         return _rotary(root, q, k, pairs, digits)
-    for name, given in (("q", q), ("k", k), ("pairs", pairs)):
-        if given is not None:
+    for name, value in (("q", q), ("k", k), ("pairs", pairs)):
+        if value is not None:
             raise InputError(f"{name} is for rotary positions; add rotary, or leave {name} out")
     if positions is not None and count is not None:
         raise InputError("give positions or count, not both")
@@ -84,8 +84,8 @@ def positions(
 
 
 def _unused(d: object, positions: object, count: object) -> str | None:
-    given = {"d": d, "positions": positions, "count": count}
-    return next((name for name, value in given.items() if value is not None), None)
+    options = {"d": d, "positions": positions, "count": count}
+    return next((name for name, value in options.items() if value is not None), None)
 
 
 def _sinusoidal(
@@ -147,7 +147,7 @@ def _sinusoidal(
         "so only the distance counts.",
     )
     return board.solution(
-        title=f"Sinusoidal positions of {d} numbers",
+        title=f"Sinusoidal positions of {d} dimensions",
         closing="The dot product of two positions depends on their distance alone.",
         next="translucid work positions --rotary",
         example=example,
@@ -189,11 +189,11 @@ def _rotary(
     key = vector(EXAMPLE_K if k is None else k, "k")
     if len(query) != len(key):
         raise InputError(
-            f"q has {len(query)} numbers and k has {len(key)}: they must be equally long"
+            f"q has {len(query)} values and k has {len(key)}: they must be equally long"
         )
     if len(query) % 2:
         raise InputError(
-            f"q has {len(query)} numbers, but rotary positions turn pairs; give an even number"
+            f"q has {len(query)} values, but rotary positions turn pairs; give an even number"
         )
     table = matrix(EXAMPLE_PAIRS if pairs is None else pairs, "pairs")
     if table.shape[1] != 2:

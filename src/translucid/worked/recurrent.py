@@ -181,13 +181,13 @@ def _notes(cell: CellName) -> tuple[str, ...]:
     if cell != "gru":
         return ()
     return (
-        "here, as in torch, $z$ is the share of the OLD state that stays, and the reset gate acts "
-        "after the recurrent product. Some books exchange $z$ and $1 - z$.",
+        "here, as in torch, $z$ is the fraction of the OLD state that stays, and the reset gate "
+        "acts after the recurrent product. Some books exchange $z$ and $1 - z$.",
     )
 
 
 def _goal(
-    exercise: Exercise, target: Numbers | None, rate: Numbers | None
+    exercise: Exercise, target: Numbers | None, rate: Number | None
 ) -> tuple[Tensor | None, Tensor | None]:
     goal = None if target is None else vector(target, "target")
     if goal is not None and len(goal) != len(exercise.h0):

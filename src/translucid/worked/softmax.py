@@ -99,8 +99,8 @@ def _likeliest(board: Board, probabilities: Tensor) -> str:
     """The entries with the largest probability, counted from 1."""
     largest = probabilities.max()
     best = [i for i, p in enumerate(probabilities, 1) if torch.isclose(p, largest, rtol=1e-12)]
-    chance = board.number(largest.item())
+    probability = board.number(largest.item())
     if len(best) == 1:
-        return f"Entry {best[0]} is the most likely, with probability {chance}."
+        return f"Entry {best[0]} is the most likely, with probability {probability}."
     *others, last = (str(i) for i in best)
-    return f"Entries {', '.join(others)} and {last} are equally likely, at {chance} each."
+    return f"Entries {', '.join(others)} and {last} are equally likely, at {probability} each."

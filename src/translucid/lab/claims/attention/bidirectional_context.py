@@ -1,7 +1,6 @@
 """C82: filling a gap with a clue on its left or on its right."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     clearly,
     column,
@@ -89,18 +89,13 @@ def _judge_cloze(data: Sequence[Data]) -> Finding:
         return Finding("undecided", f"{why} (the masked one has not learned the task)")
     return decide(
         {
-            "who sees both sides fills gaps from both": _both(
+            "who sees both sides fills gaps from both": all_hold(
                 clearly(interval.against(0.9), "above") for interval in both),
             "who sees the left does not from the right": clearly(left[1].against(0.5), "below"),
         },
         why,
         {"both": [side.mean for side in both], "left": [side.mean for side in left]},
     )  # fmt: skip
-
-
-def _both(sides: Any) -> bool | None:
-    known = list(sides)
-    return False if False in known else None if None in known else True
 
 
 def _draw_cloze(data: Sequence[Data]) -> Bars:

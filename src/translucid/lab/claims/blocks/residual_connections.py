@@ -13,6 +13,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -83,8 +84,7 @@ def _judge_depth(data: Sequence[Data]) -> Finding:
         ends = [mean_of(column(data, kind, "loss", -1)) for kind in (without, having)]
         stalls = clearly(ends[0].against(STALLS), "above")
         learns = clearly(ends[1].against(LEARNS), "below")
-        both = (stalls, learns)
-        cases[case] = False if False in both else True if all(both) else None
+        cases[case] = all_hold((stalls, learns))
         parts.append(f"with {case}, {ends[0]} without residuals and {ends[1]} with them")
     return by_case(
         cases, f"training loss at depth {data[0]['depths'][-1]} as a fraction of the target's "

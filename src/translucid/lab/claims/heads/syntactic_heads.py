@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     by_case,
     clearly,
     column,
@@ -194,7 +195,7 @@ def _judge_links(data: Sequence[Data]) -> Finding:
             clearly(difference_of(fraction, baseline).against(BEATS), "above"),
             clearly(difference_of(lost, elsewhere).against(0.0), "above"),
         )
-        cases[name] = False if False in sides else True if all(sides) else None
+        cases[name] = all_hold(sides)
         parts.append(
             f"{name}: the best head meets {mean_of(fraction)} of the links, a fixed offset "
             f"{mean_of(baseline)}; without it these words lose {mean_of(lost)} nats and others "
