@@ -25,7 +25,7 @@ from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
 from translucid.training.distributed import Processes
-from translucid.training.loop import Watchers, train
+from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 
@@ -55,11 +55,10 @@ class Session:
         self.processes, self.interrupted = processes, interrupted
         training, task = setup.recipe.training, setup.task
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
-        self.best_models = BestModels(out, task, training.keep_best)
+        criterion = task.criterion(training.best_metric)
+        self.best_models = BestModels(out, task, training.keep_best, criterion)
         self.fingerprint = fingerprint.fingerprint_of(setup, processes)
-        self.state = State(
-            setup.network, training, processes, higher_is_better=task.higher_is_better
-        )
+        self.state = State(setup.network, training, processes, criterion=criterion)
         self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
         self.recording = recording
 
@@ -79,7 +78,8 @@ class Session:
             processes=self.processes,
             **checkpoint.numbers["place"],
         )
-        self.best_models.put_back(checkpoint.numbers["kept"])
+        numbers = checkpoint.numbers
+        self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
         self.run_log.go_back(checkpoint.numbers["metrics"])
         if self.processes.main:
             recorder.go_back(self.out, checkpoint.step)
@@ -130,10 +130,23 @@ class Session:
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
                 f"go on with: {self.processes.command} resume {self.out}"
             )
+        self.run_log.say(self._why(ending))
         if training.average_best and self.processes.main:
             self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
         return self._test()
+
+    def _why(self, ending: Ending) -> str:
+        """Why training ended, in words."""
+        training, metric = self.setup.recipe.training, self.state.best.criterion.metric
+        match ending:
+            case "patience":
+                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+            case "minutes":
+                why = f"its time is over (training.minutes = {training.minutes:g})"
+            case _:
+                why = "all steps are taken (training.steps)"
+        return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
 
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)
@@ -156,6 +169,7 @@ class Session:
             "state": self.state.numbers(),
             "place": self.stream.place(self.state.batches),
             "kept": self.best_models.numbers(),
+            "kept_losses": self.best_models.losses(),
             "metrics": self.run_log.length(),
             "fingerprint": self.fingerprint,
         }

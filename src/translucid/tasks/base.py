@@ -6,8 +6,7 @@ the targets of a whole step: accumulation and several processes then train as on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -33,21 +32,12 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import TaskName as TaskName
+from translucid.tasks.score import Criterion
+from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well a model does: named numbers, and notes such as a metric's signature."""
-
-    numbers: dict[str, float]
-    notes: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
 
 
 class Task(ABC, Generic[Record, Item]):
@@ -60,6 +50,13 @@ class Task(ABC, Generic[Record, Item]):
     name: ClassVar[str]
     metric: ClassVar[str]  # the number in Score that chooses the best model
     higher_is_better: ClassVar[bool]
+    # Of its other numbers, those that are better when lower.
+    lower_is_better: ClassVar[Collection[str]] = (
+        "loss",
+        "perplexity",
+        "bits_per_character",
+        "rmse",
+    )
     models: ClassVar[tuple[str, ...]] = ("transformer", "recurrent")  # the first is the default
     shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
     head: ClassVar[str]  # what is made of its outputs: language, classify or tag
@@ -141,6 +138,13 @@ class Task(ABC, Generic[Record, Item]):
     def _sizes(cls, vocab: int, outputs: int | None) -> dict[str, Any]:
         sizes = {"shape": cls.shape, "head": cls.head, "vocab": vocab}
         return sizes if outputs is None else sizes | {"outputs": outputs}
+
+    @classmethod
+    def criterion(cls, metric: str | None = None) -> Criterion:
+        """What chooses the best model: this metric, by default the task's own."""
+        if metric is None or metric == cls.metric:
+            return Criterion(cls.metric, cls.higher_is_better)
+        return Criterion(metric, metric not in cls.lower_is_better)
 
     @classmethod
     def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:

@@ -133,20 +133,29 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
         """The probability of every label, for encoded texts, in their order."""
-        items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
+        return self._read(model, [ClassifyItem(ids, IGNORE, 0) for ids in texts])[0]
 
-        def act(batch: Batch) -> list[list[float]]:
-            return model(**batch.inputs).float().softmax(dim=-1).tolist()
+    def _read(
+        self, model: nn.Module, items: Sequence[ClassifyItem]
+    ) -> tuple[list[list[float]], list[float]]:
+        """The probability of every label, and the loss of the right one; 0 where there is none."""
 
-        return in_batches(model, items, self, act)
+        def act(batch: Batch) -> list[tuple[list[float], float]]:
+            outputs = model(**batch.inputs).float()
+            losses = self.outputs.losses(outputs, batch.targets)
+            return list(zip(outputs.softmax(dim=-1).tolist(), losses.tolist(), strict=True))
+
+        results = in_batches(model, items, self, act)
+        return [row for row, _ in results], [loss for _, loss in results]
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
-        rows = self.probabilities(model, [item.ids for item in items])
+        rows, losses = self._read(model, items)
         predicted = [self.labels[max(range(len(row)), key=row.__getitem__)] for row in rows]
         gold = [self.labels[item.label] for item in items]
         numbers = {
             "accuracy": metrics.accuracy(predicted, gold),
             "macro_f1": metrics.macro_f1(predicted, gold),
+            "loss": sum(losses) / max(len(losses), 1),
         }
         wrong = {
             pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]

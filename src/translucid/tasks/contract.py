@@ -56,6 +56,16 @@ def check_score(task: Task[Any, Any], score: object) -> Score:
     return score
 
 
+def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:
+    """Before training: the metric that is to choose the best model is one of the score's."""
+    numbers = task.evaluate(network, valid[:FEW]).numbers
+    if name not in numbers:
+        raise ConfigError(
+            f"training.best_metric = {name!r}: task {task.name} is scored by {', '.join(numbers)}; "
+            "choose one of these, or leave it out"
+        )
+
+
 def _is_count(task: Task[Any, Any], method: str, count: object) -> None:
     if type(count) is not int or count < 0:
         _refuse(type(task), method, count, "a whole number: how many targets of the item count")

@@ -206,13 +206,24 @@ class Tag(Task[Tagged, TagItem]):
         return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
-        predicted = self.predict(model, items)
+        def act(batch: Batch) -> list[tuple[list[int], float]]:
+            scores = model(**batch.inputs)  # (batch, length, tags)
+            chosen = self.choose(scores, batch.targets != IGNORE)
+            losses = self.outputs.losses(scores.float(), batch.targets).view(chosen.shape)
+            return list(zip(chosen.tolist(), losses.sum(dim=1).tolist(), strict=True))
+
+        rows = in_batches(model, items, self, act)
+        predicted = [
+            [self.tags[chosen[place]] for place in item.firsts]
+            for item, (chosen, _) in zip(items, rows, strict=True)
+        ]
+        loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
         gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
         flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
         accuracy = metrics.accuracy(*flat)
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
-        return Score({"span_f1": span_f1, "accuracy": accuracy})
+        return Score({"span_f1": span_f1, "accuracy": accuracy, "loss": loss})
 
     # ---- what people see ----
 
