@@ -48,7 +48,9 @@ class Bundle:
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
     decoding: dict[str, Any] = field(
         default_factory=dict
-    )  # of a translator: keys of GenerationConfig
+    )  # keys of DecodingConfig, as the run had them
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
+    statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -64,6 +66,8 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
             "decoding": bundle.decoding,
+            "data": bundle.data,
+            "statistics": bundle.statistics,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -120,4 +124,5 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     decoding = section_today("decoding", decoding) if old else decoding
-    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
+    more = {name: config.get(name, {}) for name in ("data", "statistics")}  # nor these
+    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding, **more)

@@ -152,8 +152,12 @@ class Session:
         assert isinstance(network, Network)
         s = self.setup
         facts = {"step": self.state.step} | facts
-        decoding = s.task.kept_decoding(s.recipe.decoding)
-        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
+        return Bundle(
+            network, s.task.name, s.tokenizers, s.labels, facts,
+            decoding=s.recipe.decoding.model_dump(),
+            data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
+            statistics=s.statistics,
+        )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.run_log.evaluated(self.state.step, score, best)

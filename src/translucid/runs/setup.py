@@ -40,6 +40,7 @@ class Setup:
     network: Network  # on its device, its weights as the seed gives them
     tokenizers: dict[str, Tokenizer]
     labels: tuple[str, ...]
+    statistics: dict[str, Any]  # that the task has measured
     items: Sequence[Any]  # to train on
     valid: Sequence[Any]
     test: Sequence[Any]
@@ -107,8 +108,8 @@ def set_up(
         f"seed {recipe.training.seed}"
     )
     return Setup(
-        recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        known.task.first_text(examples.valid, valid),
+        recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
+        items, valid, test, known.task.first_text(examples.valid, valid),
     )  # fmt: skip
 
 

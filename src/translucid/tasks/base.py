@@ -68,6 +68,9 @@ class Task(ABC, Generic[Record, Item]):
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
+    # What of the sections data and decoding decides a score; by default all that a model keeps.
+    data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
+    decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)
 
     # ---- before there is a vocabulary ----
 
@@ -147,8 +150,8 @@ class Task(ABC, Generic[Record, Item]):
         return Criterion(metric, metric not in cls.lower_is_better)
 
     @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        """What of the section decoding goes with a trained model."""
+    def measure(cls, train: Sequence[Record], data: DataConfig) -> dict[str, Any]:
+        """What else of the training data the task needs; fit for JSON, it goes with the model."""
         return {}
 
     @classmethod
@@ -195,11 +198,6 @@ class Task(ABC, Generic[Record, Item]):
     def rows_of(self, store: Store, length: int) -> "LazyItems[Item]":
         """Items from a token store, read when they are asked for."""
         raise ConfigError(f"data.store: not for task {self.name}")
-
-    def for_evaluation(self, context: int) -> Self:
-        """The task that scores with so many tokens of context before what is scored, where text
-        runs on."""
-        return self
 
     def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items as `evaluate` lets a model read them."""

@@ -53,6 +53,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     shape, head = "encoder", "classify"
     label_noun = "label"
     command = "classify"
+    data_keys = ("text_column", "label_column")
+    decoding_keys = ()
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:

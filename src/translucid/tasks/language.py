@@ -93,6 +93,8 @@ class Language(Task[Text, LanguageItem]):
     shape, head = "decoder", "language"
     storable = True
     command = "generate"
+    data_keys = ("text_column", "unit", "keep_empty", "max_length")
+    decoding_keys = ("context",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
@@ -118,9 +120,6 @@ class Language(Task[Text, LanguageItem]):
 
     def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:
         return self.rows(records, row) if records else []
-
-    def for_evaluation(self, context: int) -> Self:
-        return type(self)(self.tokenizer, context=context)
 
     def as_evaluated(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         return self.with_context(items)

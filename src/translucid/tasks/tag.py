@@ -51,6 +51,8 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
+    data_keys = ("words_column", "tags_column")
+    decoding_keys = ("spans",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:

@@ -35,7 +35,7 @@ from translucid.tasks.base import (
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens
-from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.registry import task
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
@@ -65,6 +65,8 @@ class Translate(Task[Pair, TranslateItem]):
     command = "translate"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True
+    data_keys = ("source_column", "target_column")
+    decoding_keys = ("beam_size", "alpha")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
@@ -106,10 +108,6 @@ class Translate(Task[Pair, TranslateItem]):
             return super().network_sizes(resources, train)
         source, target = (len(resources.tokenizers[side]) for side in ("source", "target"))
         return cls._sizes(source, None) | {"target_vocab": target}
-
-    @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        return decoding.search()
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
