@@ -37,7 +37,7 @@ def same(run: Path, *files: str) -> dict[str, float]:
     return score.numbers
 
 
-TAGS = "B-PER I-PER O B-LOC O B-ORG I-ORG I-ORG O O".split()
+TAGS = ["B-PER", "I-PER", "O", "B-LOC", "O", "B-ORG", "I-ORG", "I-ORG", "O", "O"]
 # Many words of which two steps teach nothing, so that a model's own tags break spans.
 SPANS = "\n\n".join(
     "\n".join(f"w{7 * row + place} {tag}" for place, tag in enumerate(TAGS[row:]))
