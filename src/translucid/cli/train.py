@@ -262,13 +262,24 @@ def evaluate(
     options = {key: value for key, value in options.items() if value is not None}
     held = load(model)
     score = held.evaluate(*data or (), say=lambda line: typer.echo(line, err=True), **options)
+    settings = held.settings(**options)
+    baseline = {} if data or settings.changed else _own_baseline(model)
     if as_json:
-        settings = held.settings(**options).values
-        typer.echo(
-            json.dumps({"scores": score.numbers, "notes": score.notes, "settings": settings})
-        )
+        scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
+        typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
         return
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     for note in score.notes:
         typer.echo(note)
+    for name, value in baseline.get("test", {}).items():
+        typer.echo(f"baseline ({baseline['name']}): {name} {value:.4f}")
+
+
+def _own_baseline(folder: Path) -> dict[str, Any]:
+    """What a run has noted beside its test score."""
+    from translucid import bundle
+
+    noted = bundle.place(folder).parent / "test.json"
+    scored = json.loads(noted.read_text("utf-8")) if noted.is_file() else {}
+    return scored.get("baseline", {})  # type: ignore[no-any-return]

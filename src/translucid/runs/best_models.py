@@ -11,7 +11,8 @@ import torch
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.tasks.base import Score, Task
-from translucid.tasks.score import Criterion
+from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Baseline, Criterion
 
 
 class BestModels:
@@ -94,6 +95,12 @@ def card(now: Bundle, score: Score | None) -> str:
     if score is not None:
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
         scores = f"On the validation data:\n\n{numbers}\n"
+    if score is not None and (baseline := now.facts.get("baseline")):
+        numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
+        scores += f"\nA baseline without a model there ({baseline['name']}):\n\n{numbers}\n"
+        name, score_to_beat = baseline["name"], Score(baseline["valid"])
+        if not Baseline(name, score_to_beat).better(score.numbers, TASKS[now.task].criterion()):
+            scores += "\n**This model is not better than that.**\n"
     return (
         f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
         f"{now.network.parameters_count:,} parameters.\n\n{scores}\n"

@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,6 +26,7 @@ from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
+from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
@@ -162,7 +165,15 @@ class Session:
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.run_log.evaluated(self.state.step, score, best)
         if self.processes.main:
-            self.best_models.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+            facts: dict[str, object] = {"valid": score.numbers}
+            if (baseline := self._baseline) is not None:
+                facts["baseline"] = {"name": baseline.name, "valid": baseline.score.numbers}
+            self.best_models.keep(self._bundle(network, facts), score, best)
+
+    @cached_property
+    def _baseline(self) -> Baseline | None:
+        """On the validation data."""
+        return self.setup.task.baseline(self.setup.items, self.setup.valid)
 
     def _save(self) -> None:
         if not (self.out / "last").exists():  # stopped before the first evaluation
@@ -180,12 +191,25 @@ class Session:
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
 
     def _test(self) -> Bundle:
-        best = bundle.load(self.out / "best", str(self.state.device))
-        if self.processes.main and self.setup.test and not (self.out / "test.json").exists():
-            score = self.setup.task.evaluate(best.network, self.setup.test)
-            self.run_log.say("test: " + "  ".join([score.line(), *score.notes]))
-            examples = len(self.setup.test)
-            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+        best, setup = bundle.load(self.out / "best", str(self.state.device)), self.setup
+        task, criterion, say = setup.task, setup.task.criterion(), self.run_log.say
+        if self.processes.main and self._baseline is not None:
+            say(self._baseline.line("valid", best.facts["valid"], criterion))
+        if self.processes.main and setup.test and not (self.out / "test.json").exists():
+            score = task.evaluate(best.network, setup.test)
+            say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(setup.test)
+            result: dict[str, Any] = {
+                "test": score.numbers,
+                "notes": score.notes,
+                "examples": examples,
+            }
+            baseline = task.baseline(setup.items, setup.test)
+            if baseline is not None:
+                say(baseline.line("test", score.numbers, criterion))
+                better = baseline.better(score.numbers, criterion)
+                own = {"name": baseline.name, "test": baseline.score.numbers, "better": better}
+                result["baseline"] = own
             write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
         return best
 

@@ -29,7 +29,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.score import Criterion
+from translucid.tasks.score import Baseline, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
@@ -305,6 +305,11 @@ class Task(ABC, Generic[Record, Item]):
     @abstractmethod
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
+
+    def baseline(self, train: Sequence[Item], held_out: Sequence[Item]) -> Baseline | None:
+        """The score of what needs no model, such as always the majority class; None: there is
+        nothing so simple."""
+        return None
 
     # ---- what people see ----
 

@@ -1,5 +1,6 @@
 """Classification: one label for a text."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
 
@@ -154,6 +156,19 @@ class Classify(Task[Labelled, ClassifyItem]):
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
         rows, losses = self._read(model, items)
         predicted = [self.labels[max(range(len(row)), key=row.__getitem__)] for row in rows]
+        return self._score(predicted, losses, items)
+
+    def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
+        counts = Counter(item.label for item in train)
+        label = self.labels[counts.most_common(1)[0][0]]
+        total = len(train) + len(self.labels)  # each label once more, so that none is impossible
+        losses = [-math.log((counts[item.label] + 1) / total) for item in held_out]
+        score = self._score([label] * len(held_out), losses, held_out)
+        return Baseline(f"always the majority class, {label!r}", score)
+
+    def _score(
+        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
+    ) -> Score:
         gold = [self.labels[item.label] for item in items]
         numbers = {
             "accuracy": metrics.accuracy(predicted, gold),

@@ -28,6 +28,7 @@ from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task
 from translucid.tasks.scale import Scale
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words
 
 LOSS_NOTE = "loss: half the squared error of standardised outputs"
@@ -164,6 +165,11 @@ class Regress(Task[Numbers, RegressItem]):
 
     def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
         return self._score(self.predict(model, items), items)
+
+    def baseline(self, train: Sequence[RegressItem], held_out: Sequence[RegressItem]) -> Baseline:
+        columns = zip(*(item.targets for item in train), strict=True)
+        mean = [math.fsum(column) / len(train) for column in columns]
+        return Baseline("the mean of training", self._score([mean] * len(held_out), held_out))
 
     def _score(self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]) -> Score:
         """R² and RMSE in the units of the data; the loss as training has it."""

@@ -29,3 +29,27 @@ class Criterion:
         pair = sign * numbers[self.metric], -numbers.get("loss", 0.0)
         value, loss = (-math.inf if math.isnan(number) else number for number in pair)
         return value, loss
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What needs no training: the score that a model must beat to have learned anything."""
+
+    name: str  # what it does, such as "always the majority class"
+    score: Score
+
+    def better(self, numbers: Mapping[str, float], criterion: Criterion) -> bool:
+        """Whether a model with these numbers is."""
+        return criterion.rank(numbers)[0] > criterion.rank(self.score.numbers)[0]
+
+    def line(self, part: str, numbers: Mapping[str, float], criterion: Criterion) -> str:
+        """A model compared with it on a part of the data, in words."""
+        metric = criterion.metric
+        model, own = (f"{values[metric]:.4g}" for values in (numbers, self.score.numbers))
+        if self.better(numbers, criterion):
+            return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
+        return (
+            f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}: "
+            "nothing of use was learned; look at the curve of the loss, train longer or with "
+            "another training.learning_rate, and look for mistakes with --self-test"
+        )

@@ -4,6 +4,7 @@ A model with characters is also given those of the word that a token belongs to;
 kind `space` that is one position for each word, known or not.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.words import Words, readable
 from translucid.toyland import Toyland
@@ -221,12 +223,30 @@ class Tag(Task[Tagged, TagItem]):
             for item, (chosen, _) in zip(items, rows, strict=True)
         ]
         loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
+        score = self._score(predicted, items)
+        return replace(score, numbers=score.numbers | {"loss": loss})
+
+    def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
+        counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
+        for item in train:
+            for place, word in _words_in(item):
+                counts[word][item.tags[place]] += 1
+        every = sum(counts.values(), Counter[int]())
+        usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+        majority = every.most_common(1)[0][0]
+        predicted = [
+            [self.tags[usual.get(word, majority)] for _, word in _words_in(item)]
+            for item in held_out
+        ]
+        return Baseline("the most frequent tag of each word", self._score(predicted, held_out))
+
+    def _score(self, predicted: Sequence[Sequence[str]], items: Sequence[TagItem]) -> Score:
         gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
         flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
         accuracy = metrics.accuracy(*flat)
         # Without spans (parts of speech, say) the accuracy stands in for the F1.
         span_f1 = metrics.span_f1(predicted, gold) if self.has_spans else accuracy
-        return Score({"span_f1": span_f1, "accuracy": accuracy, "loss": loss})
+        return Score({"span_f1": span_f1, "accuracy": accuracy})
 
     # ---- what people see ----
 
@@ -268,6 +288,14 @@ class Tag(Task[Tagged, TagItem]):
     @property
     def outputs(self) -> Tags:
         return Tags(self.tags, self.choose, spans=self.has_spans)
+
+
+def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
+    """Where each word begins, and what tells it from other words: its tokens, and where a model
+    reads them, its characters."""
+    for first, last in pairwise([*item.firsts, len(item.ids)]):
+        spelt = item.characters[first] if item.characters else b""
+        yield first, (*item.ids[first:last], spelt)
 
 
 def _words(text: str) -> list[str]:
