@@ -182,6 +182,7 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
+        records: Sequence[Any]
         if files:
             records, name = read_records(self.task.name, files, data, say), files[0]
         else:
