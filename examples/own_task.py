@@ -90,8 +90,8 @@ class Alike(tl.Task[Scored, Item]):
     def targets(self, item: Item) -> int:
         return 1  # one score to learn from
 
-    def shorten(self, item: Item, longest: int) -> Item:
-        return replace(item, ids=[*item.ids[: longest - 1], self.tokenizer.eos_id])
+    def shorten(self, item: Item, max_length: int) -> Item:
+        return replace(item, ids=[*item.ids[: max_length - 1], self.tokenizer.eos_id])
 
     def collate(self, items: Sequence[Item]) -> tl.Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)

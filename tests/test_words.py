@@ -1,8 +1,9 @@
-"""The field's own words: what people read holds none of the words that were ours alone.
-
-Every key, option and trace point that the glossary names exists.
+"""The field's own words: what people read holds none of the words that were ours alone, and neither
+do the names in the code. Every key, option and trace point that the glossary names exists.
 """
 
+import ast
+import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -21,6 +22,7 @@ from translucid.recipe.recipe import MODELS, SECTIONS
 from translucid.renamed import GENERATION, KEYS, OPTIONS
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src/translucid"
 CONFIGS = [*SECTIONS.values(), *MODELS.values(), PerceptronConfig, GenerationConfig, SamplingConfig]
 
 # Phrases that stand nowhere, each with the field's word for it.
@@ -53,6 +55,62 @@ WORDS = {
     r"\bmemory\b": "encoder output; decay; RAM",
     r"\bshortest\b|\bmax_tokens\b|\bsave_aside\b": "min_length, max_length, save_in_background",
 }
+# As nouns, where the verb is everyday English: in no page, no message, no text of the studio.
+NOUNS = {
+    r"\b(the|a|an|its|their|this|fair) shares?\b|\bshares? of\b": "fraction, probability",
+    r"\bcommittee\b": "ensemble",
+    r"\bvotes?\b": "n-gram features",
+    r"\bwishes\b": "constraints",
+    r"\bletters\b(?!, digits| and digits)": "characters",
+    r"(?<!dot )\bproducts\b": "matrix multiplication",
+}
+# Names that say that something is there, not what it is: of no argument, variable, attribute,
+# function or class. They are refused as a part of a longer name too.
+NAMES = {
+    "found": "what it is: hypotheses, findings, records, ...",
+    "told": "record, message, fingerprint, ...",
+    "said": "message, answer, label, summary, ...",
+    "given": "options, inputs, the thing itself",
+    "each": "the noun of the loop",
+    "how": "config, sampling, operation",
+    "share": "fraction, probability, rate",
+    "shares": "fractions, probabilities",
+    "letters": "characters",
+    "dice": "generator",
+    "chance": "seed, random",
+    "wishes": "constraints",
+    "votes": "ngrams",
+    "committee": "ensemble",
+    "beside": "ensemble, compare_with",
+    "writer": "decoder, generator, model",
+    "scribe": "generator",
+    "teller": "text_stream",
+    "desk": "handlers",
+    "shelf": "recipes",
+    "keeper": "best_models",
+    "sitting": "session",
+    "ahead": "prefetch",
+}
+WHOLE = {  # only by themselves: `peak_memory` and `longest_item` say what they are
+    "memory": "encoder_output, decay, RAM",
+    "longest": "max_length, context_length",
+    "shortest": "min_length",
+    "gains": "token_log_probs",
+    "products": "matmuls",
+}
+# Where a refused name is the field's own after all, or is not renamed yet.
+ALLOWED = {
+    "cli/doctor.py": ({"found", "memory"}, "a key of `doctor --json`; RAM"),
+    "worked/": ({"given", "writer"}, "what an exercise gives; what writes its numbers"),
+    "runs/log.py": ({"writer"}, "torch's own SummaryWriter"),
+    "runs/checkpoints.py": ({"writer"}, "torch's own HuggingFaceStorageWriter"),
+    "training/loop.py": ({"memory"}, "RAM of a process or a GPU, in timing.jsonl"),
+    "lab/claims/backpropagation/vanishing_gradients.py": ({"gains"}, "of initialisation"),
+    "lab/claims/norms/gradient_flow.py": ({"gains"}, "of initialisation"),
+    "lab/claims/recurrent/exploding_gradients.py": ({"gains"}, "of initialisation"),
+    "lab/claims/tasks/tagging.py": ({"each"}, "the experiment tag-each-word"),
+}
+NOT_YET = ("see/", "demo/", "lab/engine/report_figure.py", "lab/engine/report_page.py")
 KNOWN = {f"{name}.{key}" for name, config in SECTIONS.items() for key in config.model_fields}
 KNOWN |= {f"model.{key}" for config in MODELS.values() for key in config.model_fields}
 
@@ -63,8 +121,8 @@ def commands() -> Iterator[tuple[str, Any]]:
     def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name.strip(), command
-        for word, each in getattr(command, "commands", {}).items():
-            yield from below(f"{name} {word}", each)
+        for word in getattr(command, "commands", {}):  # some are made when they are asked for
+            yield from below(f"{name} {word}", command.get_command(None, word))
 
     yield from below("", typer.main.get_command(app))
 
@@ -86,10 +144,78 @@ def read_texts() -> Iterator[tuple[str, str]]:
 def pages() -> Iterator[tuple[str, str]]:
     """Pages, recipes and the help of commands."""
     for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.toml"),
-                 *ROOT.glob("recipes/*.json")]:  # fmt: skip
+                 *ROOT.glob("recipes/*.json"), *(ROOT / f"{name}.md" for name in
+                 ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING"))]:  # fmt: skip
         yield str(path.relative_to(ROOT)), path.read_text("utf-8")
     for name, command in COMMANDS.items():
         yield f"translucid {name}", command.help or ""
+
+
+def of_the_studio() -> Iterator[tuple[str, str]]:
+    """What stands on the studio's page: texts in its scripts, its HTML, its lessons."""
+    studio = SOURCE / "studio"
+    for path in [*studio.glob("static/js/**/*.js"), *studio.glob("static/*.html")]:
+        code = re.sub(r"^\s*//.*$", "", path.read_text("utf-8"), flags=re.MULTILINE)
+        if path.suffix == ".html":
+            yield path.name, re.sub(r"<[^>]*>", " ", code)
+            continue
+        for quoted in re.findall(
+            r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", code
+        ):
+            yield path.name, re.sub(r"\$\{[^}]*\}", " ", quoted)
+    for path in studio.glob("lessons/*.json"):
+        yield path.name, json.dumps(json.loads(path.read_text("utf-8")), ensure_ascii=False)
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """The rooms whose names and messages are in the field's words."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith(NOT_YET) and place != "renamed.py":
+            yield place, ast.parse(path.read_text("utf-8"))
+
+
+def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every name that a file gives to something of its own."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name):
+                yield node.lineno, name
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
+                yield node.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case ast.ExceptHandler(name=str(name)) | ast.alias(asname=str(name)):
+                yield node.lineno, name
+
+
+def words_of(name: str) -> list[str]:
+    return name.strip("_").lower().split("_")
+
+
+def refused(name: str) -> str | None:
+    """What a name should be instead, if it is refused."""
+    words = words_of(name)
+    whole = WHOLE.get(words[0]) if len(words) == 1 else None
+    return whole or next((NAMES[word] for word in words if word in NAMES), None)
+
+
+def allowed(place: str) -> set[str]:
+    return {
+        name for room, (names, _) in ALLOWED.items() if place.startswith(room) for name in names
+    }
+
+
+def messages(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def faults(texts: Iterator[tuple[str, str]], words: dict[str, str]) -> list[str]:
@@ -106,7 +232,34 @@ def test_keys_and_options_are_in_the_fields_words() -> None:
 
 
 def test_pages_and_recipes_are_in_the_fields_words() -> None:
-    assert not faults(pages(), PHRASES)
+    assert not faults(pages(), PHRASES | NOUNS)
+
+
+def test_the_studio_is_in_the_fields_words() -> None:
+    memory = {r"\bmemory\b": "encoder output, cell state, hidden state"}
+    assert not faults(of_the_studio(), PHRASES | NOUNS | memory)
+
+
+def test_messages_are_in_the_fields_words() -> None:
+    texts = ((place, text) for place, tree in sources() for text in messages(tree))
+    assert not faults(texts, PHRASES | NOUNS)
+
+
+def test_names_say_what_they_hold() -> None:
+    wrong = [
+        f"{place}:{line}: {name}; better: {better}"
+        for place, tree in sources()
+        for line, name in bound(tree)
+        if (better := refused(name)) and not {*words_of(name)} & allowed(place)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_exception_is_needed() -> None:
+    for room, (names, reason) in ALLOWED.items():
+        trees = [tree for place, tree in sources() if place.startswith(room)]
+        used = {word for tree in trees for _, name in bound(tree) for word in words_of(name)}
+        assert names <= used, f"{room}: {names - used} is not there any more ({reason})"
 
 
 def test_no_page_names_an_old_key_or_option() -> None:

@@ -66,6 +66,6 @@ class TraceBudgetError(TraceError, MemoryError):
     """Keeping a value would go over the trace's byte budget."""
 
 
-def nearest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
+def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
     """The allowed names closest to the given one, best first; for `did you mean`."""
-    return get_close_matches(given, list(allowed), n=count, cutoff=0.5)
+    return get_close_matches(name, list(allowed), n=count, cutoff=0.5)

@@ -48,11 +48,11 @@ def load(file: str | Path) -> Path:
     try:
         spec.loader.exec_module(loaded)
     except BaseException as error:
-        told = None if isinstance(error, TranslucidError) else explain(error)
+        message = None if isinstance(error, TranslucidError) else explain(error)
         del sys.modules[module], _LOADED[path]
-        if told is None:
+        if message is None:
             raise
-        raise InputError(told) from error
+        raise InputError(message) from error
     finally:
         sys.path.remove(str(path.parent))
     return path
@@ -95,31 +95,36 @@ class Used:
 
 def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
     """The files behind these names; names of the package have none."""
-    found = [(name, registry, registry.source(name)) for registry, name in names]
+    sources = [(name, registry, registry.source(name)) for registry, name in names]
     return [
         Used(registry.noun, name, source.file, source.sha256)
-        for name, registry, source in found
+        for name, registry, source in sources
         if source is not None
     ]
 
 
-def require(
-    noted: Iterable[Mapping[str, str]], registries: Iterable[Registry[Any]], where: str | Path
-) -> None:
+def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
     """Refuse what was trained with code that nobody has named; warn if that code has changed."""
     known = {registry.noun: registry for registry in registries}
-    for each in noted:
-        registry = known[each["what"]]
+    parts = {"what", "name", "file", "sha256"}
+    for entry in noted if isinstance(noted, list | tuple) else [noted]:
+        texts = isinstance(entry, dict) and all(isinstance(entry.get(part), str) for part in parts)
+        if not texts or entry["what"] not in known:
+            raise InputError(
+                f"{where}: what it notes of code is {str(entry)[:80]!r}, not a list of objects "
+                f"with {', '.join(sorted(parts))}"
+            )
+        registry = known[entry["what"]]
         try:
-            source = registry.source(each["name"])
+            source = registry.source(entry["name"])
         except TranslucidError:
             raise InputError(
-                f"{where}: its {each['what']} {each['name']!r} is defined in {each['file']}, which "
-                f"is not loaded by itself; name it: --code {each['file']}, or in Python import it "
-                "before"
+                f"{where}: its {entry['what']} {entry['name']!r} is defined in {entry['file']}, "
+                f"which is not loaded by itself; name it: --code {entry['file']}, or in Python "
+                "import it before"
             ) from None
-        if source is not None and source.sha256 != each["sha256"]:
-            warnings.warn(_changed(where, each, source), ChangedCode, stacklevel=2)
+        if source is not None and source.sha256 != entry["sha256"]:
+            warnings.warn(_changed(where, entry, source), ChangedCode, stacklevel=2)
 
 
 def _changed(where: str | Path, noted: Mapping[str, str], source: Source) -> str:

@@ -52,19 +52,19 @@ class Registry(Generic[Registered]):
         """All names that are known without asking installed packages, the package's own first."""
         return tuple(dict.fromkeys((*self._modules, *self._classes)))
 
-    def add(self, name: str, found: Registered) -> None:
+    def add(self, name: str, cls: Registered) -> None:
         """Make a class known. Defined again in the same file or notebook, it takes its place."""
         if not name:
-            raise ConfigError(f"{place_of(found)}: a {self.noun} needs a name; give it one")
-        own, source = self._modules.get(name), _source_of(found)
+            raise ConfigError(f"{place_of(cls)}: a {self.noun} needs a name; give it one")
+        own, source = self._modules.get(name), _source_of(cls)
         before = self._sources.get(name, source)
-        if own not in (None, found.__module__) or before.path != source.path:
+        if own not in (None, cls.__module__) or before.path != source.path:
             raise ConfigError(
-                f"{place_of(found)}: there is a {self.noun} {name!r} already; choose another name"
+                f"{place_of(cls)}: there is a {self.noun} {name!r} already; choose another name"
             )
         if self._check is not None:
-            self._check(found)
-        self._classes[name] = found
+            self._check(cls)
+        self._classes[name] = cls
         if own is None:
             self._sources[name] = source
 
@@ -130,23 +130,23 @@ class Registry(Generic[Registered]):
 
 def choices(metadata: Iterable[object]) -> tuple[str, ...]:
     """The names that a key may have, if a registry is its type."""
-    return next((each.names() for each in metadata if isinstance(each, Registry)), ())
+    return next((entry.names() for entry in metadata if isinstance(entry, Registry)), ())
 
 
-def place_of(found: type) -> str:
+def place_of(cls: type) -> str:
     """`my_task.py:12: class Mine`, for messages."""
-    source = _source_of(found)
+    source = _source_of(cls)
     line = 0
     if source.path is not None:
         try:
-            line = inspect.getsourcelines(found)[1]
+            line = inspect.getsourcelines(cls)[1]
         except (OSError, TypeError):  # the file has changed since, or was never read by Python
             line = 0
-    return f"{source.file}:{line}: class {found.__name__}" if line else f"class {found.__name__}"
+    return f"{source.file}:{line}: class {cls.__name__}" if line else f"class {cls.__name__}"
 
 
-def _source_of(found: type) -> Source:
-    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+def _source_of(cls: type) -> Source:
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if file is None or not Path(file).is_file():
         return Source("a notebook or a shell", "")
     path = Path(file).resolve()

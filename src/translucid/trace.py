@@ -296,13 +296,13 @@ def _ends(names: set[str]) -> list[str]:
     return sorted({point for part, point in points if part in parts})
 
 
-def _suggest(given: str, names: set[str]) -> str:
+def _suggest(asked: str, names: set[str]) -> str:
     """The nearest names; a pattern such as `*.patern` is compared with the last words alone."""
-    if "*" in given:
-        met, word = sorted({name.rpartition(".")[2] for name in names}), given.rpartition(".")[2]
+    if "*" in asked:
+        met, word = sorted({name.rpartition(".")[2] for name in names}), asked.rpartition(".")[2]
         close = [f"*.{end}" for end in nearest(word, met) or nearest(word, _ends(names))]
         if close:
             return f"Did you mean {', '.join(close)}?"
         return f"Points end in {', '.join(_ends(names))}."
-    close = nearest(given, sorted(names))
+    close = nearest(asked, sorted(names))
     return f"Did you mean {', '.join(close)}?" if close else "trace.names() lists all names."

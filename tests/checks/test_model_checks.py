@@ -25,7 +25,7 @@ from translucid.data.records import Tagged
 from translucid.errors import TrainingError
 from translucid.models.base import Decoder, Encoded
 from translucid.parts import masks
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.tag import Tag, TagItem
@@ -241,7 +241,7 @@ def test_a_decoder_without_its_causal_mask_is_found(task: str, positions: str) -
     assert "changing token 2 of " in finding.words
     assert "changes what is said at 1, before it" in finding.words
     examples, prepared, items = world(task)
-    with pytest.raises(TrainingError, match="leaking mask: the model sees words to come"):
+    with pytest.raises(TrainingError, match="leaking mask: the model sees tokens to come"):
         startup.startup(prepared.task, network, items, examples, lambda line: None)
 
 

@@ -320,7 +320,7 @@ def test_models_side_by_side(command: Command, folders: dict[str, str], one: Mod
     words = ["translate", folders["one"], "--ensemble", folders["other"]]
     assert_refused(command(words, stdin=b"a"), "the models have different vocabularies")
     words = ["translate", folders["one"], "--ensemble", folders["language"]]
-    assert_refused(command(words, stdin=b"a"), "a model for task language cannot decide together")
+    assert_refused(command(words, stdin=b"a"), "a model for task language cannot form an ensemble")
 
 
 def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) -> None:

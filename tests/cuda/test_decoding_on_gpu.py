@@ -10,7 +10,6 @@ import torch
 from tests.invariants.cases import randomised, transformer
 
 from translucid.fast.decode_graphs import DecodeGraphs
-from translucid.fast.stepper import can_be_captured
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, ModelConfig
@@ -68,8 +67,8 @@ def test_captured_equals_plain(name: str, how: GenerationConfig) -> None:
     """Twice the same shape, so that graphs are used again; then with other weights."""
     model = randomised(MODELS[name]).float()
     on_gpu = copy.deepcopy(model).cuda()
-    assert can_be_captured(on_gpu)
     graphs = DecodeGraphs()
+    assert graphs.fits(on_gpu)
     for seed, rows in ((1, 3), (2, 3), (3, 6)):
         prefixes = [[BOS, 5], [BOS], [BOS, 3, 4]] * (rows // 3)
         given = sources_of(model.config, rows, seed)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.data.characters import LONGEST, pad_characters, spell
+from translucid.data.characters import MAX_BYTES, pad_characters, spell
 from translucid.parts.characters import NUMBERS
 
 words = st.lists(
@@ -31,6 +31,6 @@ def test_every_character_is_in_its_place(rows: list[list[str]]) -> None:
 def test_of_a_long_word_beginning_and_end_are_kept() -> None:
     word = "ab" + "x" * 50 + "yz"
     assert spell(word) == b"ab" + b"x" * 16 + b"yz"
-    assert len(spell(word)) == LONGEST
-    assert spell("x" * LONGEST) == b"x" * LONGEST
+    assert len(spell(word)) == MAX_BYTES
+    assert spell("x" * MAX_BYTES) == b"x" * MAX_BYTES
     assert spell("é") == b"\xc3\xa9"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.tokenizers.pipelines import (
-    BYTE_LETTERS,
+    BYTE_CHARACTERS,
     BYTE_LEVEL,
     KINDS,
     SPECIAL,
@@ -166,7 +166,7 @@ def test_space_keeps_a_word_whole_and_the_text_as_it_was() -> None:
 
 def test_bytes_are_numbered_by_value() -> None:
     assert TOKENIZERS["bytes"].encode("\0A\x7fÿ") == [4, 4 + 65, 4 + 127, 4 + 0xC3, 4 + 0xBF]
-    assert len(set(BYTE_LETTERS)) == len(TOKENIZERS["bytes"]) - 4 == 256
+    assert len(set(BYTE_CHARACTERS)) == len(TOKENIZERS["bytes"]) - 4 == 256
 
 
 def test_half_characters_decode_to_a_sign() -> None:

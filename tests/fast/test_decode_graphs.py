@@ -25,6 +25,7 @@ MODEL = randomised(transformer("encoder-decoder"))
 
 
 def search(graphs: DecodeGraphs, model: Any) -> list[list[int]]:
+    graphs.look_at(model)
     bounds = limits(model, PREFIXES, INPUTS, HOW)
     found = captured(graphs, model, PREFIXES, INPUTS, bounds, HOW, eos=1, pad=0)
     return [texts[0].tokens for texts in found]

@@ -40,6 +40,7 @@ def words(texts: list[Hypothesis]) -> list[tuple[list[int], bool]]:
 def test_fixed_shapes_find_the_same(name: str, which: str) -> None:
     model, how = randomised(MODELS[name]), SEARCHES[which]
     graphs = DecodeGraphs()
+    graphs.look_at(model)
     generator = torch.Generator().manual_seed(5)
     for prefixes in ([[BOS]] * 3, [[BOS, 5], [BOS], [BOS, 3, 4]]):
         sources = None

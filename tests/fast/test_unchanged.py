@@ -15,7 +15,7 @@ from torch.nn.utils import parametrize
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import Precision, prepare
 from translucid.fast.stepper import stepper
-from translucid.fast.unchanged import STANDARD
+from translucid.fast.unchanged import STANDARD, Snapshot, parts_of, unchanged
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, search
 from translucid.generate.decode import begin, draw, find, limits
 from translucid.generate.sampling import SamplingConfig
@@ -160,6 +160,20 @@ def test_a_changed_model_is_not_passed_over(name: str) -> None:
     assert not same(found(model), found(MODEL)), "the change changes nothing"
 
 
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_snapshot_sees_the_change(name: str) -> None:
+    model = copy.deepcopy(MODEL)
+    snapshot = Snapshot(model)
+    with torch.no_grad():  # written into the weights where they lie
+        model.head.linear.weight.mul_(1.5)
+    assert snapshot.as_made
+    assert snapshot.holds(model)
+    assert not snapshot.holds(copy.deepcopy(model))
+    CHANGES[name](model)
+    assert not snapshot.holds(model)
+    assert Snapshot(model).as_made is unchanged(parts_of(model))
+
+
 def test_a_norm_behind_the_last_layer() -> None:
     model = copy.deepcopy(POST)
     model.decoder.final_norm = LayerNorm(model.decoder.d_output).double().eval()
@@ -171,36 +185,44 @@ def test_a_norm_behind_the_last_layer() -> None:
 
 def test_a_method_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     before, plain = found(MODEL), SelfAttention.forward
+    snapshot = Snapshot(MODEL)
     monkeypatch.setattr(SelfAttention, "forward", lambda *given, **named: -plain(*given, **named))
     assert same(found(MODEL), by_plain_steps(MODEL))
     assert not same(found(MODEL), before)
+    assert not snapshot.holds(MODEL)
 
 
 def test_a_method_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     before, plain = found(MODEL), nn.Linear.forward
+    snapshot = Snapshot(MODEL)
     monkeypatch.setattr(nn.Linear, "forward", lambda self, x: -plain(self, x))
     assert same(found(MODEL), by_plain_steps(MODEL))
     assert not same(found(MODEL), before)
+    assert not snapshot.holds(MODEL)
 
 
 def test_a_hook_on_everything() -> None:
-    before = found(MODEL)
+    before, snapshot = found(MODEL), Snapshot(MODEL)
     handle = register_module_forward_hook(
         lambda part, given, output: -output if isinstance(part, FeedForward) else None
     )
     try:
         assert same(found(MODEL), by_plain_steps(MODEL))
         assert not same(found(MODEL), before)
+        assert not snapshot.holds(MODEL)
     finally:
         handle.remove()
+    assert snapshot.holds(MODEL)
     assert DecodeStep.fits(MODEL)
 
 
 def test_a_part_that_is_still_training() -> None:
     """Monte Carlo dropout: draws come from the plain step alone."""
     model = copy.deepcopy(MODEL)
+    snapshot = Snapshot(model)
     layer(model).feedforward.dropout.train()
     assert not DecodeStep.fits(model)
+    assert not snapshot.holds(model)
 
 
 def test_a_table_that_changes_when_it_is_read() -> None:

@@ -84,7 +84,7 @@ def test_translators_decide_together() -> None:
 
 def test_different_vocabularies_are_refused() -> None:
     models = [randomised(transformer("decoder")), randomised(transformer("decoder", vocab=12))]
-    with pytest.raises(InputError, match="vocabularies of 11, 12 words; only models of one"):
+    with pytest.raises(InputError, match="vocabularies of 11, 12 tokens; only models of one"):
         GeneratingEnsemble(models)
     with pytest.raises(InputError, match="at least one model"):
         GeneratingEnsemble([])

@@ -95,14 +95,14 @@ FAULTS = (
     ),
     Fault(
         CACHE,
-        "the memory stays when sentences leave",
-        "self.memory = self.memory.select(sources)",
+        "the encoder output stays when sentences leave",
+        "self.encoder_output = self.encoder_output.select(sources)",
         "pass",
         "beams::sentences_leave_and_change_places",
     ),
     Fault(
         CACHE,
-        "the memory's mask stays when its rows move",
+        "the encoder output's mask stays when its rows move",
         "mask=None if self.mask is None else self.mask[sources]",
         "mask=self.mask",
         "beams::sentences_leave_and_change_places",

@@ -83,10 +83,10 @@ def test_beams_follow_their_parents(name: str) -> None:
         now.step()
         now.follow()
     now.step()
-    memory = now.state.memory
+    memory = now.state.encoder_output
     assert memory is None or all(
         part.shape[0] == SOURCES for layer in memory.projected for part in layer
-    ), "the memory was copied for each beam"
+    ), "the encoder output was copied for each beam"
 
 
 @writers

@@ -100,7 +100,7 @@ def test_cross_attention(kv_heads: int, kind: str) -> None:
     x, memory = leaf(2, QUERIES, 8), leaf(2, KEYS, 8)
     seen = mask(kind, 1, KEYS)
     both_ways(
-        lambda trace: part(x, part.remember(memory), Layout(seen), trace=trace),
+        lambda trace: part(x, part.project(memory), Layout(seen), trace=trace),
         [x, memory, *part.parameters()],
     )
 
@@ -125,11 +125,11 @@ def test_alignment(beams: int, kind: str) -> None:
     hidden, memory = leaf(2 * beams, QUERIES, 6), leaf(2, KEYS, 8)
     mask = torch.tensor([[True] * 3 + [False] * 2, [False] * 5])
     both_ways(
-        lambda trace: part(hidden, part.remember(memory), mask, trace),
+        lambda trace: part(hidden, part.project(memory), mask, trace),
         [hidden, memory, *part.parameters()],
     )
     seen = Trace("context")
-    part(hidden, part.remember(memory), mask, seen)
+    part(hidden, part.project(memory), mask, seen)
     assert torch.equal(seen["context"][1], torch.zeros(beams * QUERIES, 8).double())
 
 

@@ -130,7 +130,7 @@ def test_cross_attention(traced: bool) -> None:
 
     def call(part: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
         layout = Layout(mask[:, None, None])
-        return part(x, part.remember(memory), layout, trace=new_trace(traced))
+        return part(x, part.project(memory), layout, trace=new_trace(traced))
 
     check(CrossAttention(8, 4, 2), call, drawn(2, 4, 8), drawn(2, 3, 8))
 
@@ -141,7 +141,7 @@ def test_alignment(name: str, traced: bool) -> None:
     mask = torch.tensor([[True, True, False], [False, False, False]])
 
     def call(part: nn.Module, hidden: Tensor, memory: Tensor) -> Tensor:
-        return part(hidden, part.remember(memory), mask, new_trace(traced))
+        return part(hidden, part.project(memory), mask, new_trace(traced))
 
     check(make_alignment(name, 4, 6), call, drawn(4, 2, 4), drawn(2, 3, 6))
 

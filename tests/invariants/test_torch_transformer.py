@@ -100,7 +100,7 @@ def test_transformer(placement: str, activation: str, padded: bool, mode: str) -
     keep = MASK if padded else torch.ones_like(MASK)
     close(ours.outputs[keep], memory[keep], 1e-11)
 
-    seen = model.decoder(target, None, model.decoder.remember(ours)).outputs
+    seen = model.decoder(target, None, model.decoder.project(ours)).outputs
     expected = theirs.decoder(embedded[1], memory, tgt_mask=future, memory_key_padding_mask=blocked)
     close(seen, expected, 1e-11)
     table = model.encoder.embedding.table.weight
@@ -135,7 +135,7 @@ def test_cross_attention() -> None:
     copy_attention(ours, theirs)
     x = torch.randn(3, 4, D_MODEL, dtype=torch.float64)
     memory = torch.randn(3, 5, D_MODEL, dtype=torch.float64)
-    output = ours(x, ours.remember(memory), Layout(MASK[:, None, None]))
+    output = ours(x, ours.project(memory), Layout(MASK[:, None, None]))
     close(output, theirs(x, memory, memory, key_padding_mask=~MASK)[0])
 
 

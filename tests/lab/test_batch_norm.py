@@ -7,7 +7,7 @@ from tests.lab.families import JITTER, judging, quick_data
 
 from translucid.lab.claims.norms import batch_norm_batch_size, batch_norm_padding
 from translucid.lab.claims.norms.batch_norm_batch_size import ALIKE, BATCHES, LENGTHS, TRAINED, WAYS
-from translucid.lab.claims.norms.batch_norm_padding import SHORTEST
+from translucid.lab.claims.norms.batch_norm_padding import MIN_LENGTHS
 from translucid.lab.engine.experiment import of_module
 
 EXPERIMENTS = {
@@ -79,12 +79,12 @@ def test_c70(data, verdict):
 
 def padding(counted, masked, spread=0.1):
     """Errors of the mean, in sampling errors."""
-    same = [0.1] * len(SHORTEST)
+    same = [0.1] * len(MIN_LENGTHS)
     return [
         {
             "padded": same, "counted_sd": same, "masked_sd": same, "chance": same,
-            "counted": [0.1 * (counted + spread * j)] * len(SHORTEST),
-            "masked": [0.1 * masked] * len(SHORTEST),
+            "counted": [0.1 * (counted + spread * j)] * len(MIN_LENGTHS),
+            "masked": [0.1 * masked] * len(MIN_LENGTHS),
         }
         for j in JITTER
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_c71(data, verdict):
 def test_shapes_and_rules(measured):
     found = measured["small-batches"]
     assert (len(found["error"]), len(found["gap"])) == (len(BATCHES), len(TRAINED))
-    assert len(measured["padding"]["counted"]) == len(SHORTEST)
+    assert len(measured["padding"]["counted"]) == len(MIN_LENGTHS)
     for way in WAYS:
         assert len(measured["long-sequences"][way]) == len(LENGTHS)
     for name, each in EXPERIMENTS.items():

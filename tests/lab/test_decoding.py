@@ -353,7 +353,7 @@ def test_an_author_writes_from_prompts_that_it_has_not_seen(writer):
     assert all(len(prompt) == small_language_model.PROMPT for prompt in writer.prompts)
     texts = writer.generate(beams=2, alpha=1.0)
     assert len(texts) == small_language_model.TEXTS
-    assert max(len(text.tokens) for text in texts) <= small_language_model.LONGEST
+    assert max(len(text.tokens) for text in texts) <= small_language_model.MAX_LENGTH
 
 
 def test_checks_notice_a_word_that_is_not_the_likeliest(writer):

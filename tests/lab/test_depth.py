@@ -29,7 +29,7 @@ def fallen(
     for extra in around(0.0, spread):
         settings = {}
         for name, gain in vanishing_gradients.SETTINGS:
-            said = vanishing_gradients._said(name, gain)
+            said = vanishing_gradients._setting(name, gain)
             shape = line**20 if bent else line
             norms = (falls.get(said, 0.0) + extra * (said in falls)) * shape
             norms = norms + 1e-9 * line  # never quite constant
@@ -43,7 +43,7 @@ def test_gradients_by_layer() -> None:
     check(vanishing_gradients.gradient_by_layer, [data])
     assert len(data["settings"]) == 9
     drawn = vanishing_gradients.gradient_by_layer.draw([data, data]).series
-    said = vanishing_gradients._said("sigmoid", 1.0)
+    said = vanishing_gradients._setting("sigmoid", 1.0)
     np.testing.assert_allclose(np.log10(drawn[said]), data["settings"][said]["norms"])
 
 

@@ -164,13 +164,13 @@ def test_gradient_by_layer_against_finite_differences():
     x, y = (each.double() for each in smooth_target(64, 16, torch.Generator().manual_seed(0)))
 
     def loss_from(entered, at):
-        for block in net.each()[at:]:
+        for block in net.block_list()[at:]:
             entered = block(entered)
         return float(mean_square(net.output(entered), y))
 
     with torch.no_grad():
         at, entered = 3, net.enter(x)
-        for block in net.each()[:3]:
+        for block in net.block_list()[:3]:
             entered = block(entered)
         slopes = []
         for place in range(entered.numel()):
@@ -183,7 +183,7 @@ def test_gradient_by_layer_against_finite_differences():
             slopes.append(rise / 2e-6)
     entered.requires_grad_()
     value = entered
-    for block in net.each()[at:]:
+    for block in net.block_list()[at:]:
         value = block(value)
     (gradient,) = torch.autograd.grad(mean_square(net.output(value), y), entered)
     assert found[at] == pytest.approx(float(gradient.norm()), rel=1e-9)

@@ -15,7 +15,7 @@ from translucid.lab.claims.recurrent import (
     weight_sharing,
 )
 from translucid.lab.claims.shared import sequence_tasks
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 
 # ---- the drills ----
 
@@ -176,7 +176,7 @@ def test_the_motif_is_where_it_should_be(half: str, question: str) -> None:
             counted = (target != IGNORE).nonzero().flatten().tolist()
             assert counted == list(range(first, beyond))
     apart = weight_sharing._asked(question, half, apart=True)(torch.Generator().manual_seed(0), 300)
-    told = apart.inputs["x"].unflatten(1, (-1, weight_sharing.LETTERS)).argmax(-1)
+    told = apart.inputs["x"].unflatten(1, (-1, weight_sharing.SYMBOLS)).argmax(-1)
     assert torch.equal(told, batch.inputs["ids"])  # the same texts, letter by letter
     assert torch.equal(apart.targets, batch.targets)
 

@@ -177,7 +177,7 @@ def test_a_residual_block_adds_its_input():
     torch.manual_seed(0)
     net = Deep(inputs=3, outputs=1, width=5, depth=2, residual=True, branch=0.5)
     x = torch.randn(4, 5)
-    first = net.each()[0]
+    first = net.block_list()[0]
     assert torch.allclose(first(x), x + 0.5 * first.dense.linear(torch.relu(x)))
     first.residual = False
     assert torch.allclose(first(x), first.dense.linear(torch.relu(x)))
@@ -193,8 +193,11 @@ def test_leaving_out_a_block_is_a_net_without_it():
 
 
 def test_small_branches_are_scaled_by_depth():
-    assert residual_connections._deep(0, "residual, small branches", 16).each()[0].branch == 0.25
-    assert residual_connections._deep(0, "residual", 16).each()[0].branch == 1.0
+    branches = {
+        kind: residual_connections._deep(0, kind, 16).block_list()[0].branch
+        for kind in ("residual, small branches", "residual")
+    }
+    assert branches == {"residual, small branches": 0.25, "residual": 1.0}
 
 
 def test_the_target_has_variance_one():

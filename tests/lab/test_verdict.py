@@ -12,9 +12,9 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
+    fraction_of,
     mean_of,
     ratio_of,
-    share_of,
 )
 
 # ---- shares ----
@@ -32,7 +32,7 @@ def tail(successes: int, tries: int, p: float) -> float:
 
 @pytest.mark.parametrize("tries", [1, 2, 5, 10, 40])
 def test_shares_of_none_and_of_all_have_closed_forms(tries: int) -> None:
-    none, every = share_of(0, tries), share_of(tries, tries)
+    none, every = fraction_of(0, tries), fraction_of(tries, tries)
     assert (none.mean, none.low) == (0.0, 0.0)
     assert none.high == pytest.approx(1 - 0.025 ** (1 / tries), abs=1e-12)
     assert (every.mean, every.high) == (1.0, 1.0)
@@ -41,7 +41,7 @@ def test_shares_of_none_and_of_all_have_closed_forms(tries: int) -> None:
 
 @pytest.mark.parametrize(("successes", "tries"), [(1, 4), (2, 5), (4, 5), (3, 6)])
 def test_shares_are_what_a_search_over_all_outcomes_finds(successes: int, tries: int) -> None:
-    found = share_of(successes, tries)
+    found = fraction_of(successes, tries)
     grid = np.linspace(0, 1, 1001)
     low = max(p for p in grid if tail(successes, tries, p) <= 0.025)
     high = min(p for p in grid if 1 - tail(successes + 1, tries, p) <= 0.025)
@@ -51,9 +51,9 @@ def test_shares_are_what_a_search_over_all_outcomes_finds(successes: int, tries:
 
 
 def test_shares_are_known_numbers() -> None:
-    found = share_of(8, 10)  # in the tables of Clopper and Pearson
+    found = fraction_of(8, 10)  # in the tables of Clopper and Pearson
     assert (found.low, found.high) == pytest.approx((0.44390, 0.97479), abs=1e-5)
-    swapped = share_of(2, 10)
+    swapped = fraction_of(2, 10)
     assert (1 - swapped.high, 1 - swapped.low) == pytest.approx((found.low, found.high))
 
 
@@ -62,7 +62,7 @@ def test_shares_hold_the_truth_at_least_as_often_as_they_say(p: float) -> None:
     tries = 12
     inside = 0.0
     for k in range(tries + 1):
-        found = share_of(k, tries)
+        found = fraction_of(k, tries)
         if found.low <= p <= found.high:
             inside += math.comb(tries, k) * p**k * (1 - p) ** (tries - k)
     assert inside >= 0.95
@@ -70,8 +70,8 @@ def test_shares_hold_the_truth_at_least_as_often_as_they_say(p: float) -> None:
 
 @pytest.mark.parametrize(("successes", "tries"), [(-1, 3), (4, 3), (0, 0)])
 def test_what_is_no_share(successes: int, tries: int) -> None:
-    with pytest.raises(ValueError, match="is no share"):
-        share_of(successes, tries)
+    with pytest.raises(ValueError, match="is no fraction"):
+        fraction_of(successes, tries)
 
 
 # ---- means ----

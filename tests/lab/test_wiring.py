@@ -29,7 +29,7 @@ from translucid.lab.claims.language_models import label_smoothing
 from translucid.lab.claims.shared import attention_tasks, small_language_model
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder
 from translucid.lab.claims.shared.table_model import Tables
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 # ---- searches ----
@@ -160,7 +160,9 @@ def test_lengths_are_means_over_texts_of_each_beam(writer):
 
 
 def test_words_drawn_stand_in_their_own_texts_with_their_own_log_probability(writer):
-    numbers = torch.rand(len(writer.prompts), small_language_model.LONGEST, generator=generator(3))
+    numbers = torch.rand(
+        len(writer.prompts), small_language_model.MAX_LENGTH, generator=generator(3)
+    )
     texts = most_likely_token._drawn(writer, generator(3))
     for row in (0, 5, 39):
         words, token_log_probs = texts[row]

@@ -38,7 +38,7 @@ def test_a_transformer_that_cannot_be_is_refused(options: dict[str, object], mes
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bidirectional": True}, r"a decoder may not read the words to come; use shape encoder"),
+        ({"bidirectional": True}, r"a decoder may not read the tokens to come; use shape encoder"),
         (
             {"hidden": 32},
             r"tied = true needs hidden 32 and d_model 256 to be equal; set hidden = 256",

@@ -25,4 +25,4 @@ def test_make_dropout() -> None:
     assert isinstance(make_dropout(0.3), nn.Dropout)
     locked = make_dropout(0.3, locked=True)
     assert isinstance(locked, LockedDropout)
-    assert locked.share == 0.3
+    assert locked.probability == 0.3

@@ -82,10 +82,10 @@ def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
     mask = torch.arange(9, device=DEVICE) < torch.tensor([[9], [5], [0]], device=DEVICE)
     options = {"beams": BEAMS, "scale": 0.25}
     fast = kernels.attend_newest(
-        q, keys, values, seen=kernels.visible_memory(mask, q) if masked else None, **options
+        q, keys, values, seen=kernels.visible_source(mask, q) if masked else None, **options
     )
     plain = plain_kernels.attend_newest(
-        q, keys, values, seen=plain_kernels.visible_memory(mask, q) if masked else None, **options
+        q, keys, values, seen=plain_kernels.visible_source(mask, q) if masked else None, **options
     )
     close(fast, plain)
 

@@ -24,7 +24,9 @@ def has_int8() -> bool:
     return True
 
 
-needs_int8 = pytest.mark.skipif(not has_int8(), reason="no products of 8 bits on this machine")
+needs_int8 = pytest.mark.skipif(
+    not has_int8(), reason="no matrix multiplication in 8 bits on this machine"
+)
 
 
 def linear_of(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
@@ -184,7 +186,7 @@ def test_int8_has_no_gradients() -> None:
 def test_int8_is_refused_where_nothing_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_multiplies_8_bits", lambda *given: False)
     packed.int8_engine.cache_clear()
-    with pytest.raises(InputError, match=r"lacks the products of 8 bits.*use float32"):
+    with pytest.raises(InputError, match=r"lacks the matrix multiplication in 8 bits.*use float32"):
         packed.int8_engine()
     packed.int8_engine.cache_clear()
 

@@ -205,14 +205,17 @@ def _attention(ran: Ran, scope: str) -> dict[str, Any]:
         for mask in masks:
             allowed = allowed & mask
     else:
-        found["memory"] = ran["encoder.final_norm.output"]
+        found["encoder_output"] = ran["encoder.final_norm.output"]
         allowed = ran.source_mask[:, None, None, :]
     return found | {"mask_of": allowed}
 
 
 def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
-    found = {"hidden": ran["decoder.recurrent.output"], "memory": ran["encoder.recurrent.output"]}
+    found = {
+        "hidden": ran["decoder.recurrent.output"],
+        "encoder_output": ran["encoder.recurrent.output"],
+    }
     found |= linear(part.key, "W_k", "") | linear(part.output, "W", "b")
     if hasattr(part, "energy"):
         found |= linear(part.query, "W_q", "b_q") | linear(part.energy, "v", "")

@@ -12,7 +12,8 @@ from translucid.data.batching import pad
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.tasks.base import IGNORE, Batch, Score, Task, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs, Values
@@ -55,8 +56,8 @@ class PairScore(Task[Any, PairItem]):
     def targets(self, item: PairItem) -> int:
         return int(item.score is not None)
 
-    def shorten(self, item: PairItem, longest: int) -> PairItem:
-        return PairItem(item.ids[:longest], item.score, item.line)
+    def shorten(self, item: PairItem, max_length: int) -> PairItem:
+        return PairItem(item.ids[:max_length], item.score, item.line)
 
     def collate(self, items: Sequence[PairItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)

@@ -20,8 +20,8 @@ from torch import Tensor
 from translucid.errors import InputError, UnknownPointError
 from translucid.models.modes import evaluating
 from translucid.see.gradients import gradients
-from translucid.see.pictures import as_json
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import as_json
+from translucid.tasks.batch import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())
@@ -324,7 +324,7 @@ def test_without_a_target_it_says_how_to_give_one() -> None:
         gradients(*classifier(target=None))
     with pytest.raises(InputError, match=r"give the tag of each word as target, such as 'O' for"):
         gradients(*tagger(target=None))
-    with pytest.raises(InputError, match=r"give the numbers that should come out as target"):
+    with pytest.raises(InputError, match=r"give the values that should come out as target"):
         gradients(*regressor(target=None))
     with pytest.raises(InputError, match=r"the model gives 2 numbers, but the target has 1"):
         gradients(*regressor(target="1"))
@@ -337,7 +337,7 @@ def test_what_has_no_gradient_or_no_words_says_so() -> None:
     found = gradients(*ALL["writer"])
     with pytest.raises(UnknownPointError, match=r"causal is yes or no at each place: it has no"):
         found["decoder.masks.causal"]
-    with pytest.raises(InputError, match=r"pattern has no vector for each word \(its axes are b"):
+    with pytest.raises(InputError, match=r"pattern has no vector for each token \(its axes are b"):
         found.by_time("*.pattern")
     with pytest.raises(UnknownPointError, match=r"no point is called '\*\.hiden'"):
         found.by_time("*.hiden")

@@ -92,7 +92,7 @@ def test_gradients_of_a_pair_are_those_of_its_loss() -> None:
     assert found.loss == pytest.approx(loss.item())
     for name, gradient in zip(names, true, strict=True):
         torch.testing.assert_close(found.parameters[name], gradient)
-    with pytest.raises(InputError, match="give the numbers that should come out"):
+    with pytest.raises(InputError, match="give the values that should come out"):
         gradients(network, task, task.example(PAIR))
 
 
@@ -121,7 +121,7 @@ def test_numbers_have_no_likeliest_words() -> None:
     task, network = made("pair")
     reading = read(network, task, PAIR)
     for ask in (reading.top, reading.lens):
-        with pytest.raises(InputError, match="task pair-score says numbers, no words or tags"):
+        with pytest.raises(InputError, match="task pair-score gives numbers, no tokens or tags"):
             ask()
 
 
@@ -175,7 +175,7 @@ def test_the_studio_answers_about_a_pair() -> None:
     edit = run.opened.edit([key])
     changed = score(found.network, found.task, trace=Trace([], edit=edit)).item()
     assert answers.effect(run, [key])["gap"] == pytest.approx(abs(value - changed), rel=1e-4)
-    assert answers.compare(run, run)["says"][0] == [{"word": f"{value:.4g}", "share": None}]
+    assert answers.compare(run, run)["says"][0] == [{"word": f"{value:.4g}", "probability": None}]
     with pytest.raises(InputError, match="task pair-score writes nothing"):
         answers.decode(run, 4, 4, {})
     with pytest.raises(InputError, match="task pair-score writes nothing"):

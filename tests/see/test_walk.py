@@ -18,13 +18,15 @@ from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
-from translucid.see.walk.data import Cell, Stage, Walk, as_json, nth, quoted
+from translucid.see.walk.data import Stage, Walk, as_json, quoted
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import as_page
 from translucid.see.walk.text import as_text
 from translucid.see.walk.walk import walk
+from translucid.tasks.choices import nth
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.outputs import Cell
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
@@ -379,7 +381,7 @@ def _ending_in(token: str) -> Walk:
 def test_an_end_that_was_cut_is_not_called_the_models() -> None:
     cut, ended = _ending_in("Katze"), _ending_in("</s>")
     assert "the translation ends here" in cut.stages[-1].happened
-    assert "would have gone on with 'Katze' (100.0%)" in cut.stages[-1].happened
+    assert "would have continued with 'Katze' (100.0%)" in cut.stages[-1].happened
     assert "least sure of '</s>'" not in cut.stages[-1].happened
     assert any("gone on" in note for note in cut.notes)
     assert "gone on" not in as_text(ended)
@@ -512,6 +514,26 @@ def test_the_page_stands_alone(name: str) -> None:
     )
     for stage in walked(name).stages:
         assert f". {stage.title}</h3>" in page
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq"])
+def test_a_known_alignment_is_framed_where_the_source_is_looked_at_and_nowhere_else(
+    name: str,
+) -> None:
+    reading, _ = made(name)
+    gold = [(0, 0), (3, 2), (1, 99)]  # (source, target); the last is beyond what is drawn
+    drawn = figures(reading, walked(name), gold)
+    seen = 0
+    for place, stage in enumerate(walked(name).stages):
+        for picture in drawn.get(place, ()):
+            for heat in picture.heats if isinstance(picture, Grid) else [picture]:
+                cross = stage.kind == "links" and "self_attention" not in stage.address
+                if cross:
+                    assert heat.frames == ((0, 0), (2, 3))
+                    seen += 1
+                elif stage.kind == "links":
+                    assert heat.frames == ()
+    assert seen
 
 
 def test_the_page_escapes_every_word() -> None:

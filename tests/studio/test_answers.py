@@ -12,7 +12,7 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 from translucid.catalogue import describe, entry
 from translucid.errors import TraceBudgetError
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.studio import handlers, text_runs
@@ -320,7 +320,7 @@ def test_the_bias_of_the_positions_is_a_line_of_its_own(told_apart: Served) -> N
         if point != "scaled":
             bias = float(trace["decoder.positions.bias"][0, 1, 3, 1])
             assert bias < 0
-            assert lines["biased"]["how"] == f"− {-bias:.4g}"
+            assert lines["biased"]["operation"] == f"− {-bias:.4g}"
             assert lines["biased"]["value"] == pytest.approx(lines["scaled"]["value"] + bias)
             assert lines["biased"]["value"] == float(trace[f"{scope}.biased"][0, 1, 3, 1])
 
@@ -389,7 +389,7 @@ def test_a_search_is_the_models_own(studio: Served, family: str, beams: int, bes
     said = studio.get(f"/api/runs/{run['run']}/decode?beam_size={beams}&n_best={best}")
     assert said.status == 200, said.body
     (true,) = held.decode([TEXT], beam_size=beams, n_best=best, tree=True)
-    assert without_labels(said.json) == as_json(true.as_dict(held.writes_with))
+    assert without_labels(said.json) == as_json(true.as_dict(held.output_tokenizer))
 
 
 def as_json(value: Any) -> Any:
@@ -403,7 +403,7 @@ def test_a_search_with_words_that_must_be(studio: Served) -> None:
     held = studio.library.opened[run["m"]].model
     said = studio.get(f"/api/runs/{run['run']}/decode?beam_size=2&force=0:hund&force=1:katze").json
     (true,) = held.decode([TEXT], beam_size=2, n_best=2, tree=True, force={0: "hund", 1: "katze"})
-    assert without_labels(said) == as_json(true.as_dict(held.writes_with))
+    assert without_labels(said) == as_json(true.as_dict(held.output_tokenizer))
 
 
 @pytest.mark.parametrize("family", ["tag-lstm", "classify-gru", "regress-mlp"])

@@ -98,7 +98,7 @@ def test_a_forced_beginning_begins_every_text() -> None:
     _, read = run("translate")
     begin = [7, 5, 6]
     told = answers.decode(read, 3, 3, dict(enumerate(begin)))
-    first = read.opened.model.writes_with.pieces(begin)
+    first = read.opened.model.output_tokenizer.pieces(begin)
     assert all(text["pieces"][:3] == first for text in told["texts"])
     assert any(node["fate"] == "forbidden" for node in told["tree"]["nodes"])
     with pytest.raises(InputError, match="there is no token"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.spans import chunks
-from translucid.tasks.span_decoder import best_tags, span_rules
+from translucid.tasks.span_decoder import best_tags, tag_transitions
 
 BIO = ["O", "B-A", "I-A", "B-B", "I-B"]
 BIOES = ["O", "B-A", "I-A", "E-A", "S-A", "S-B"]
@@ -49,7 +49,7 @@ def test_as_exhaustive_search(scheme: str) -> None:
     for length, rows in ((1, 20), (2, 20), (3, 20), (4, 3)):
         scores = torch.randn(rows, length, len(known), dtype=torch.float64)
         words = torch.ones(rows, length, dtype=torch.bool)
-        found = best_tags(scores, words, span_rules(known)).tolist()
+        found = best_tags(scores, words, tag_transitions(known)).tolist()
         for row in range(rows):
             wanted = exhaustive(scores[row], known)
             assert found[row] == (scores[row].argmax(-1).tolist() if wanted is None else wanted)
@@ -61,10 +61,10 @@ def test_argmax_where_it_breaks_nothing(seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(3, length, len(BIO), generator=generator)
     words = torch.ones(3, length, dtype=torch.bool)
-    first = best_tags(scores, words, span_rules(BIO))
+    first = best_tags(scores, words, tag_transitions(BIO))
     assert first.shape == (3, length)
     again = scores + 20 * torch.nn.functional.one_hot(first, len(BIO))
-    assert torch.equal(best_tags(again, words, span_rules(BIO)), again.argmax(-1))
+    assert torch.equal(best_tags(again, words, tag_transitions(BIO)), again.argmax(-1))
     for row in first.tolist():
         tags = [BIO[tag] for tag in row]
         assert chunks(tags) == chunks(tags, strict=True), "no span begins with I-"
@@ -79,11 +79,11 @@ def test_what_is_between_words_is_passed_over() -> None:
     words[1, 4:] = False
     words[2:20, 0] = False
     words[20] = False
-    found = best_tags(scores, words, span_rules(BIO))
+    found = best_tags(scores, words, tag_transitions(BIO))
     for row in range(60):
         count = int(words[row].sum())
         alone = scores[row][words[row]][None]
-        wanted = best_tags(alone, torch.ones(1, count, dtype=torch.bool), span_rules(BIO))[0]
+        wanted = best_tags(alone, torch.ones(1, count, dtype=torch.bool), tag_transitions(BIO))[0]
         assert torch.equal(found[row][words[row]], wanted)
 
 
@@ -93,10 +93,11 @@ def test_what_all_tags_of_a_word_share_changes_nothing() -> None:
     words = torch.ones(60, 7, dtype=torch.bool)
     log_p = scores.log_softmax(-1)
     assert torch.equal(
-        best_tags(scores, words, span_rules(BIO)), best_tags(log_p, words, span_rules(BIO))
+        best_tags(scores, words, tag_transitions(BIO)),
+        best_tags(log_p, words, tag_transitions(BIO)),
     )
 
 
 def test_without_any_span_everything_is_allowed() -> None:
-    rules = span_rules(["NOUN", "VERB", "X-ray"])
+    rules = tag_transitions(["NOUN", "VERB", "X-ray"])
     assert all(not rule.any() for rule in rules)

@@ -16,7 +16,7 @@ from tests.runs.test_runs import small
 from translucid.errors import InputError
 from translucid.runs import session
 from translucid.runs.run import train_recipe
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 from translucid.training import prefetch as ahead_module
 from translucid.training.prefetch import Prefetcher, prefetched
 

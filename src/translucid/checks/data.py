@@ -31,22 +31,22 @@ def duplicated(train: Sequence[Record]) -> Finding:
         for place in np.flatnonzero(before != np.arange(len(train))).tolist()
     ]
     again = [(one, other) for one, other in again if _whole(one) == _whole(other)]
-    share = len(again) / max(len(train), 1)
+    fraction = len(again) / max(len(train), 1)
     words = (
-        f"{len(again):,} of {len(train):,} training examples repeat an earlier one ({share:.1%})"
+        f"{len(again):,} of {len(train):,} training examples repeat an earlier one ({fraction:.1%})"
     )
     if again:
         words += f"; first: line {again[0][0].line:,} = line {again[0][1].line:,}"
-    if share > MANY_TWICE:
+    if fraction > MANY_TWICE:
         words += "; a model learns them by heart: remove repetitions unless they are meant"
-    return Finding("duplicates", share <= MANY_TWICE, words)
+    return Finding("duplicates", fraction <= MANY_TWICE, words)
 
 
 def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
     """Held-out examples that training has seen: their score praises memory."""
     compared = [r for r in held_out if not r.running or _long_enough(r)]
     both = _also_in(train, compared, lambda record: record.inputs_key)
-    share = len(both) / max(len(compared), 1)
+    fraction = len(both) / max(len(compared), 1)
     kind = f" of at least {SHORT_TEXT} words" if held_out and held_out[0].running else ""
     words = (
         f"{len(both):,} of {len(compared):,} {WORDS[part]} examples{kind} also stand in the "
@@ -61,31 +61,31 @@ def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> F
         ok = ok and len(known) <= FEW_SOURCES * len(compared)
     if not ok:
         words += "; the score will be too good: remove them from one of the two"
-    return Finding(f"{part} apart from train", ok, words, serious=share >= MOSTLY)
+    return Finding(f"{part} apart from train", ok, words, serious=fraction >= MOSTLY)
 
 
 def empty(parts: dict[str, Sequence[Record]]) -> Finding:
     """Examples with nothing to read or nothing to say."""
-    found = [
+    places = [
         f"{part} line {record.line:,}"
         for part, records in parts.items()
         for record in records
         if not all(text.strip() for text in record.texts)
     ]
-    words = f"{len(found):,} examples with an empty side"
-    if found:
-        words += f" (first: {found[0]}); remove them"
-    return Finding("empty", not found, words)
+    words = f"{len(places):,} examples with an empty side"
+    if places:
+        words += f" (first: {places[0]}); remove them"
+    return Finding("empty", not places, words)
 
 
 def of_task(task: type[Task[Any, Any]], parts: dict[str, Sequence[Record]]) -> list[Finding]:
     """All checks of data that suit its kind; `parts` has train, and perhaps valid and test."""
     train = parts["train"]
-    found = [duplicated(train)]
-    found += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]
+    findings = [duplicated(train)]
+    findings += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]
     if train[0].sides and not train[0].running:  # of texts, only those on purpose are empty
-        found.append(empty(parts))
-    return found + task.check_data(parts)
+        findings.append(empty(parts))
+    return findings + task.check_data(parts)
 
 
 def _whole(record: Record) -> Hashable:
@@ -103,12 +103,12 @@ def _also_in(
     """(held-out line, training line) of the records with equal keys."""
     if not train or not held_out:
         return []
-    marks, wanted = _hashes(train, key), _hashes(held_out, key)
-    order = np.argsort(marks, kind="stable")  # of equal ones the first stays first
-    places = order[np.searchsorted(marks, wanted, sorter=order).clip(max=len(marks) - 1)]
-    hits = np.flatnonzero(marks[places] == wanted).tolist()
-    found = ((held_out[i], train[places[i]]) for i in hits)
-    return [(one.line, other.line) for one, other in found if key(one) == key(other)]
+    hashes, wanted = _hashes(train, key), _hashes(held_out, key)
+    order = np.argsort(hashes, kind="stable")  # of equal ones the first stays first
+    places = order[np.searchsorted(hashes, wanted, sorter=order).clip(max=len(hashes) - 1)]
+    hits = np.flatnonzero(hashes[places] == wanted).tolist()
+    pairs = ((held_out[i], train[places[i]]) for i in hits)
+    return [(one.line, other.line) for one, other in pairs if key(one) == key(other)]
 
 
 def _long_enough(record: Record) -> bool:

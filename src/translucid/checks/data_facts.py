@@ -38,8 +38,8 @@ class Facts:
     def lines(self) -> list[str]:
         labels = [f"{label} {n:,}" for label, n in self.labels.items()]
         more = [f"and {len(labels) - 20:,} more"] if len(labels) > 20 else []
-        said = [f"{side}: {lengths.line()}" for side, lengths in self.lengths.items()]
-        return said + ([f"labels: {', '.join(labels[:20] + more)}"] if labels else [])
+        lines = [f"{side}: {lengths.line()}" for side, lengths in self.lengths.items()]
+        return lines + ([f"labels: {', '.join(labels[:20] + more)}"] if labels else [])
 
 
 def facts_of(records: Sequence[Record]) -> Facts:
@@ -67,13 +67,13 @@ def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str)
     words, unseen = 0, Counter[str]()
     for record in held_out:
         for side, text in enumerate(record.texts):
-            found = text.split()
-            words += len(found)
-            unseen.update(word for word in found if word not in known[side])
-    share = unseen.total() / max(words, 1)
-    said = f"{share:.1%} of the {words:,} words of {part} do not occur in train"
+            text_words = text.split()
+            words += len(text_words)
+            unseen.update(word for word in text_words if word not in known[side])
+    fraction = unseen.total() / max(words, 1)
+    message = f"{fraction:.1%} of the {words:,} words of {part} do not occur in train"
     if unseen:
-        said += f"; most often {', '.join(f'{w!r} {n:,}' for w, n in unseen.most_common(5))}"
-    if share > MANY_UNSEEN:
-        said += "; is it the same kind of text? Take a tokenizer.kind of pieces (bpe, unigram)"
-    return Finding(f"words of {part}", share <= MANY_UNSEEN, said)
+        message += f"; most often {', '.join(f'{w!r} {n:,}' for w, n in unseen.most_common(5))}"
+    if fraction > MANY_UNSEEN:
+        message += "; is it the same kind of text? Take a tokenizer.kind of pieces (bpe, unigram)"
+    return Finding(f"words of {part}", fraction <= MANY_UNSEEN, message)

@@ -14,7 +14,8 @@ from torch import Tensor
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
 from translucid.models.modes import evaluating
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 
 SAMPLE = 8  # items that are looked at
@@ -30,13 +31,13 @@ def shifted_targets(
     """What is to be said stands where it should: one token ahead, at the word, at the text. None
     where the task knows no other way to tell."""
     if task.head == "language":
-        return _one_ahead(task.collate(spread_out(items, SAMPLE)))
+        return _next_token_targets(task.collate(spread_out(items, SAMPLE)))
     chosen = spread_out(records, SAMPLE)
     expected = task.expected_targets(chosen)
     return None if expected is None else _labels_in_place(task, chosen, *expected)
 
 
-def _one_ahead(batch: Batch) -> Finding:
+def _next_token_targets(batch: Batch) -> Finding:
     """A decoder reads token i and says token i + 1; at the last one too it says something."""
     name = "target" if "target" in batch.inputs else "ids"
     read = batch.inputs[name]
@@ -65,9 +66,9 @@ def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple
     """How many targets are the token `shift` places on, of those that have one there."""
     length = read.shape[1]
     places = torch.arange(max(0, -shift), min(length, length - shift))
-    told, ahead = targets[:, places], read[:, places + shift]
-    counts = (told != IGNORE) & mask[:, places + shift]
-    return int(((told == ahead) & counts).sum()), int(counts.sum())
+    wanted, read_there = targets[:, places], read[:, places + shift]
+    counts = (wanted != IGNORE) & mask[:, places + shift]
+    return int(((wanted == read_there) & counts).sum()), int(counts.sum())
 
 
 def _labels_in_place(
@@ -92,17 +93,17 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
         return None  # it may see the words to come
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
-    longest = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])
-    inputs = task.collate([task.shorten(longest, PROBE)]).inputs
+    longest_item = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])
+    inputs = task.collate([task.shorten(longest_item, PROBE)]).inputs
     plain = {key: value for key, value in inputs.items() if key in MASK_OF}
     length = plain[name].shape[1]
     rows = {key: value.repeat(length + 1, 1) for key, value in plain.items()}
-    each = torch.arange(length)
-    rows[name][each, each] = _another(rows[name][each, each], network.vocab)
+    diagonal = torch.arange(length)
+    rows[name][diagonal, diagonal] = _another(rows[name][diagonal, diagonal], network.vocab)
     masks = {MASK_OF[key]: torch.ones_like(value, dtype=torch.bool) for key, value in rows.items()}
     leaks: dict[int, list[int]] = {}
-    for given in (rows, rows | masks):  # without and with a mask other code builds the pattern
-        outputs = _outputs(network, given)
+    for variant in (rows, rows | masks):  # without and with a mask other code builds the pattern
+        outputs = _outputs(network, variant)
         if not bool(outputs.isfinite().all()):
             return _not_finite()
         changed = _changed(outputs[:-1], outputs[-1:])  # (changed token, position)
@@ -121,12 +122,12 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
             f"changing each of {length} tokens changes nothing before it, and something from it on",
         )  # fmt: skip
     token, positions = next(iter(leaks.items()))
-    said = ", ".join(map(str, sorted(set(positions))))
+    places = ", ".join(map(str, sorted(set(positions))))
     return Finding(
         "leaking mask", False,
-        f"the model sees words to come: changing token {token} of {length} changes what is said at "
-        f"{said}, before it ({len(leaks)} of {length} tokens leak); the causal mask is missing or "
-        "turned around", serious=True,
+        f"the model sees tokens to come: changing token {token} of {length} changes what is said "
+        f"at {places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is "
+        "missing or turned around", serious=True,
     )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 from translucid.training.random_state import random_state_kept, seed_generators
 
@@ -27,7 +28,7 @@ ITEMS, TOKENS = 8, 12  # of the batch
 STEPS, SECONDS = 600, 30.0  # whichever comes first
 LEARNING_RATES = {"transformer": 3e-3, "recurrent": 3e-3, "mlp": 2e-2}  # of AdamW
 WARMUP = 10
-SHARE = 0.05  # of the loss at the start: below it the batch is learnt
+FRACTION = 0.05  # of the loss at the start: below it the batch is learnt
 WIDTH = 64  # of a small model, with at most so many of the others:
 HEADS, LAYERS = 4, 2
 
@@ -53,7 +54,7 @@ def overfit_one_batch(
         loss = plain.loss(network, batch) / max(batch.count, 1)
         losses.append(loss.item())
         seconds = time.monotonic() - began
-        if not losses[-1] > SHARE * losses[0] or seconds > SECONDS:
+        if not losses[-1] > FRACTION * losses[0] or seconds > SECONDS:
             break
         for group in optimizer.param_groups:
             group["lr"] = rate * min((step + 1) / WARMUP, 1.0)
@@ -64,7 +65,7 @@ def overfit_one_batch(
     what = (
         f"a small {config.kind} ({network.parameters_count:,} parameters), {len(chosen)} examples"
     )
-    if losses[-1] <= SHARE * losses[0]:
+    if losses[-1] <= FRACTION * losses[0]:
         return Finding(
             "learns one batch", True,
             f"{what}: loss {losses[0]:.3f} to {losses[-1]:.3f} in {len(losses) - 1} steps",
@@ -73,7 +74,7 @@ def overfit_one_batch(
     return Finding(
         "learns one batch", False,
         f"{what}: after {len(losses)} steps and {seconds:.0f} s the loss is {losses[-1]:.3f}, not "
-        f"below {SHARE:.0%} of its start (curve: {curve}); the targets cannot be told from the "
+        f"below {FRACTION:.0%} of its start (curve: {curve}); the targets cannot be told from the "
         "inputs, the loss does not reach the weights, or numbers are far too large: look at a few "
         "examples with `translucid check`", serious=True,
     )  # fmt: skip
@@ -81,21 +82,21 @@ def overfit_one_batch(
 
 def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
     """A few examples, no two of which read the same: those could not both be learnt."""
-    found: dict[str, Any] = {}
+    examples: dict[str, Any] = {}
     for item in spread_out(items, 4 * ITEMS):
         short = task.shorten(item, TOKENS)
         read = next(iter(task.collate([short]).inputs.values()))
-        found.setdefault(str(read.tolist()), short)
-    return spread_out(list(found.values()), ITEMS)
+        examples.setdefault(str(read.tolist()), short)
+    return spread_out(list(examples.values()), ITEMS)
 
 
 def _renumbered(batch: Batch, config: ModelConfig) -> tuple[Batch, ModelConfig]:
     """The tokens of the batch alone, numbered anew: a large vocabulary would only cost time."""
     if not isinstance(config, SequenceConfig):
         return batch, config
-    writes = config.head == "language"
+    generates = config.head == "language"
     held = {name: ids for name, ids in batch.inputs.items() if name in MASK_OF}
-    held |= {"targets": batch.targets.clamp(min=0)} if writes else {}
+    held |= {"targets": batch.targets.clamp(min=0)} if generates else {}
     of_target = {"target", "targets"} if config.target_vocab is not None else set[str]()
     sizes: dict[str, int] = {}
     for size, names in (("vocab", held.keys() - of_target), ("target_vocab", of_target)):

@@ -43,16 +43,16 @@ def startup(
     say: Callable[[str], None],
 ) -> None:
     """Refuse a run that would learn the wrong thing; say what will make it worse."""
-    found = of_model(task, network, items, examples.train, quick=True)
-    for finding in found:
+    findings = of_model(task, network, items, examples.train, quick=True)
+    for finding in findings:
         if finding.serious and not finding.ok:
             raise TrainingError(f"{finding.name}: {finding.words}")
     parts = parts_of(examples)
     others = [part for part in parts if part != "train"] if "train" in parts else []
-    found += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
+    findings += [data_checks.crossed(parts["train"], parts[part], part) for part in others]
     if parts and task.vocabularies:
-        found.append(unknown_tokens(task, parts))
-    for finding in found:
+        findings.append(unknown_tokens(task, parts))
+    for finding in findings:
         if not finding.ok:
             say(f"{finding.mark} {finding.name}: {finding.words}")
 
@@ -64,9 +64,9 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     With `pick`, keys that the recipe does not set fit the data, as in training.
     """
     examples = load_examples(recipe, say)
-    found = of_data(recipe, examples)
-    if _wrong(found):
-        return found  # what is wrong already would be found again, more slowly
+    findings = of_data(recipe, examples)
+    if _wrong(findings):
+        return findings  # what is wrong already would be found again, more slowly
     if pick:
         picks = automatic_sizes.pick(recipe, automatic_sizes.measure(examples.train), "cpu")
         recipe, _ = automatic_sizes.with_picks(recipe, picks)
@@ -75,25 +75,29 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     prepared = prepare(recipe, examples, learn_from=few)
     task = prepared.task
     if task.vocabularies:
-        found.append(unknown_tokens(task, parts_of(examples)))
+        findings.append(unknown_tokens(task, parts_of(examples)))
     items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
     config = recipe.model_config_for(sizes=prepared.sizes)
     seed_generators(recipe.training.seed, torch.device("cpu"))
     network = build(config)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
-    found += of_model(task, network, items, examples.train)
-    return found if _wrong(found) else [*found, overfit_one_batch(task, config, items)]
+    findings += of_model(task, network, items, examples.train)
+    valid = task.held_out_items(examples.valid, recipe.data.max_length)
+    if (baseline := task.baseline(items, valid)) is not None:
+        words = f"{baseline.name}: {baseline.score.line()} on valid: what a model must do better"
+        findings.append(Finding("baseline", True, words))
+    return findings if _wrong(findings) else [*findings, overfit_one_batch(task, config, items)]
 
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
     """The files of a recipe, without a model."""
     task = TASKS[recipe.task.kind]
-    found = data_checks.of_task(task, parts_of(examples))
+    findings = data_checks.of_task(task, parts_of(examples))
     if task.label_noun is not None:
         files = {"valid": recipe.data.valid, "test": recipe.data.test}
-        found += [_known_labels(recipe, examples, p) for p in parts_of(examples) if files.get(p)]
-    return found
+        findings += [_known_labels(recipe, examples, p) for p in parts_of(examples) if files.get(p)]
+    return findings
 
 
 def of_model(
@@ -105,14 +109,14 @@ def of_model(
     quick: bool = False,
 ) -> list[Finding]:
     """Task and model on a few training examples."""
-    found = [sizes_agree(task, network, spread_out(items, SAMPLE))]
-    if _wrong(found):
-        return found  # the model cannot even be called
+    findings = [sizes_agree(task, network, spread_out(items, SAMPLE))]
+    if _wrong(findings):
+        return findings  # the model cannot even be called
     if task.vocabularies:
         of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
-        found += [finding for finding in of_text if finding is not None]
-        found += [] if quick else [padding_seen(task, network, items)]
-    return found if quick else [*found, padding_in_loss(task, network, items)]
+        findings += [finding for finding in of_text if finding is not None]
+        findings += [] if quick else [padding_seen(task, network, items)]
+    return findings if quick else [*findings, padding_in_loss(task, network, items)]
 
 
 def parts_of(examples: Examples) -> dict[str, Sequence[Record]]:
@@ -132,5 +136,5 @@ def _known_labels(recipe: Recipe, examples: Examples, part: str) -> Finding:
     return Finding(f"labels of {part}", True, "all of them occur in the training data")
 
 
-def _wrong(found: Sequence[Finding]) -> bool:
-    return any(finding.serious and not finding.ok for finding in found)
+def _wrong(findings: Sequence[Finding]) -> bool:
+    return any(finding.serious and not finding.ok for finding in findings)

@@ -7,7 +7,8 @@ from typing import Any
 from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.findings import Finding, spread_out
 
 MANY_UNKNOWN = 0.05
@@ -15,7 +16,7 @@ TEXTS = 2000  # texts per part and side in which unknown tokens are counted
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
-    """The share of tokens that the vocabulary does not have, and which they are most often."""
+    """The fraction of tokens that the vocabulary does not have, and which they are most often."""
     rates, missing, worst = [], Counter[str](), 0.0
     for part, records in parts.items():
         if not records:
@@ -30,9 +31,9 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
                 tokens += len(ids)
                 if tokenizer.unk_id in ids:
                     places = zip(ids, tokenizer.offsets(text), strict=True)
-                    found = [text[a:b].strip() for i, (a, b) in places if i == tokenizer.unk_id]
-                    unknown += len(found)
-                    missing.update(found)
+                    pieces = [text[a:b].strip() for i, (a, b) in places if i == tokenizer.unk_id]
+                    unknown += len(pieces)
+                    missing.update(pieces)
         rates.append(f"{unknown / max(tokens, 1):.2%} of {part}")
         worst = max(worst, unknown / max(tokens, 1))
     words = f"tokens that the vocabulary does not know: {', '.join(rates)}"
@@ -56,14 +57,14 @@ def sizes_agree(task: Task[Any, Any], network: Network, items: Sequence[Any]) ->
     if _one_table(network) and _several(task):
         beyond.append("two vocabularies, but the model has one table for both (set target_vocab)")
     if beyond or any(n > m for n, m in differ.values()):
-        said = "; ".join([*words, *beyond])
+        message = "; ".join([*words, *beyond])
         remedy = "build the model with the sizes of its tokenizers and labels"
-        return Finding("sizes", False, f"there are {said}; {remedy}", serious=True)
+        return Finding("sizes", False, f"there are {message}; {remedy}", serious=True)
     if differ:
-        said = "; ".join(words)
-        return Finding("sizes", False, f"there are {said}: the rest of it will never be used")
-    said = ", ".join(f"{what} {n:,}" for what, n in has.items())
-    return Finding("sizes", True, f"data and model agree: {said}")
+        message = "; ".join(words)
+        return Finding("sizes", False, f"there are {message}: the rest of it will never be used")
+    message = ", ".join(f"{what} {n:,}" for what, n in has.items())
+    return Finding("sizes", True, f"data and model agree: {message}")
 
 
 def _wanted(task: Task[Any, Any]) -> dict[str, int]:
@@ -105,13 +106,13 @@ def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> 
         return [f"{n} {what}, but the model has {has[what]}" for what, n in columns.items()
                 if has[what] != n]  # fmt: skip
     tokens, target_tokens = has["tokens"], has.get("target tokens", has["tokens"])
-    told = batch.targets[batch.targets != IGNORE]
+    targets = batch.targets[batch.targets != IGNORE]
     held = {
         **{name: (ids, target_tokens if name == "target" else tokens)
            for name, ids in batch.inputs.items() if name in ("ids", "source", "target")},
     }  # fmt: skip
-    if not told.is_floating_point():  # else they are values, not classes
-        held["targets"] = told, has.get("labels", target_tokens)
+    if not targets.is_floating_point():  # else they are values, not classes
+        held["targets"] = targets, has.get("labels", target_tokens)
     return [
         f"number {int(numbers.max()):,} among the {name} of a batch, but the model has {size:,}"
         for name, (numbers, size) in held.items()

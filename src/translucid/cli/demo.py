@@ -10,7 +10,7 @@ from translucid.demo.recipes import EXAMPLES, NEXT, DemoTask, recipe_values
 
 
 def demo(
-    given: Annotated[
+    texts: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
@@ -41,7 +41,7 @@ def demo(
     from translucid.runs.run import resume_run, train_recipe
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
-    asked = given or list(EXAMPLES[task])
+    asked = texts or list(EXAMPLES[task])
     chosen = recipe.parse(recipe_values(task, overrides or ()), overrides or ())
     results.check(task, chosen, asked)
     if again:
@@ -56,7 +56,8 @@ def demo(
             typer.echo(f"{folder} holds a demo that was stopped; going on with it")
             resume_run(folder, interrupted=interrupted)
         else:
-            train_recipe(chosen, folder, interrupted=interrupted)
+            with results.marked(folder):
+                train_recipe(chosen, folder, interrupted=interrupted, beside=(results.MARK,))
     chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
     done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])

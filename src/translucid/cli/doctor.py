@@ -7,7 +7,6 @@ import shutil
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -146,6 +145,8 @@ def _extra(name: str) -> Check:
 
 
 def _installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version  # slow, and for this alone
+
     try:
         version(package)
     except PackageNotFoundError:

@@ -64,7 +64,7 @@ def explore(
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once,), daemon=True
         ).start()
-    page.run_opening(lambda: _desk(models, device), serving.HEAD_START if browser else 0.0)
+    page.run_opening(lambda: _handlers(models, device), serving.HEAD_START if browser else 0.0)
 
 
 def _loads(device: str) -> "Load":
@@ -74,7 +74,7 @@ def _loads(device: str) -> "Load":
     return lambda folder: load(folder, device)
 
 
-def _desk(models: list[Path], device: str) -> "Handlers":
+def _handlers(models: list[Path], device: str) -> "Handlers":
     from translucid.studio.handlers import Handlers
     from translucid.studio.text_runs import Library, followed_runs, open_folders
 
@@ -89,8 +89,8 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
     library = Library(open_folders(models, _loads(device)))
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
-    given = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library).saved(text, f"#/flow{given}")
+    query = "" if text is None else "?" + urlencode({"text": text})
+    content = Handlers(library).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:

@@ -16,7 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Given = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
+RecipeName = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
 ]
@@ -32,20 +32,20 @@ def list_recipes(
     """
     from translucid.recipe import shipped
 
-    found = shipped.entries()
+    entries = shipped.entries()
     if as_json:
-        rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in found]
+        rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in entries]
         typer.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(entry.name) for entry in found)
-    for entry in found:
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
         typer.echo(f"{entry.name:<{width}}  {entry.title}")
-    typer.echo(f"\nnext: translucid recipe show {found[0].name}")
+    typer.echo(f"\nnext: translucid recipe show {entries[0].name}")
 
 
 @app.command()
 @with_code
-def show(recipe: Given, overrides: Overrides = None) -> None:
+def show(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Print a recipe with every key explained; a short file becomes a complete one.
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
@@ -59,7 +59,7 @@ def show(recipe: Given, overrides: Overrides = None) -> None:
 
 @app.command()
 @with_code
-def check(recipe: Given, overrides: Overrides = None) -> None:
+def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Report all mistakes in a recipe at once, or say what it would train.
 
     Example: translucid recipe check mine.toml model.heads=8
@@ -69,14 +69,14 @@ def check(recipe: Given, overrides: Overrides = None) -> None:
     from translucid.recipe import shipped
 
     path = shipped.find(recipe)
-    found = recipes.read(path, overrides or ())
-    data = found.data
+    chosen = recipes.read(path, overrides or ())
+    data = chosen.data
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
     missing = [file for file in files if not Path(file).exists()]
     if missing and data.folder:
         raise InputError(f"{path}: data.folder has no {', '.join(missing)}")
     typer.echo(f"{path}: no mistake in it")
-    typer.echo(f"task {found.task.kind}, {found.model['kind']}, {found.training.steps:,} steps")
+    typer.echo(f"task {chosen.task.kind}, {chosen.model['kind']}, {chosen.training.steps:,} steps")
     if missing:
         typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
     where = " --data FOLDER" if missing else ""

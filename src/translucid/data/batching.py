@@ -36,7 +36,7 @@ class Plan:
 
     @property
     def padding(self) -> float:
-        """The share of all slots that is padding."""
+        """The fraction of all slots that is padding."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
     def lines(self) -> list[str]:
@@ -78,7 +78,7 @@ def plan_batches(
     items = permutation(len(sides), seed, epoch) if shuffle else np.arange(len(sides))
     most = max_items or len(sides)
     ways = [_cut(items[_serpentine(padded[items])], padded, budget, most)]
-    spare = int(_slots_each(ways[0], padded).sum()) / max(1, padded.sum()) - 1
+    spare = int(_slots_per_batch(ways[0], padded).sum()) / max(1, padded.sum()) - 1
     if sides.shape[1] > 1 and spare > _LITTLE:
         parts = _neighbourhoods(items, padded, budget)
         ways.append([b for part in parts for b in _cut_best(part, padded, budget, most)])
@@ -88,7 +88,7 @@ def plan_batches(
     return Plan(
         batches,
         tokens=int(sides.sum()),
-        slots=int(_slots_each(batches, padded).sum()),
+        slots=int(_slots_per_batch(batches, padded).sum()),
         shapes=len(np.unique(_shapes(batches, padded), axis=0)),
     )
 
@@ -135,12 +135,12 @@ def _cut_best(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
     """Longest first, by the side that leaves less padding."""
-    found = []
+    ways = []
     for side in range(padded.shape[1]):
         rest = padded[items].sum(axis=1) - padded[items, side]
         order = items[np.lexsort((-rest, -padded[items, side]))]
-        found.append(_cut(order, padded, budget, max_items))
-    return min(found, key=lambda way: _cost(way, padded, budget))
+        ways.append(_cut(order, padded, budget, max_items))
+    return min(ways, key=lambda way: _cost(way, padded, budget))
 
 
 def _cut(
@@ -173,18 +173,20 @@ def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDAr
     """Of every batch: its items, and the longest of each side. (batches, 1 + sides)"""
     items = np.array([len(batch) for batch in batches])
     starts = items.cumsum() - items
-    longest = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
-    return np.column_stack([items, longest])
+    max_lengths = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
+    return np.column_stack([items, max_lengths])
 
 
-def _slots_each(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
+def _slots_per_batch(
+    batches: list[NDArray[np.int64]], padded: NDArray[np.int64]
+) -> NDArray[np.int64]:
     shapes = _shapes(batches, padded)
     return shapes[:, 0] * shapes[:, 1:].sum(axis=1)
 
 
 def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
     """Padding costs time, and so does one more batch."""
-    return sum((_slots_each(batches, padded) + _OVERHEAD * budget).tolist())
+    return sum((_slots_per_batch(batches, padded) + _OVERHEAD * budget).tolist())
 
 
 def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
@@ -212,8 +214,8 @@ def pad(
 ) -> tuple[Tensor, Tensor]:
     """Right-padded ids and their mask, True at tokens, both (batch, length)."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
-    longest = int(lengths.max()) if len(sequences) else 0
-    length = -(-longest // multiple) * multiple
+    max_length = int(lengths.max()) if len(sequences) else 0
+    length = -(-max_length // multiple) * multiple
     mask = torch.arange(length) < lengths[:, None]
     ids = torch.full(mask.shape, pad_id)
     ids[mask] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.long)

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LONGEST = 20  # characters of a word; where it begins and how it ends tell the most
+MAX_BYTES = 20  # characters of a word; where it begins and how it ends tell the most
 
 
 def spell(word: str) -> bytes:
     """The word's bytes; of a long one its beginning and its end."""
     characters = word.encode()
-    half = LONGEST // 2
-    return characters if len(characters) <= LONGEST else characters[:half] + characters[-half:]
+    half = MAX_BYTES // 2
+    return characters if len(characters) <= MAX_BYTES else characters[:half] + characters[-half:]
 
 
 def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:

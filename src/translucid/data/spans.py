@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from translucid.errors import InputError
 
-IGNORE = -100  # what torch's cross-entropy leaves out unless told otherwise
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
@@ -33,32 +32,9 @@ def first_subwords(word_index: Sequence[int | None]) -> list[int]:
     return [places[word] for word in sorted(places)]
 
 
-def labels_on_subwords(
-    labels: Sequence[int], word_index: Sequence[int | None], ignore: int = IGNORE
-) -> list[int]:
-    """One label per subword: the word's on its first one, `ignore` on all others."""
-    places = first_subwords(word_index)
-    if len(places) != len(labels):
-        raise InputError(f"{len(labels)} labels for {len(places)} words; each word needs one")
-    spread = [ignore] * len(word_index)
-    for place, label in zip(places, labels, strict=True):
-        spread[place] = label
-    return spread
-
-
 def split_words(text: str) -> list[tuple[int, int]]:
     """Where the words of a running text are; signs are words of their own."""
     return [match.span() for match in _WORD.finditer(text)]
-
-
-def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The words joined by spaces, and where each of them is in the result."""
-    places = []
-    start = 0
-    for word in words:
-        places.append((start, start + len(word)))
-        start += len(word) + 1
-    return " ".join(words), places
 
 
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
@@ -68,19 +44,19 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
     `strict` it is no chunk.
     """
     opening = ("B", "S") if strict else ("B", "S", "I", "E")
-    found: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     start, open_label = 0, ""
     for i, tag in enumerate([*tags, "O"]):
-        mark, _, label = tag.partition("-")
-        if open_label and (mark not in ("I", "E") or label != open_label):
-            found.append((start, i, open_label))
+        prefix, _, label = tag.partition("-")
+        if open_label and (prefix not in ("I", "E") or label != open_label):
+            spans.append((start, i, open_label))
             open_label = ""
-        if mark in opening and label and not open_label:
+        if prefix in opening and label and not open_label:
             start, open_label = i, label
-        if mark in ("S", "E") and open_label:
-            found.append((start, i + 1, open_label))
+        if prefix in ("S", "E") and open_label:
+            spans.append((start, i + 1, open_label))
             open_label = ""
-    return found
+    return spans
 
 
 def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
@@ -91,8 +67,8 @@ def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str])
     if len(places) != len(tags):
         raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")
     in_chunks = all(re.fullmatch(r"O|[BIES]-.+", tag) for tag in tags)
-    found = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
+    spans = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
     return [
         Span(places[a][0], places[b - 1][1], label, text[places[a][0] : places[b - 1][1]])
-        for a, b, label in found
+        for a, b, label in spans
     ]

@@ -1,6 +1,5 @@
 """What each demo trains, what it is asked at the end, and what to try next."""
 
-import tomllib
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -45,6 +44,8 @@ NEXT: dict[DemoTask, str] = {
 
 def recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
     """The recipe of a demo; for a model of another kind, without what only its own kind knows."""
+    import tomllib  # slow, and seldom needed
+
     from translucid.recipe import shipped
 
     values = tomllib.loads(shipped.find(RECIPES[task]).read_text("utf-8"))

@@ -15,7 +15,7 @@ from translucid.fast.fixed_state import FixedTimeline
 @triton.jit
 def _round(
     best, places, normaliser, scores, lengths, finished, done, most, number, newest,
-    tokens, parents, gains, seen, counts, cursor,
+    tokens, parents, token_log_probs, seen, counts, cursor,
     sources, steps, slots, eos, pad, alpha,
     BEAMS: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, CANDIDATES: tl.constexpr,
     BEST: tl.constexpr, BLOCK: tl.constexpr,
@@ -28,11 +28,13 @@ def _round(
     row = source * BEAMS + c // WIDTH
     stopped = tl.load(done + source) != 0
     frozen = (tl.load(finished + row, inside, 1) != 0) | stopped
-    gain = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - tl.load(
+    log_prob = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - tl.load(
         normaliser + row, inside, 0.0
     )
     token = tl.load(places + row * WIDTH + c % WIDTH, inside, 0)
-    total = tl.where(inside & (frozen == 0), tl.load(scores + row, inside, nothing) + gain, nothing)
+    total = tl.where(
+        inside & (frozen == 0), tl.load(scores + row, inside, nothing) + log_prob, nothing
+    )
 
     # What is frozen keeps its place; the others are given to the best, one after the other.
     j = tl.arange(0, PLACES)
@@ -42,14 +44,20 @@ def _round(
     live = here & (ended == 0) & (stopped == 0)
     turn = tl.cumsum(live.to(tl.int32), axis=0) - 1
     score = tl.load(scores + own, here, nothing)
-    parent, chosen, gained = j, tl.zeros([PLACES], tl.int64) + pad, tl.zeros([PLACES], tl.float32)
+    parent, chosen, chosen_log_prob = (
+        j,
+        tl.zeros([PLACES], tl.int64) + pad,
+        tl.zeros([PLACES], tl.float32),
+    )
     for rank in tl.static_range(BEAMS):
         value, at = tl.max(total, axis=0), tl.argmax(total, axis=0)
         mine = live & (turn == rank)
         score = tl.where(mine, value, score)
         parent = tl.where(mine, at // WIDTH, parent)
         chosen = tl.where(mine, tl.sum(tl.where(c == at, token, 0), axis=0), chosen)
-        gained = tl.where(mine, tl.sum(tl.where(c == at, gain, 0.0), axis=0), gained)
+        chosen_log_prob = tl.where(
+            mine, tl.sum(tl.where(c == at, log_prob, 0.0), axis=0), chosen_log_prob
+        )
         total = tl.where(c == at, nothing, total)
 
     length = tl.load(lengths + source * BEAMS + parent, here, 1) + live
@@ -60,7 +68,7 @@ def _round(
     tl.debug_barrier()
     tl.store(tokens + at, chosen, here)
     tl.store(parents + at, parent.to(tl.int64), here)
-    tl.store(gains + at, gained, here)
+    tl.store(token_log_probs + at, chosen_log_prob, here)
     tl.store(scores + own, score, here)
     tl.store(lengths + own, length, here)
     tl.store(counts + own, count, here)

@@ -14,17 +14,19 @@ import torch
 from torch import Tensor
 
 from translucid.fast.fixed_search import (
-    Given,
     Model,
     PlainRound,
     Rounds,
+    SearchInputs,
     Sequences,
     Settings,
     Shape,
     filled,
 )
-from translucid.fast.unchanged import fingerprint
-from translucid.models.autoregressive import GenerationInputs
+from translucid.fast.unchanged import Snapshot
+from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
+from translucid.models.transformer import TransformerDecoder
+from translucid.trace import NO_TRACE, NoTrace
 
 LOOK = 8  # rounds between two looks whether all are settled
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
@@ -41,8 +43,8 @@ class Graphs:
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
 
-    def begin(self, given: Given) -> None:
-        self.rounds.given.take(given)
+    def begin(self, inputs: SearchInputs) -> None:
+        self.rounds.inputs.take(inputs)
         if self.rounds.lean is not None:
             self.rounds.lean.refresh()
         self._replay("begin", self.rounds.begin)
@@ -58,7 +60,7 @@ class Graphs:
         self._replay(f"read {timeline.read}", self.rounds.round)
 
     def _replay(self, name: str, act: Callable[[], None]) -> None:
-        if self.rounds.model.device.type != "cuda":
+        if not self.rounds.on_gpu:
             return act()
         if name not in self.held:
             self.held[name] = self._capture(act)
@@ -96,12 +98,21 @@ class DecodeGraphs(threading.local):
     """
 
     def __init__(self) -> None:
-        self.model: Model | None = None
-        self.print: tuple[Any, ...] = ()
+        self.network: Snapshot | None = None
         self.graphs: OrderedDict[Shape, Graphs] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DecodeGraphs, ()
+
+    def fits(self, model: AutoregressiveModel[Any], trace: NoTrace = NO_TRACE) -> bool:
+        """Whether a whole search of this model can be replayed."""
+        return (
+            trace is NO_TRACE
+            and isinstance(model, Model)
+            and model.device.type == "cuda"
+            and isinstance(model.decoder, TransformerDecoder)
+            and self.look_at(model).as_made
+        )
 
     @torch.no_grad()
     def search(
@@ -114,35 +125,39 @@ class DecodeGraphs(threading.local):
         settings: Settings,
         plain: PlainRound,
     ) -> Sequences:
-        """What is found for each source; prefix: (sources, length), -1 in front of short ones."""
+        """What is found for each source by the model that was looked at; prefix: (sources, length),
+        -1 in front of short ones."""
+        assert self.network is not None
+        assert self.network.parts[0] is model
         with ON_THE_GPU:
-            self._take(model)
             count, limit = prefix.shape[0], int(most.max())
             rows = next((size for size in ROWS if size >= count), count)
-            given = filled(prefix, inputs, least, most, rows)
+            filled_inputs = filled(prefix, inputs, least, most, rows)
             steps = -(-limit // 16) * 16
             if model.max_length is not None:
                 steps = min(steps, model.max_length - prefix.shape[1])
-            length = 0 if given.ids is None else given.ids.shape[1]
+            length = 0 if filled_inputs.ids is None else filled_inputs.ids.shape[1]
             shape = Shape(rows, length, prefix.shape[1], steps, settings)
             if shape not in self.graphs:
-                self.graphs[shape] = Graphs(Rounds(model, shape, given.copy(), plain))
+                self.graphs[shape] = Graphs(Rounds(model, shape, filled_inputs.copy(), plain))
                 if len(self.graphs) > KEPT:
                     self.graphs.popitem(last=False)
             self.graphs.move_to_end(shape)
             graphs = self.graphs[shape]
-            graphs.begin(given)
+            graphs.begin(filled_inputs)
             number = 0
             while number < limit:
                 graphs.round(number)
                 number += 1
                 if number % LOOK == 0 and bool(graphs.rounds.done.all()):
                     break
-            return Sequences(*(part[:count] for part in graphs.rounds.found(number)))
+            return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
-    def _take(self, model: Model) -> None:
-        """Graphs of another model, or of this one before it was changed, are of no use."""
-        found = fingerprint(model)
-        if model is not self.model or found != self.print:
-            self.graphs.clear()
-            self.model, self.print = model, found
+    def look_at(self, model: Model) -> Snapshot:
+        """The model as it is now; graphs of another, or of this one before it was changed, are of
+        no use."""
+        if self.network is None or not self.network.holds(model):
+            with ON_THE_GPU:
+                self.graphs.clear()
+            self.network = Snapshot(model)
+        return self.network

@@ -23,7 +23,7 @@ from translucid.fast.known import known
 from translucid.fast.packed_linear import of_rows
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
-from translucid.parts.cache import DecoderState, KVCache, Memory, Timeline
+from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.positions import Rotary, Sinusoidal
@@ -38,7 +38,7 @@ class Now:
 
     state: DecoderState
     seen: Tensor | None  # of the slots in use, as the kernels want it
-    memory_seen: Tensor | None
+    source_seen: Tensor | None
     index: Tensor | int  # where the newest go: (beams,), on a CPU the first of them
     turn: tuple[Tensor, Tensor] | None  # cosines and sines of rotary positions
 
@@ -59,11 +59,11 @@ class DecodeStep:
         self.logits_of = of_rows(head.linear)
         self.branches = self._branches()
         self.following = [norm for _, norm in self.branches[1:]] + [decoder.final_norm]
-        self.pre = decoder.each()[0].self_attention_residual.placement == "pre"
+        self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
         # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
         # so that a captured graph reads what stands there now.
-        self.memory: Memory | None = None
-        self.memory_seen: Tensor | None = None
+        self.encoder_output: EncoderOutput | None = None
+        self.source_seen: Tensor | None = None
         self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
         self.sinusoids = torch.zeros(0)  # (positions, d_model)
         self.filled: Tensor | None = None
@@ -77,11 +77,11 @@ class DecodeStep:
     @staticmethod
     def fits(model: object) -> bool:
         """Whether this model can be stepped like that on its device."""
-        found = known(model)
-        if found is None or found.device.type != "cuda":
-            return found is not None
-        assert isinstance(found.decoder, TransformerDecoder)
-        sizes = {layer.self_attention.d_head for layer in found.decoder.each()}
+        network = known(model)
+        if network is None or network.device.type != "cuda":
+            return network is not None
+        assert isinstance(network.decoder, TransformerDecoder)
+        sizes = {layer.self_attention.d_head for layer in network.decoder.blocks()}
         return sizes <= {*D_HEADS} and find_spec("triton") is not None
 
     def refresh(self) -> None:
@@ -146,32 +146,32 @@ class DecodeStep:
         return angles.cos(), angles.sin()
 
     def _now(self, state: DecoderState, index: Tensor, positions: Tensor, like: Tensor) -> Now:
-        timeline, memory, kernels = state.timeline, state.memory, self.kernels
+        timeline, encoder_output, kernels = state.timeline, state.encoder_output, self.kernels
         assert timeline is not None
-        if memory is not None and memory is not self.memory:
-            self.memory, self.memory_seen = memory, None
-            if memory.mask is not None:
-                self.memory_seen = kernels.visible_memory(memory.mask, like)
+        if encoder_output is not None and encoder_output is not self.encoder_output:
+            self.encoder_output, self.source_seen = encoder_output, None
+            if encoder_output.mask is not None:
+                self.source_seen = kernels.visible_source(encoder_output.mask, like)
         return Now(
             state,
             kernels.visible(timeline, like),
-            self.memory_seen,
+            self.source_seen,
             index if like.is_cuda else timeline.taken - state.beams,
             self._turn(positions),
         )
 
     def _branches(self) -> list[tuple[Branch, nn.Module]]:
         """Every sub-layer as a function of the state and its input, and its norm."""
-        found: list[tuple[Branch, nn.Module]] = []
-        for number, layer in enumerate(self.decoder.each()):
+        branches: list[tuple[Branch, nn.Module]] = []
+        for number, layer in enumerate(self.decoder.blocks()):
             own = _self(self.kernels, layer.self_attention, number)
-            found.append((own, layer.self_attention_residual.norm))
+            branches.append((own, layer.self_attention_residual.norm))
             if layer.cross_attention is not None:
                 cross = _cross(self.kernels, layer.cross_attention, number)
-                found.append((cross, layer.cross_attention_residual.norm))
+                branches.append((cross, layer.cross_attention_residual.norm))
             alone = _alone(self.kernels, layer.feedforward)
-            found.append((alone, layer.feedforward_residual.norm))
-        return found
+            branches.append((alone, layer.feedforward_residual.norm))
+        return branches
 
 
 def _kernels(device: torch.device) -> ModuleType:
@@ -183,7 +183,7 @@ def _kernels(device: torch.device) -> ModuleType:
 
 
 def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
-    qkv_of, output_of = _product(kernels, part.qkv), _product(kernels, part.output)
+    qkv_of, output_of = _matmul(kernels, part.qkv), _matmul(kernels, part.output)
     scale = _scale(part)
     turned = part.heads + part.kv_heads
     widths = [n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)]
@@ -205,14 +205,14 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
 
 
 def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
-    query_of, output_of = _product(kernels, part.query), _product(kernels, part.output)
+    query_of, output_of = _matmul(kernels, part.query), _matmul(kernels, part.output)
     scale = _scale(part)
 
     def run(now: Now, h: Tensor) -> Tensor:
-        assert now.state.memory is not None
-        keys, values = now.state.memory.projected[number]
+        assert now.state.encoder_output is not None
+        keys, values = now.state.encoder_output.projected[number]
         mixed = kernels.attend_newest(
-            query_of(h), keys, values, beams=now.state.beams, scale=scale, seen=now.memory_seen
+            query_of(h), keys, values, beams=now.state.beams, scale=scale, seen=now.source_seen
         )
         return output_of(mixed)
 
@@ -226,7 +226,7 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
     return lambda now, h: output(activation(expand(h)))
 
 
-def _product(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
+def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """On a GPU its own kernel; elsewhere the bare product, without a module around it."""
     return of_rows(layer) if kernels is plain_kernels else partial(kernels.linear, layer)
 

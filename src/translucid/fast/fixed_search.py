@@ -65,7 +65,7 @@ class Sequences(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Given:
+class SearchInputs:
     """What a search begins with, in the tensors that a graph reads."""
 
     prefix: Tensor  # (sources, length), -1 in front of short ones
@@ -74,11 +74,11 @@ class Given:
     ids: Tensor | None = None  # (sources, source length)
     mask: Tensor | None = None
 
-    def copy(self) -> "Given":
+    def copy(self) -> "SearchInputs":
         ids, mask = (None if part is None else part.clone() for part in (self.ids, self.mask))
-        return Given(self.prefix.clone(), self.least.clone(), self.most.clone(), ids, mask)
+        return SearchInputs(self.prefix.clone(), self.least.clone(), self.most.clone(), ids, mask)
 
-    def take(self, other: "Given") -> None:
+    def take(self, other: "SearchInputs") -> None:
         for mine, its in zip(vars(self).values(), vars(other).values(), strict=True):
             if mine is not None:
                 mine.copy_(its)
@@ -87,13 +87,14 @@ class Given:
 class Rounds:
     """The tensors of a running search; how it begins, and one round on them."""
 
-    def __init__(self, model: Model, shape: Shape, given: Given, plain: PlainRound) -> None:
-        self.model, self.shape, self.given, self.plain = model, shape, given, plain
+    def __init__(self, model: Model, shape: Shape, inputs: SearchInputs, plain: PlainRound) -> None:
+        self.model, self.shape, self.inputs, self.plain = model, shape, inputs, plain
         self.settings = shape.settings
-        on_gpu = model.device.type == "cuda"
-        self.lean = DecodeStep(model) if on_gpu and DecodeStep.fits(model) else None
+        self.device = device = model.device
+        self.on_gpu = device.type == "cuda"
+        self.lean = DecodeStep(model) if self.on_gpu and DecodeStep.fits(model) else None
         self.kernels: Any = plain_kernels if self.lean is None else self.lean.kernels
-        device, rows = model.device, (shape.sources, shape.settings.beams)
+        rows = (shape.sources, shape.settings.beams)
         written = (shape.steps, *rows)
         self.tokens = torch.zeros(written, dtype=torch.long, device=device)
         self.parents = torch.zeros(written, dtype=torch.long, device=device)
@@ -108,8 +109,8 @@ class Rounds:
 
     def _read(self) -> DecoderState:
         """A state that has read what is given, but for the last token of each prefix."""
-        past = self.given.prefix[:, :-1]
-        inputs = GenerationInputs(self.shape.sources, self.given.ids, self.given.mask)
+        past = self.inputs.prefix[:, :-1]
+        inputs = GenerationInputs(self.shape.sources, self.inputs.ids, self.inputs.mask)
         fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
         if past.shape[1]:
             self.model.step(past.clamp(min=0), fresh, past >= 0)
@@ -118,11 +119,15 @@ class Rounds:
     def _state(self) -> DecoderState:
         """The state that rounds work on, with room for all of them; one beam has read the prefix,
         and the beams share that."""
-        memory = self._read().memory
+        encoder_output = self._read().encoder_output
         past = self.shape.prefix - 1
-        if memory is not None:  # in tensors of its own
-            memory = memory.select(torch.arange(self.shape.sources, device=self.model.device))
-        state = fixed_state(self.model.decoder, self.shape.sources, past + self.shape.steps, memory)
+        if encoder_output is not None:  # in tensors of its own
+            encoder_output = encoder_output.select(
+                torch.arange(self.shape.sources, device=self.device)
+            )
+        state = fixed_state(
+            self.model.decoder, self.shape.sources, past + self.shape.steps, encoder_output
+        )
         self._timeline(state).taken = past
         state.expand(self.settings.beams)
         return state
@@ -142,16 +147,16 @@ class Rounds:
         self.scores[:, 0] = 0.0
         for part in (self.lengths, self.finished, self.number):
             part.zero_()
-        last = self.given.prefix[:, -1]
+        last = self.inputs.prefix[:, -1]
         self.newest.copy_(last.repeat_interleave(self.settings.beams)[:, None])
-        self.done.copy_(self.given.most <= 0)
+        self.done.copy_(self.inputs.most <= 0)
 
     def round(self) -> None:
         """One token more; nothing here waits for the GPU."""
         beams, eos = self.settings.beams, self.settings.eos
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
-        early = (self.number < self.given.least).repeat_interleave(beams)  # too soon for an end
+        early = (self.number < self.inputs.least).repeat_interleave(beams)  # too soon for an end
         best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), eos, early)
         if self.lean is not None:
             self._select_by_kernel(best)
@@ -163,26 +168,26 @@ class Rounds:
         """The same as `_select`."""
         from translucid.fast.beam_kernel import select_and_follow
 
-        how = self.settings
+        settings = self.settings
         select_and_follow(
             best,
-            (self.scores, self.lengths, self.finished, self.done, self.given.most, self.number),
+            (self.scores, self.lengths, self.finished, self.done, self.inputs.most, self.number),
             (self.tokens, self.parents, self.token_log_probs),
             self.newest,
             self.timeline,
-            eos=how.eos,
-            pad=how.pad,
-            wanted=how.n_best,
-            alpha=how.alpha,
+            eos=settings.eos,
+            pad=settings.pad,
+            wanted=settings.n_best,
+            alpha=settings.alpha,
         )
 
     def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
         """Choose among the best of each beam, write down, see who is settled, follow."""
-        how, beams = self.settings, self.settings.beams
+        settings, beams = self.settings, self.settings.beams
         token_log_probs = (best - normaliser).unflatten(0, (-1, beams))
         live = ~(self.finished | self.done[:, None])
         scores, parents, tokens, token_log_probs = self.plain.choose(
-            self.scores, live, token_log_probs, tokens.unflatten(0, (-1, beams)), pad=how.pad
+            self.scores, live, token_log_probs, tokens.unflatten(0, (-1, beams)), pad=settings.pad
         )
         at = self.number.clamp(max=self.shape.steps - 1)[None]
         self.tokens.index_copy_(0, at, tokens[None])
@@ -190,17 +195,17 @@ class Rounds:
         self.token_log_probs.index_copy_(0, at, token_log_probs[None])
         self.scores.copy_(scores)
         self.lengths.copy_(self.lengths.gather(1, parents) + live)
-        self.finished |= live & (tokens == how.eos) & (scores > -torch.inf)
+        self.finished |= live & (tokens == settings.eos) & (scores > -torch.inf)
         self.done |= self.plain.settled(
-            self.scores, self.lengths, self.finished, self.given.most,
-            n_best=how.n_best, alpha=how.alpha,
+            self.scores, self.lengths, self.finished, self.inputs.most,
+            n_best=settings.n_best, alpha=settings.alpha,
         )  # fmt: skip
-        self.done |= self.number + 1 >= self.given.most
+        self.done |= self.number + 1 >= self.inputs.most
         if beams > 1:
             self.state.follow(parents)
         self.newest.copy_(tokens.reshape(-1, 1))
 
-    def found(self, rounds: int) -> Sequences:
+    def sequences(self, rounds: int) -> Sequences:
         """The beams after so many rounds, each traced back through its parents."""
         tokens, parents, token_log_probs, scores, lengths, finished = (
             part.cpu()
@@ -209,20 +214,19 @@ class Rounds:
                 self.finished,
             )
         )  # fmt: skip
-        place = torch.arange(scores.shape[1]).expand(scores.shape)
-        for number in reversed(range(rounds)):
-            tokens[number] = tokens[number].gather(1, place)
-            token_log_probs[number] = token_log_probs[number].gather(1, place)
-            place = parents[number].gather(1, place)
+        places = torch.arange(scores.shape[1]).expand(rounds, *scores.shape).clone()
+        if scores.shape[1] > 1:  # else each goes on from itself
+            for number in range(rounds - 1, 0, -1):
+                torch.gather(parents[number], 1, places[number], out=places[number - 1])
         tokens, token_log_probs = (
-            part[:rounds].permute(1, 2, 0) for part in (tokens, token_log_probs)
+            part[:rounds].gather(2, places).permute(1, 2, 0) for part in (tokens, token_log_probs)
         )
         return Sequences(tokens, token_log_probs, scores, lengths, finished)
 
 
 def filled(
     prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
-) -> Given:
+) -> SearchInputs:
     """What is given, with copies up to so many rows; they are settled from the start."""
     settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
     most = torch.cat([most, settled_at_once])
@@ -232,7 +236,7 @@ def filled(
             mask = torch.ones_like(ids, dtype=torch.bool)
         more = (0, -ids.shape[1] % 16)
         ids, mask = _fill(F.pad(ids, more), rows), _fill(F.pad(mask, more), rows)
-    return Given(_fill(prefix, rows), _fill(least, rows), most, ids, mask)
+    return SearchInputs(_fill(prefix, rows), _fill(least, rows), most, ids, mask)
 
 
 def _fill(part: Tensor, rows: int) -> Tensor:

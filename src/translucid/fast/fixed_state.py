@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from translucid.models.base import Decoder
-from translucid.parts.cache import DecoderState, KVCache, Memory, Timeline
+from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 
 
 class FixedTimeline(Timeline):
@@ -21,6 +21,7 @@ class FixedTimeline(Timeline):
         super().__init__(sources, capacity, device)
         self.cursor = torch.zeros((), dtype=torch.long, device=device)
         self.read = capacity  # slots that a step reads
+        self.offsets = torch.zeros(0, dtype=torch.long, device=device)
 
     @property
     def everything_seen(self) -> bool:
@@ -32,7 +33,9 @@ class FixedTimeline(Timeline):
         return self.read
 
     def take(self, count: int) -> Tensor:
-        block = self.cursor + torch.arange(count, device=self.cursor.device)
+        if len(self.offsets) != count:  # counted once, not in every replay
+            self.offsets = torch.arange(count, device=self.cursor.device)
+        block = self.cursor + self.offsets
         self.cursor += count
         self.taken += count
         return block
@@ -63,10 +66,10 @@ class FixedTimeline(Timeline):
 
 
 def fixed_state(
-    decoder: Decoder, rows: int, capacity: int, memory: Memory | None = None
+    decoder: Decoder, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
 ) -> DecoderState:
     """The state that a Transformer's decoder starts with, in fixed shapes."""
-    state = decoder.start(rows, capacity, memory)
+    state = decoder.start(rows, capacity, encoder_output)
     return with_fixed_timeline(state)
 
 
@@ -89,12 +92,12 @@ def restart(state: DecoderState, other: DecoderState) -> None:
             mine.keys[:, :, :taken] = its.keys[:, :, :taken]
             mine.values[:, :, :taken] = its.values[:, :, :taken]
     state.timeline.restart(other.timeline)
-    if state.memory is not None and other.memory is not None:
+    if state.encoder_output is not None and other.encoder_output is not None:
         for (keys, values), (new_keys, new_values) in zip(
-            state.memory.projected, other.memory.projected, strict=True
+            state.encoder_output.projected, other.encoder_output.projected, strict=True
         ):
             keys.copy_(new_keys)
             values.copy_(new_values)
-        if state.memory.mask is not None and other.memory.mask is not None:
-            state.memory.mask.copy_(other.memory.mask)
+        if state.encoder_output.mask is not None and other.encoder_output.mask is not None:
+            state.encoder_output.mask.copy_(other.encoder_output.mask)
     state.length = other.length

@@ -21,8 +21,8 @@ def visible(timeline: Timeline, like: Tensor) -> Tensor:
     return timeline.seen
 
 
-def visible_memory(mask: Tensor, like: Tensor) -> Tensor:
-    """The same of a memory's mask (sources, keys)."""
+def visible_source(mask: Tensor, like: Tensor) -> Tensor:
+    """The same of an encoder output's mask (sources, keys)."""
     return mask[:, None]
 
 
@@ -279,7 +279,7 @@ FEW = 4  # rows up to which reading the weights is all that a product costs
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """activation(W x + b) for x (rows, inputs). For few rows torch's products take longer than the
+    """activation(W x + b) for x (rows, inputs). For few rows torch's kernels take longer than the
     weights take to be read."""
     rows, inputs = x.shape
     if rows > FEW or not isinstance(layer, nn.Linear):

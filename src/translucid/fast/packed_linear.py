@@ -5,7 +5,7 @@ and a call only multiplies. In 8 bits a weight is a whole number times the scale
 
     W[n, k] = scale[n] q[n, k],  q from -119 to 119
 
-Inputs are rounded to 8 bits at every call, products are summed exactly, and the scale comes last.
+Inputs are rounded to 8 bits at every call, sums are exact, and the scale comes last.
 Packed weights are a snapshot for decoding: they do not follow the layer that they came from.
 
 Shapes: x (..., inputs), y (..., outputs).
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from translucid.errors import InputError
 
 LARGEST = 119  # of q: 16 * high + low, each from -8 to 7, reaches no further on the upper side
-# Rows for which two products of 4 bits are faster than one of 8, in which a tile has more rows.
+# Rows for which two multiplications of 4 bits are faster than one of 8, whose tiles have more rows.
 # 37 layers of a Transformer, d_model 512, on a Neoverse N1: 1 row 3.7 ms against 7.3, 2 rows 6.1
 # against 7.3, 3 rows 8.1 against 7.7.
 FEW = 2
@@ -130,7 +130,7 @@ def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
 
 
 def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
-    """Two products of 4 bits, q = 16 * high + low, as twice as many rows of one matrix."""
+    """Two multiplications of 4 bits, q = 16 * high + low, as twice as many rows of one matrix."""
     n, k = q.shape
     whole = q.to(torch.int32)
     low = ((whole + 8) & 15) - 8
@@ -153,10 +153,10 @@ def packs_float32() -> bool:
     weight, x = _trial()
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        found = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+        output = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
     except (AttributeError, RuntimeError):
         return False
-    return torch.allclose(found, F.linear(x, weight), rtol=1e-5, atol=1e-2)
+    return torch.allclose(output, F.linear(x, weight), rtol=1e-5, atol=1e-2)
 
 
 @cache
@@ -169,7 +169,7 @@ def int8_engine() -> tuple[str, bool]:
             if engine in offered and _multiplies_8_bits(engine, reduced, q, x):
                 return engine, reduced
     raise InputError(
-        f"int8: this machine lacks the products of 8 bits that it needs (torch offers "
+        f"int8: this machine lacks the matrix multiplication in 8 bits that it needs (torch offers "
         f"{', '.join(offered) or 'none'}); use float32"
     )
 
@@ -177,10 +177,10 @@ def int8_engine() -> tuple[str, bool]:
 def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool:
     try:
         packed = _pack_many(q, torch.zeros(q.shape[0]), engine)
-        found = torch.ops.quantized.linear_dynamic(x, packed, reduced)
+        output = torch.ops.quantized.linear_dynamic(x, packed, reduced)
     except (AttributeError, RuntimeError):
         return False
-    return _near(found, x @ q.T)
+    return _near(output, x @ q.T)
 
 
 @cache
@@ -200,15 +200,15 @@ def multiplies_4_bits() -> bool:
 def _trial() -> tuple[Tensor, Tensor]:
     """Weights that are whole numbers, and inputs; the first are as large as can be, all of one
     sign, so that sums that overflow show."""
-    dice = torch.Generator().manual_seed(0)
-    q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=dice).float()
-    x = torch.randn(4, 64, generator=dice)
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=generator).float()
+    x = torch.randn(4, 64, generator=generator)
     q[0], x[0] = LARGEST, x.abs().max()
     return q, x
 
 
-def _near(found: Any, exact: Tensor) -> bool:
-    return bool((found - exact).norm() <= TRIAL * exact.norm())
+def _near(output: Any, exact: Tensor) -> bool:
+    return bool((output - exact).norm() <= TRIAL * exact.norm())
 
 
 @contextmanager

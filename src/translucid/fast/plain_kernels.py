@@ -20,8 +20,8 @@ def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
     return like.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
 
 
-def visible_memory(mask: Tensor, like: Tensor) -> Tensor | None:
-    """The same of a memory's mask (sources, keys): (sources, 1, 1, keys)."""
+def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
+    """The same of an encoder output's mask (sources, keys): (sources, 1, 1, keys)."""
     if bool(mask.all()):
         return None
     return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
@@ -40,7 +40,7 @@ def attend_newest(
     """Attention of one token in each row: (rows, heads * d_head).
 
     q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: as `visible`
-    and `visible_memory` give it. new: the newest keys and values (rows, kv_heads * d_head), which
+    and `visible_source` give it. new: the newest keys and values (rows, kv_heads * d_head), which
     are written to the slots of `index` (beams,), or from the slot `index` on.
     """
     sources, kv_heads, _, d = keys.shape

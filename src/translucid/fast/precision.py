@@ -76,7 +76,7 @@ class Difference:
 
     mean: float
     most: float
-    changed: float  # share of the places at which another token is the most probable
+    changed: float  # fraction of the places at which another token is the most probable
     places: int
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ def difference(
     for row in range(len(texts)):  # one by one: log-probabilities of a vocabulary are many
         one = slice(row, row + 1)
         before, after = (
-            _said(each, ids[one], mask[one], sources, one) for each in (network, prepared)
+            _log_probs(model, ids[one], mask[one], sources, one) for model in (network, prepared)
         )
         apart.append((after - before).abs().flatten())
         changed.append(after.argmax(dim=-1) != before.argmax(dim=-1))
@@ -112,7 +112,7 @@ def difference(
     )
 
 
-def _said(
+def _log_probs(
     network: Network, ids: Tensor, mask: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
     """Log-probabilities at the real places of one text: (places, vocab)."""

@@ -5,27 +5,28 @@ changed a part of the network wants to see what it does then, and the plain step
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
+from operator import is_, methodcaller
 from types import FunctionType
 from typing import Any
 
 import torch.nn.modules.module as torch_module
-from torch import nn
+from torch import Tensor, nn
 
 OURS = ("translucid.parts.", "translucid.models.", "translucid.fast.")
 TORCHS = "torch.nn.modules."
+VALUES = methodcaller("values")
 STANDARD = len(vars(nn.Module()))  # what torch puts into every module, in front of its own
-SETTINGS = frozenset({type(None), bool, int, float, str})
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
     """A module and all within it, as `modules` gives them, but sooner: every search asks."""
-    found = [module]
-    for each in found:  # it grows on the way
-        found += [child for child in each._modules.values() if child is not None]
-    return found
+    modules = [module]
+    for part in modules:  # it grows on the way
+        modules += [child for child in part._modules.values() if child is not None]
+    return modules
 
 
 def unchanged(modules: Iterable[nn.Module]) -> bool:
@@ -74,15 +75,40 @@ def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
         yield from ((owner, method) for method in methods if isinstance(method, FunctionType))
 
 
-def fingerprint(model: nn.Module) -> tuple[Any, ...]:
-    """What a captured graph has taken for granted: which parts there are, their settings, and
-    where their weights lie. What is written into the weights themselves, a graph sees."""
-    found: list[Any] = []
-    for module in parts_of(model):
-        found.append(id(module))
-        for value in islice(vars(module).values(), STANDARD, None):
-            if value.__class__ in SETTINGS or callable(value):
-                found.append(value)
-        for weights in (module._parameters, module._buffers):
-            found += [None if each is None else each.data_ptr() for each in weights.values()]
-    return tuple(found)
+class Snapshot:
+    """A network as it is now, and whether it still is so later: the same parts with the same
+    attributes, the same code, no hook, and its weights where they lay. What is written into the
+    weights themselves is no change: whoever reads them where they lie sees it.
+
+    Asked before every search, so identities are compared, and in C.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parts = parts_of(model)
+        self.as_made = unchanged(self.parts)
+        kinds = {owner for kind in set(map(type, self.parts)) for owner in kind.__mro__}
+        # What is read again: the attributes of modules, what stands in them by name, and the code.
+        # A module that had no weights or no parts does nothing with new ones.
+        self._dicts: list[Mapping[str, Any]] = [vars(part) for part in self.parts]
+        for part in self.parts:
+            self._dicts += filter(None, (part._modules, part._parameters, part._buffers))
+        self._dicts += [vars(kind) for kind in kinds if kind.__module__.startswith((*OURS, TORCHS))]
+        self._hooks = [torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks]
+        for part in self.parts:
+            self._hooks += [part._forward_hooks, part._forward_pre_hooks]
+        self._objects = self._read()
+        self._weights = [value for value in self._objects if isinstance(value, Tensor)]
+        self._addresses = [weight.data_ptr() for weight in self._weights]
+
+    def holds(self, model: nn.Module) -> bool:
+        objects = self._read()
+        return (
+            model is self.parts[0]
+            and len(objects) == len(self._objects)
+            and all(map(is_, objects, self._objects))
+            and not any(self._hooks)
+            and self._addresses == [weight.data_ptr() for weight in self._weights]
+        )
+
+    def _read(self) -> list[Any]:
+        return [*map(type, self.parts), *chain.from_iterable(map(VALUES, self._dicts))]

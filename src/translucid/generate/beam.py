@@ -132,7 +132,7 @@ def group_step(
     Vijayakumar et al. 2018, https://arxiv.org/abs/1610.02424
     """
     taken = torch.zeros_like(adjusted[:, 0])  # (sources, vocab)
-    found: list[Beams] = []
+    after_groups: list[Beams] = []
     parents: list[Tensor] = []
     for number in range(groups):
         before = beams.group(number, groups)
@@ -142,9 +142,9 @@ def group_step(
         newest = after.tokens[..., -1]
         new = ~before.finished & (after.scores > -torch.inf)
         taken = taken.scatter_add(1, newest, new.to(taken))
-        found.append(after)
+        after_groups.append(after)
         parents.append(parent + number * parent.shape[1])
-    parts = zip(*(vars(each).values() for each in found), strict=True)
+    parts = zip(*(vars(group_beams).values() for group_beams in after_groups), strict=True)
     return Beams(*(torch.cat(part, dim=1) for part in parts)), torch.cat(parents, dim=1)
 
 

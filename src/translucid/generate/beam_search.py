@@ -15,7 +15,7 @@ from torch import Tensor
 from translucid.config import Config, key
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
-from translucid.generate.constraints import Rule
+from translucid.generate.constraints import Constraint
 from translucid.models.autoregressive import S
 from translucid.parts.activations import as_log_probs
 from translucid.renamed import refuse_old
@@ -96,7 +96,7 @@ class Round:
     sources: Tensor  # (sources,), their numbers: some may have left
     before: Beams
     log_probs: Tensor  # (sources, beams, vocab), the model's own
-    adjusted: Tensor  # the same after all rules
+    adjusted: Tensor  # the same after all constraints
     after: Beams
     parents: Tensor  # (sources, beams)
     done: Tensor  # (sources,)
@@ -109,11 +109,11 @@ def search(
     prefix: Tensor,
     least: Tensor,
     most: Tensor,
-    how: GenerationConfig,
+    config: GenerationConfig,
     *,
     eos: int,
     pad: int,
-    extra: Sequence[Rule] = (),
+    extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts for each source, best first.
@@ -123,20 +123,20 @@ def search(
     not text; the state has `beams` beams. least, most: (sources,).
     """
     checks = list(extra)
-    if how.no_repeat_ngram:
-        checks.append(constraints.no_repeat(how.no_repeat_ngram))
-    if how.repetition_penalty != 1:
-        checks.append(constraints.repetition(how.repetition_penalty))
-    found: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
+    if config.no_repeat_ngram:
+        checks.append(constraints.no_repeat(config.no_repeat_ngram))
+    if config.repetition_penalty != 1:
+        checks.append(constraints.repetition(config.repetition_penalty))
+    hypotheses: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
     numbers = torch.arange(prefix.shape[0], device=prefix.device)
-    beams = Beams.start(prefix, how.beam_size, groups=how.beam_groups)
-    newest = prefix[:, -1:].repeat_interleave(how.beam_size, dim=0)  # (rows, 1)
+    beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
+    newest = prefix[:, -1:].repeat_interleave(config.beam_size, dim=0)  # (rows, 1)
     rounds = 0
     earliest, soonest = int(least.max()), int(most.min())  # read once: all may end, one must
     while len(numbers):
         rounds += 1
         log_probs = as_log_probs(step(newest, state)[:, -1])
-        log_probs = log_probs.view(len(numbers), how.beam_size, -1)
+        log_probs = log_probs.view(len(numbers), config.beam_size, -1)
         adjusted = constraints.apply(checks, log_probs, beams.tokens)
         if rounds <= earliest:  # for some of them an end would come too soon
             if watch is not None:
@@ -145,7 +145,7 @@ def search(
         before = beams
         if beams.scores.dtype != log_probs.dtype:
             before = replace(beams, scores=beams.scores.to(log_probs))
-        if how.beam_groups == 1:
+        if config.beam_groups == 1:
             beams, parents = beam_step(
                 before, log_probs, eos=eos, pad=pad,
                 adjusted=None if adjusted is log_probs else adjusted,
@@ -153,20 +153,20 @@ def search(
         else:
             beams, parents = group_step(
                 before, log_probs, eos=eos, pad=pad, adjusted=adjusted,
-                groups=how.beam_groups, diversity=how.diversity_penalty,
+                groups=config.beam_groups, diversity=config.diversity_penalty,
             )  # fmt: skip
-        if how.beam_size > 1:
+        if config.beam_size > 1:
             state.follow(parents)
         newest = beams.tokens[..., -1].reshape(-1, 1)
         if watch is None and rounds < soonest and not bool(beams.finished.any()):
             continue  # nothing has ended, and nothing is cut off yet
-        done = settled(beams, most, best=how.n_best, alpha=how.alpha) | (rounds >= most)
+        done = settled(beams, most, best=config.n_best, alpha=config.alpha) | (rounds >= most)
         if watch is not None:
             watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
         if bool(done.any()):
-            leaving = harvest(beams.select(done), how, prefix.shape[1])
+            leaving = harvest(beams.select(done), config, prefix.shape[1])
             for number, texts in zip(numbers[done].tolist(), leaving, strict=True):
-                found[number] = texts
+                hypotheses[number] = texts
             stay = (~done).nonzero()[:, 0]
             numbers, least, most = numbers[stay], least[stay], most[stay]
             beams = beams.select(stay)
@@ -174,15 +174,15 @@ def search(
             newest = beams.tokens[..., -1].reshape(-1, 1)
             if len(numbers):
                 earliest, soonest = int(least.max()), int(most.min())
-    return found
+    return hypotheses
 
 
-def harvest(beams: Beams, how: GenerationConfig, start: int) -> list[list[Hypothesis]]:
+def harvest(beams: Beams, config: GenerationConfig, start: int) -> list[list[Hypothesis]]:
     """The best texts of each source, best first; they begin at `start`. A text that was cut off
     counts like one that has ended."""
-    ranking, order = beams.ranking(how.alpha).sort(dim=1, descending=True, stable=True)
-    order = order[:, : how.n_best]
-    ranks, lengths = ranking[:, : how.n_best].tolist(), beams.lengths.gather(1, order).tolist()
+    ranking, order = beams.ranking(config.alpha).sort(dim=1, descending=True, stable=True)
+    order = order[:, : config.n_best]
+    ranks, lengths = ranking[:, : config.n_best].tolist(), beams.lengths.gather(1, order).tolist()
     finished = beams.finished.gather(1, order).tolist()
     tokens, token_log_probs = (
         part.gather(1, order[..., None].expand(-1, -1, part.shape[2])).tolist()

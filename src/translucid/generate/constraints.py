@@ -1,9 +1,9 @@
-"""What a text may and may not hold: rules that change the log-probabilities before a token is
+"""What a text may and may not hold: constraints that change the log-probabilities before a token is
 chosen.
 
-A rule takes log-probabilities (..., vocab) and the tokens written so far (..., length), and gives
-new log-probabilities. What is forbidden gets minus infinity; the rest keeps its numbers, so that a
-score stays the model's own. In the tokens, -1 stands for what is not text.
+A constraint takes log-probabilities (..., vocab) and the tokens written so far (..., length), and
+gives new log-probabilities. What is forbidden gets minus infinity; the rest keeps its values, so
+that a score stays the model's own. In the tokens, -1 stands for what is not text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,25 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-Rule = Callable[[Tensor, Tensor], Tensor]
+Constraint = Callable[[Tensor, Tensor], Tensor]
 
 
-def forbid(ids: Sequence[int]) -> Rule:
+def forbid(ids: Sequence[int]) -> Constraint:
     """These tokens are never written."""
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         return log_probs.index_fill(-1, torch.tensor(ids, device=log_probs.device), -torch.inf)
 
-    return rule
+    return constraint
 
 
-def forbid_run(ids: Sequence[int]) -> Rule:
+def forbid_run(ids: Sequence[int]) -> Constraint:
     """These tokens are never written in a row: the last may not follow the others."""
     if len(ids) == 1:
         return forbid(ids)
     *first, last = ids
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         if tokens.shape[-1] < len(first):
             return log_probs
         newest = tokens[..., tokens.shape[-1] - len(first) :]
@@ -37,13 +37,13 @@ def forbid_run(ids: Sequence[int]) -> Rule:
         ended = torch.arange(log_probs.shape[-1], device=log_probs.device) == last
         return log_probs.masked_fill(begun[..., None] & ended, -torch.inf)
 
-    return rule
+    return constraint
 
 
-def force(places: Mapping[int, int], start: int) -> Rule:
+def force(places: Mapping[int, int], start: int) -> Constraint:
     """At each place, counted from 0 after `start` tokens, only this token is written."""
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         wanted = places.get(tokens.shape[-1] - start)
         if wanted is None:
             return log_probs
@@ -51,13 +51,13 @@ def force(places: Mapping[int, int], start: int) -> Rule:
         alone[..., wanted] = log_probs[..., wanted]
         return alone
 
-    return rule
+    return constraint
 
 
-def no_repeat(size: int) -> Rule:
+def no_repeat(size: int) -> Constraint:
     """No run of `size` tokens is written twice."""
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         if tokens.shape[-1] < size:
             return log_probs
         runs = tokens.unfold(-1, size, 1)  # (..., runs, size): every run so far
@@ -67,39 +67,39 @@ def no_repeat(size: int) -> Rule:
         hits = torch.zeros_like(log_probs).scatter_add(-1, ends, again.to(log_probs))
         return log_probs.masked_fill(hits > 0, -torch.inf)
 
-    return rule
+    return constraint
 
 
-def repetition(penalty: float) -> Rule:
+def repetition(penalty: float) -> Constraint:
     """The log-probability of a token that was written before is multiplied by `penalty`.
 
     Keskar et al. 2019, https://arxiv.org/abs/1909.05858, there on logits, whose sign decides
     whether a penalty helps or hurts; a log-probability is never positive.
     """
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         seen = torch.zeros_like(log_probs).scatter_add(
             -1, tokens.clamp(min=0), (tokens >= 0).to(log_probs)
         )
         return torch.where(seen > 0, log_probs * penalty, log_probs)
 
-    return rule
+    return constraint
 
 
-def behind_start(rule: Rule) -> Rule:
-    """The same rule, to which the token that starts a text is no text. A language model starts
-    with the end of the text before: without this, a rule against repeating would speak against
+def behind_start(constraint: Constraint) -> Constraint:
+    """The same, to which the token that starts a text is no text. A language model starts
+    with the end of the text before: without this, one against repeating would speak against
     every end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
-        return rule(log_probs, tokens.masked_fill(text.cumsum(dim=-1) <= 1, -1))
+        return constraint(log_probs, tokens.masked_fill(text.cumsum(dim=-1) <= 1, -1))
 
     return without
 
 
-def apply(rules: Sequence[Rule], log_probs: Tensor, tokens: Tensor) -> Tensor:
-    """All rules, one after the other."""
-    for rule in rules:
-        log_probs = rule(log_probs, tokens)
+def apply(constraints: Sequence[Constraint], log_probs: Tensor, tokens: Tensor) -> Tensor:
+    """All constraints, one after the other."""
+    for constraint in constraints:
+        log_probs = constraint(log_probs, tokens)
     return log_probs

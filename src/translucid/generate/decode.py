@@ -10,11 +10,11 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, Settings
-from translucid.fast.stepper import can_be_captured, stepper
+from translucid.fast.stepper import stepper
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, choose, settled
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
-from translucid.generate.constraints import Rule
+from translucid.generate.constraints import Constraint
 from translucid.generate.sampling import SamplingConfig, pick
 from translucid.models.autoregressive import AutoregressiveModel, GenerationInputs
 from translucid.parts.activations import as_log_probs
@@ -57,11 +57,11 @@ def find(
     model: Model,
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
-    how: GenerationConfig,
+    config: GenerationConfig,
     *,
     eos: int,
     pad: int,
-    extra: Sequence[Rule] = (),
+    extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
     trace: NoTrace = NO_TRACE,
     graphs: DecodeGraphs | None = None,
@@ -71,19 +71,21 @@ def find(
     inputs: the sources of an encoder-decoder. trace: every step is taken with it. graphs: whoever
     searches again and again keeps them, for the GPU.
     """
-    least, most = limits(model, prefixes, inputs, how)
-    looks_back = extra or how.no_repeat_ngram or how.repetition_penalty != 1 or how.beam_groups > 1
-    if graphs is not None and watch is None and not looks_back and can_be_captured(model, trace):
-        return captured(graphs, model, prefixes, inputs, (least, most), how, eos=eos, pad=pad)
+    least, most = limits(model, prefixes, inputs, config)
+    looks_back = (
+        extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
+    )
+    if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
+        return captured(graphs, model, prefixes, inputs, (least, most), config, eos=eos, pad=pad)
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
-    state.expand(how.beam_size)
+    state.expand(config.beam_size)
     return search(
         stepper(model, trace),
         state,
         prefix,
         least,
         most,
-        how,
+        config,
         eos=eos,
         pad=pad,
         extra=extra,
@@ -97,21 +99,21 @@ def captured(
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
     limits: tuple[Tensor, Tensor],
-    how: GenerationConfig,
+    config: GenerationConfig,
     *,
     eos: int,
     pad: int,
 ) -> list[list[Hypothesis]]:
     """The same by graphs, for a search that does not look back at the tokens it has written."""
-    found = graphs.search(
+    tensors = graphs.search(
         model,
         as_rows(prefixes, model),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
-        Settings(how.beam_size, how.n_best, how.alpha, eos, pad),
+        Settings(config.beam_size, config.n_best, config.alpha, eos, pad),
         PlainRound(choose, _settled),
     )
-    return harvest(Beams(*found), how, 0)
+    return harvest(Beams(*tensors), config, 0)
 
 
 def _settled(
@@ -125,15 +127,15 @@ def limits(
     model: Model,
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
-    how: GenerationConfig,
+    config: GenerationConfig,
 ) -> tuple[Tensor, Tensor]:
     """The fewest and the most tokens (rows,) that may be written after each prefix. They are the
     same for a row alone and for a row in a batch."""
-    given = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
+    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
     sources = None if inputs is None else inputs.source_lengths
-    least, most = how.limits(given if sources is None else sources)
+    least, most = config.limits(prefix_lengths if sources is None else sources)
     if model.max_length is not None:
-        most = torch.minimum(most, (model.max_length - given).clamp(min=1))
+        most = torch.minimum(most, (model.max_length - prefix_lengths).clamp(min=1))
     return torch.minimum(least, most - 1), most
 
 
@@ -151,13 +153,13 @@ def draw(
     model: Model,
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
-    how: SamplingConfig,
+    sampling: SamplingConfig,
     numbers: Tensor,
     *,
     eos: int,
     least: Sequence[int] | None = None,
     most: Sequence[int] | None = None,
-    extra: Sequence[Rule] = (),
+    extra: Sequence[Constraint] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
     trace: NoTrace = NO_TRACE,
 ) -> Iterator[Written]:
@@ -165,11 +167,11 @@ def draw(
     and 1. A text ends with `eos`, which does not come before its `least` tokens, where
     `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is taken
     with the trace."""
-    longest = [numbers.shape[1]] * len(prefixes) if most is None else most
+    max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
     ends = [
         min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
-        for own, prefix in zip(longest, prefixes, strict=True)
+        for own, prefix in zip(max_lengths, prefixes, strict=True)
     ]
     steps = max(1, *ends)  # where there is no room, the model says so
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
@@ -182,7 +184,7 @@ def draw(
         early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
         if early:
             allowed[early, eos] = -torch.inf
-        chosen = pick(allowed, numbers[rows, step], how)
+        chosen = pick(allowed, numbers[rows, step], sampling)
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # no way on
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
         written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())

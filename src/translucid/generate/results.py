@@ -34,13 +34,13 @@ class Decoded:
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
         """For JSON."""
         texts = [
-            {key: value for key, value in vars(each).items() if key != "tokens"}
-            for each in self.texts
+            {key: value for key, value in vars(text).items() if key != "tokens"}
+            for text in self.texts
         ]
-        found: dict[str, Any] = {"source": self.source, "texts": texts}
+        result: dict[str, Any] = {"source": self.source, "texts": texts}
         if self.tree is not None and tokenizer is not None:
-            found["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
-        return found
+            result["tree"] = self.tree.as_dict(lambda token: shown(tokenizer, token))
+        return result
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ class SampledTexts:
 
     def __init__(
         self,
-        writer: Model,
+        model: Model,
         tokenizer: Tokenizer,
         prefixes: list[list[int]],
         stop: Sequence[str],
         trace: NoTrace = NO_TRACE,
     ) -> None:
-        self.writer, self.tokenizer, self.prefixes = writer, tokenizer, prefixes
+        self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
         self.trace = trace
         self.streams = [TextStream(tokenizer, prefix[1:], stop) for prefix in prefixes]
         self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
@@ -36,14 +36,14 @@ class SampledTexts:
         self,
         sources: GenerationInputs | None,
         by: SamplingConfig,
-        how: GenerationConfig,
+        config: GenerationConfig,
         word_constraints: WordConstraints,
         seed: int,
         samples: Sequence[int],
     ) -> Iterator[list[str]]:
         """Draw; after each step, what each text has told."""
-        tokenizer, model = self.tokenizer, self.writer
-        least, most = limits(model, self.prefixes, sources, how)
+        tokenizer, model = self.tokenizer, self.model
+        least, most = limits(model, self.prefixes, sources, config)
         count = int(most.max())
         numbers = torch.stack(
             [
@@ -52,13 +52,16 @@ class SampledTexts:
             ]
         )
         start = max(map(len, self.prefixes))
-        extra = [rule for _, rule in word_constraints.rules(tokenizer, how, start)]
+        extra = [
+            constraint
+            for _, constraint in word_constraints.token_constraints(tokenizer, config, start)
+        ]
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
             least=least.tolist(), most=most.tolist(), extra=extra,
             stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
         ):  # fmt: skip
-            told = [""] * len(self.prefixes)
+            pieces = [""] * len(self.prefixes)
             for row, token, log_prob in zip(
                 step.rows, step.tokens, step.token_log_probs, strict=True
             ):
@@ -66,8 +69,8 @@ class SampledTexts:
                 if token == tokenizer.eos_id:
                     self.ended[row] = True
                 else:
-                    told[row] = self.streams[row].add(token)
-            yield told
+                    pieces[row] = self.streams[row].add(token)
+            yield pieces
 
     def candidate(self, row: int, alpha: float) -> Candidate:
         stream, token_log_probs = self.streams[row], self.token_log_probs[row]

@@ -54,10 +54,10 @@ def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
     widths = shape(log_probs, by).double().exp()
     ends = widths.cumsum(dim=-1)
     target = uniform.to(ends)[:, None] * ends[:, -1:]
-    found = torch.searchsorted(ends, target, right=True).squeeze(-1)
+    index = torch.searchsorted(ends, target, right=True).squeeze(-1)
     # Rounding may point behind the last token that has a width.
     last = widths.shape[-1] - 1 - (widths > 0).flip(-1).to(torch.int8).argmax(dim=-1)
-    return torch.minimum(found, last)
+    return torch.minimum(index, last)
 
 
 def uniforms(seed: int, prompt: Sequence[int], sample: int, count: int) -> Tensor:

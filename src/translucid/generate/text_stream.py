@@ -13,39 +13,39 @@ class TextStream:
     before the first stop string that is complete; one in what was given does not count.
     """
 
-    def __init__(self, tokenizer: Tokenizer, given: Sequence[int], stop: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
         self.tokenizer, self.stop = tokenizer, stop
-        self.ids = list(given)
-        self.text = tokenizer.decode(given)
+        self.ids = list(prefix)
+        self.text = tokenizer.decode(prefix)
         self.stopped = False
-        self._given = len(self.text)
-        self._told = 0
+        self._prefix_length = len(self.text)
+        self._sent = 0
 
     def begin(self) -> str:
         """What was given."""
-        self._told = self._given
+        self._sent = self._prefix_length
         return self.text
 
     def add(self, token: int) -> str:
         """What is certain now."""
         self.ids.append(token)
         self.text = self.tokenizer.decode(self.ids)
-        written = self.text[self._given :]
+        written = self.text[self._prefix_length :]
         places = [place for stop in self.stop if (place := written.find(stop)) >= 0]
         if places:
             self.stopped = True
-            self.text = self.text[: self._given + min(places)]
-            return self._tell(len(self.text))
+            self.text = self.text[: self._prefix_length + min(places)]
+            return self._send(len(self.text))
         sure = written.removesuffix("\ufffd")
-        return self._tell(self._given + len(sure) - self._held(sure))
+        return self._send(self._prefix_length + len(sure) - self._held(sure))
 
     def end(self) -> str:
         """The rest, when no token follows."""
-        return self._tell(len(self.text))
+        return self._send(len(self.text))
 
-    def _tell(self, upto: int) -> str:
-        new = self.text[self._told : upto]
-        self._told = max(self._told, upto)
+    def _send(self, upto: int) -> str:
+        new = self.text[self._sent : upto]
+        self._sent = max(self._sent, upto)
         return new
 
     def _held(self, written: str) -> int:

@@ -2,7 +2,7 @@
 
 A tree watches the rounds of one source. In every round each live beam proposes its best tokens, as
 many as there are beams: only these can win a place (of a narrow beam, a few more are shown). The
-tree also shows what a rule kept from being
+tree also shows what a constraint kept from being
 proposed. Nothing is computed a second time but the order of the proposals: which of them took the
 places is read off the search itself.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from translucid.generate.beam_search import GenerationConfig, Round
-from translucid.generate.constraints import Rule
+from translucid.generate.constraints import Constraint
 
 Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
 SHOWN = 3  # proposals of a beam, at least
@@ -55,50 +55,54 @@ class Node:
 class Tree:
     """What a search has looked at, for one source.
 
-    rules: in words, for telling why a token was forbidden; the search itself has its own.
+    constraints: in words, for telling why a token was forbidden; the search itself has its own.
     """
 
-    how: GenerationConfig
+    config: GenerationConfig
     eos: int
     least: int
     most: int
-    rules: Sequence[tuple[str, Rule]] = ()
+    constraints: Sequence[tuple[str, Constraint]] = ()
     source: int = 0
     nodes: list[Node] = field(default_factory=lambda: [Node(0, None, -1, 0.0, 0.0, chosen=True)])
     rounds: int = 0
     _places: list[int] = field(default_factory=list)  # the node in each place of the beam
 
-    def watch(self, each: Round) -> None:
+    def watch(self, round_: Round) -> None:
         """For `search(..., watch=tree.watch)`."""
-        found = (each.sources == self.source).nonzero()
-        if not len(found):
+        rows = (round_.sources == self.source).nonzero()
+        if not len(rows):
             return
-        here = int(found[0, 0])
+        here = int(rows[0, 0])
         self.rounds += 1
         if not self._places:
-            self._places = [0] * self.how.beam_size
-        size = self.how.beam_size // self.how.beam_groups
+            self._places = [0] * self.config.beam_size
+        size = self.config.beam_size // self.config.beam_groups
         places = list(self._places)
-        taken = torch.zeros_like(each.log_probs[here, 0])  # how often, by earlier groups: (vocab,)
-        for group in range(self.how.beam_groups):
+        taken = torch.zeros_like(
+            round_.log_probs[here, 0]
+        )  # how often, by earlier groups: (vocab,)
+        for group in range(self.config.beam_groups):
             beams = range(group * size, (group + 1) * size)
             winners = {
-                (int(each.parents[here, place]), int(each.after.tokens[here, place, -1])): place
+                (int(round_.parents[here, place]), int(round_.after.tokens[here, place, -1])): place
                 for place in beams
-                if not each.before.finished[here, place]
-                and each.after.scores[here, place] > -torch.inf
+                if not round_.before.finished[here, place]
+                and round_.after.scores[here, place] > -torch.inf
             }
-            cost = self.how.diversity_penalty * taken if self.how.beam_groups > 1 else 0 * taken
-            self._grow(each, here, beams, winners, cost, places)
+            cost = (
+                self.config.diversity_penalty * taken if self.config.beam_groups > 1 else 0 * taken
+            )
+            self._grow(round_, here, beams, winners, cost, places)
             for _, token in winners:
                 taken[token] += 1
         self._places = places
-        if bool(each.done[here]):
-            self._end(each, here)
+        if bool(round_.done[here]):
+            self._end(round_, here)
 
     def _grow(
         self,
-        each: Round,
+        round_: Round,
         here: int,
         beams: range,
         winners: Winners,
@@ -106,14 +110,14 @@ class Tree:
         places: list[int],
     ) -> None:
         """The proposals of one group of beams; those who got a place are put there."""
-        before, after = each.before, each.after
+        before, after = round_.before, round_.after
         ended = int(before.finished[here, beams.start : beams.stop].sum())
         bar = min((float(after.scores[here, place]) for place in winners.values()), default=0.0)
         for beam in beams:
             if before.finished[here, beam] or before.scores[here, beam] == -torch.inf:
                 continue
             parent = self.nodes[self._places[beam]]
-            own, wanted = each.log_probs[here, beam], each.adjusted[here, beam] - cost
+            own, wanted = round_.log_probs[here, beam], round_.adjusted[here, beam] - cost
             for token in self._proposals(own, wanted, len(beams), beam, winners):
                 score = float(before.scores[here, beam] + wanted[token])
                 node = self._add(parent, token, float(own[token]), score)
@@ -150,10 +154,10 @@ class Tree:
     def _forbidden_by(self, token: int, own: Tensor, tokens: Tensor) -> str:
         if token == self.eos and self.rounds <= self.least:
             return f"an end would come before {self.least} tokens are written"
-        for words, rule in self.rules:
-            if rule(own, tokens)[token] == -torch.inf:
+        for words, constraint in self.constraints:
+            if constraint(own, tokens)[token] == -torch.inf:
                 return words
-        return "a rule forbids it"
+        return "a constraint forbids it"
 
     def _add(self, parent: Node, token: int, token_log_prob: float, score: float) -> Node:
         node = Node(len(self.nodes), parent.number, token, token_log_prob, score)
@@ -162,16 +166,16 @@ class Tree:
         return node
 
     def _rank(self, node: Node, fate: Fate, why: str) -> None:
-        alpha, length = self.how.alpha, max(node.length, 1)
+        alpha, length = self.config.alpha, max(node.length, 1)
         node.fate, node.ranked = fate, node.score / length**alpha
         divided = f"{node.score:.2f} / {length}^{alpha:g} = {node.ranked:.2f}" if alpha else ""
         node.why = f"{why}: {divided or f'{node.ranked:.2f}'}"
 
-    def _end(self, each: Round, here: int) -> None:
+    def _end(self, round_: Round, here: int) -> None:
         """The search is over: what was still being written, and which texts were the best."""
-        scores, finished = each.after.scores[here], each.after.finished[here]
-        standing = [p for p in range(self.how.beam_size) if scores[p] > -torch.inf]
-        ranks = each.after.ranking(self.how.alpha)[here]
+        scores, finished = round_.after.scores[here], round_.after.finished[here]
+        standing = [p for p in range(self.config.beam_size) if scores[p] > -torch.inf]
+        ranks = round_.after.ranking(self.config.alpha)[here]
         ended = sorted((float(ranks[p]) for p in standing if finished[p]), reverse=True)
         for place in standing:
             if finished[place]:
@@ -180,17 +184,17 @@ class Tree:
             if self.rounds >= self.most:
                 self._rank(node, "cut", f"{self.most} tokens are the most")
             else:
-                bound = node.score / self.most**self.how.alpha
+                bound = node.score / self.most**self.config.alpha
                 self._rank(node, "stopped", "")
                 node.why = (
                     f"could still reach {bound:.2f} at best, and "
-                    f"{ended[self.how.n_best - 1]:.2f} has ended"
+                    f"{ended[self.config.n_best - 1]:.2f} has ended"
                 )
-        order = ranks.argsort(descending=True, stable=True)[: self.how.n_best].tolist()
-        found = [self._places[place] for place in order if place in standing]
-        for number, leaf in enumerate(found, start=1):
+        order = ranks.argsort(descending=True, stable=True)[: self.config.n_best].tolist()
+        leaves = [self._places[place] for place in order if place in standing]
+        for number, leaf in enumerate(leaves, start=1):
             self.nodes[leaf].place = number
-        for node in self.path(found[0]) if found else ():
+        for node in self.path(leaves[0]) if leaves else ():
             node.chosen = True
 
     def path(self, number: int) -> Iterator[Node]:
@@ -216,7 +220,7 @@ class Tree:
         """For JSON; `piece` says how a token is shown."""
         nodes = [asdict(node) | {"piece": piece(node.token)} for node in self.nodes[1:]]
         return {
-            "search": self.how.model_dump(),
+            "search": self.config.model_dump(),
             "least": self.least,
             "most": self.most,
             "rounds": self.rounds,

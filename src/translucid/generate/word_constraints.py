@@ -7,9 +7,9 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
-from translucid.generate.constraints import Rule
+from translucid.generate.constraints import Constraint
 
-NamedConstraint = tuple[str, Rule]  # what a token that it forbids is told, and the rule
+NamedConstraint = tuple[str, Constraint]  # what a token that it forbids is told, and the constraint
 
 
 @dataclass(frozen=True)
@@ -29,47 +29,49 @@ class WordConstraints:
                 f"forbid = {self.forbid!r}: a list of words is needed; write [{self.forbid!r}]"
             )
 
-    def rules(
-        self, tokenizer: Tokenizer, how: GenerationConfig, start: int
+    def token_constraints(
+        self, tokenizer: Tokenizer, config: GenerationConfig, start: int
     ) -> list[NamedConstraint]:
-        """All rules for texts whose prefixes have `start` tokens; those of `how` are among them."""
-        found: list[NamedConstraint] = []
+        """All constraints for texts whose prefixes have `start` tokens, those of `config` too."""
+        constraints_: list[NamedConstraint] = []
         for word in self.forbid:
             words = f"{word!r} is forbidden"
-            found += [(words, constraints.forbid_run(ids)) for ids in spellings(tokenizer, word)]
+            constraints_ += [
+                (words, constraints.forbid_run(ids)) for ids in spellings(tokenizer, word)
+            ]
         places = self._places(tokenizer)
         for place, token in places.items():
             words = f"place {place} is for {tokenizer.pieces([token])[0].strip()!r}"
-            found.append((words, constraints.force({place: token}, start)))
-        if how.no_repeat_ngram:
-            run = "it was written before" if how.no_repeat_ngram == 1 else (
-                f"this run of {how.no_repeat_ngram} tokens was written before"
+            constraints_.append((words, constraints.force({place: token}, start)))
+        if config.no_repeat_ngram:
+            run = "it was written before" if config.no_repeat_ngram == 1 else (
+                f"this run of {config.no_repeat_ngram} tokens was written before"
             )  # fmt: skip
-            found.append(
-                (run, constraints.behind_start(constraints.no_repeat(how.no_repeat_ngram)))
+            constraints_.append(
+                (run, constraints.behind_start(constraints.no_repeat(config.no_repeat_ngram)))
             )
-        if how.repetition_penalty != 1:
-            found.append(
-                ("", constraints.behind_start(constraints.repetition(how.repetition_penalty)))
+        if config.repetition_penalty != 1:
+            constraints_.append(
+                ("", constraints.behind_start(constraints.repetition(config.repetition_penalty)))
             )
-        return found
+        return constraints_
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
         """The token of each place; a word of several tokens takes as many places."""
-        found: dict[int, tuple[int, str | int]] = {}
+        occupied: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:
                 raise InputError(f"force: place {place} of {word!r}; the first place is 0")
             ids = _spelt(tokenizer, word, place)
             for at, token in enumerate(ids, start=place):
-                if at in found:
+                if at in occupied:
                     raise InputError(
-                        f"force: {found[at][1]!r} and {word!r} both need place {at}: "
+                        f"force: {occupied[at][1]!r} and {word!r} both need place {at}: "
                         f"{word!r} is {len(ids)} token{'s' * (len(ids) > 1)}, "
                         f"{' + '.join(tokenizer.pieces(ids))}; places count tokens"
                     )
-                found[at] = token, word
-        return {place: token for place, (token, _) in found.items()}
+                occupied[at] = token, word
+        return {place: token for place, (token, _) in occupied.items()}
 
 
 def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
@@ -88,12 +90,12 @@ def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
     bare = word.strip()
     if not bare:
         raise InputError("forbid: an empty word cannot be forbidden")
-    found = [tokenizer.encode(bare), tokenizer.encode(f" {bare}")]
+    runs = [tokenizer.encode(bare), tokenizer.encode(f" {bare}")]
     if not bare[0].isalnum():
-        letter, glued = tokenizer.encode("a"), tokenizer.encode(f"a{bare}")
-        if glued[: len(letter)] == letter:
-            found.append(glued[len(letter) :])
-    known = [tuple(ids) for ids in found if ids and tokenizer.unk_id not in ids]
+        character, glued = tokenizer.encode("a"), tokenizer.encode(f"a{bare}")
+        if glued[: len(character)] == character:
+            runs.append(glued[len(character) :])
+    known = [tuple(ids) for ids in runs if ids and tokenizer.unk_id not in ids]
     _check_known(tokenizer, word, [i for ids in known for i in ids], "forbid")
     return [list(run) for run in dict.fromkeys(known)]
 

@@ -16,9 +16,9 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
+    fraction_of,
     mean_of,
     ratio_of,
-    share_of,
 )
 
 __all__ = [
@@ -36,5 +36,5 @@ __all__ = [
     "difference_of",
     "mean_of",
     "ratio_of",
-    "share_of",
+    "fraction_of",
 ]

@@ -23,7 +23,7 @@ from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
 from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_head
 from translucid.models.inputs import check_generation
-from translucid.parts.cache import DecoderState, Memory, RecurrentState
+from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.tokens import InputPart, Tokens
@@ -72,7 +72,7 @@ class SequenceConfig(Config):
     )
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         """How many tokens the model can read or write; None: as many as memory holds."""
         return None
 
@@ -80,7 +80,7 @@ class SequenceConfig(Config):
     def _head_fits_shape(self) -> "SequenceConfig":
         if self.head not in HEADS[self.shape]:
             allowed = " or ".join(HEADS[self.shape])
-            why = "it sees the words to come" if self.shape == "encoder" else "it writes words"
+            why = "it sees the tokens to come" if self.shape == "encoder" else "it generates tokens"
             raise ValueError(
                 f"shape {self.shape} cannot have head {self.head} ({why}); its heads are {allowed}"
             )
@@ -165,13 +165,13 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, whole or step by step, perhaps with a memory of
-    another."""
+    """Reads a sequence from left to right, whole or step by step; in an
+    encoder-decoder with the encoder's output."""
 
     d_output: int
     embedding: Embedding
 
-    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
+    def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
         """Prepare what the encoder said: projected once, used at every step."""
         raise NotImplementedError
 
@@ -179,12 +179,14 @@ class Decoder(nn.Module):
         self,
         ids: Tensor,
         mask: Tensor | None = None,
-        memory: Memory | None = None,
+        encoder_output: EncoderOutput | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         raise NotImplementedError
 
-    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+    def start(
+        self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
+    ) -> DecoderState:
         """A fresh state for this many rows."""
         raise NotImplementedError
 
@@ -206,7 +208,7 @@ class Network(nn.Module):
     config: Config
 
     def summary(self, length: int = 128) -> str:
-        """A table of the parts: shape, parameters, share, FLOPs per token at this length."""
+        """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
         from translucid.models.summary import (
             table,
         )  # on demand: it knows all parts, which know this
@@ -273,7 +275,7 @@ class AutoregressiveNetwork(Network, Generic[S]):
 
     @property
     def max_length(self) -> int | None:
-        return self.config.longest
+        return self.config.context_length
 
     @property
     def device(self) -> torch.device:
@@ -370,8 +372,8 @@ class EncoderDecoderModel(DecoderNetwork):
         """Logits (batch, target length, vocab), each position having seen the target up to
         itself."""
         inputs.check_ids(target, target_mask, self.vocab, "target")
-        memory = self._read(source, source_mask, trace)
-        seen = self.decoder(target, target_mask, memory, trace.at("decoder"))
+        encoder_output = self._read(source, source_mask, trace)
+        seen = self.decoder(target, target_mask, encoder_output, trace.at("decoder"))
         return self.head(seen.outputs, trace.at("head"))
 
     def start(
@@ -380,11 +382,11 @@ class EncoderDecoderModel(DecoderNetwork):
         """Read the sources; the state then takes up to `capacity` target tokens through `step`."""
         check_generation(inputs, with_source=True)
         assert inputs.source is not None
-        memory = self._read(inputs.source, inputs.mask, trace)
-        return self.decoder.start(inputs.rows, capacity, memory)
+        encoder_output = self._read(inputs.source, inputs.mask, trace)
+        return self.decoder.start(inputs.rows, capacity, encoder_output)
 
-    def _read(self, source: Tensor, mask: Tensor | None, trace: NoTrace) -> Memory:
+    def _read(self, source: Tensor, mask: Tensor | None, trace: NoTrace) -> EncoderOutput:
         inputs.check_trace(trace)
         inputs.check_ids(source, mask, self.config.vocab, "source")
         encoded = self.encoder(Tokens(source, mask), trace.at("encoder"))
-        return self.decoder.remember(encoded, trace.at("decoder"))
+        return self.decoder.project(encoded, trace.at("decoder"))

@@ -1,7 +1,7 @@
-"""Several networks that decide together: the mean of their probabilities.
+"""An ensemble: the mean of several networks' probabilities.
 
 In an ensemble that is trained, the members start from different weights, and each learns from
-batches of its own: a pass goes through one member, drawn by chance. What one has learnt by accident
+batches of its own: a pass goes through one member, drawn at random. What one has learnt by accident
 the others have not, so that the mean is right more often than each (Hansen & Salamon 1990,
 https://doi.org/10.1109/34.58871). Networks that were trained apart can generate together too.
 """
@@ -31,8 +31,8 @@ Member = EncoderModel | DecoderModel
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean probability, of logits (..., classes)."""
-    each = torch.stack([as_log_probs(one) for one in logits])
-    return each.logsumexp(dim=0) - math.log(len(each))
+    log_probs = torch.stack([as_log_probs(one) for one in logits])
+    return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
 
 class Ensemble(Network):
@@ -45,7 +45,7 @@ class Ensemble(Network):
         self.config, self.members = config, nn.ModuleList(members)
         self.training = members[0].training
 
-    def each(self) -> list[Member]:
+    def networks(self) -> list[Member]:
         """The members, with their type, which a ModuleList forgets."""
         return [member for member in self.members if isinstance(member, Member)]
 
@@ -56,15 +56,15 @@ class Ensemble(Network):
         if self.training:
             chosen = int(torch.randint(len(self.members), ()))
             return self.members[chosen](*inputs, trace=trace.at(f"members.{chosen}"), **named)
-        each = [
+        outputs = [
             member(*inputs, trace=trace.at(f"members.{number}"), **named)
             for number, member in enumerate(self.members)
         ]
-        return _mean(each, trace)
+        return _mean(outputs, trace)
 
     @property
     def output_point(self) -> str:
-        return f"ensemble.{self.each()[0].head.output_point}"
+        return f"ensemble.{self.networks()[0].head.output_point}"
 
 
 @dataclass
@@ -102,8 +102,8 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         sizes = sorted({member.vocab for member in members})
         if len(sizes) > 1:
             raise InputError(
-                f"the models have vocabularies of {', '.join(map(str, sizes))} words; only models "
-                "of one vocabulary can decide together"
+                f"the models have vocabularies of {', '.join(map(str, sizes))} tokens; only "
+                "models of one vocabulary form an ensemble"
             )
         super().__init__(config or members[0].config, members)
         self.vocab = sizes[0]
@@ -135,11 +135,11 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """The logarithm of the mean probability (rows, queries, vocab)."""
-        each = [
+        log_probs = [
             member.step(tokens, own, mask, trace.at(f"members.{number}"))
             for number, (member, own) in enumerate(zip(self.generators, state.states, strict=True))
         ]
-        return _mean(each, trace)
+        return _mean(log_probs, trace)
 
 
 def _mean(logits: Sequence[Tensor], trace: NoTrace) -> Tensor:

@@ -11,8 +11,8 @@ from translucid.trace import NoTrace
 def check_ids(ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids") -> None:
     """Ids are whole numbers below the vocabulary, (batch, length); the mask has their shape."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
-        given = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
-        raise InputError(f"{what}: {given} was given; give a tensor of whole numbers (torch.long)")
+        kind = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
+        raise InputError(f"{what}: {kind} was given; give a tensor of whole numbers (torch.long)")
     if ids.dim() != 2:
         raise InputError(
             f"{what} has shape {tuple(ids.shape)}; give (batch, length), for one text "
@@ -38,8 +38,8 @@ def check_ids(ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids") -
 def check_numbers(x: Tensor, inputs: int) -> None:
     """Numbers come as (batch, inputs)."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        given = f"a tensor of {x.dtype}" if isinstance(x, Tensor) else f"{type(x).__name__}"
-        raise InputError(f"x: {given} was given; give a tensor of floating-point numbers")
+        kind = f"a tensor of {x.dtype}" if isinstance(x, Tensor) else f"{type(x).__name__}"
+        raise InputError(f"x: {kind} was given; give a tensor of floating-point numbers")
     if x.dim() < 1 or x.shape[-1] != inputs:
         raise InputError(
             f"x has shape {tuple(x.shape)}, but the model takes {inputs} "

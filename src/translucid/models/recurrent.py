@@ -15,7 +15,7 @@ from translucid.config import key
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts.alignment import AlignmentName, make_alignment
-from translucid.parts.cache import DecoderState, Memory, RecurrentState
+from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
 from translucid.parts.recurrent import CellName, Recurrent
@@ -42,7 +42,7 @@ class RecurrentConfig(SequenceConfig):
     def _parts_fit(self) -> "RecurrentConfig":
         if self.bidirectional and self.shape == "decoder":
             raise ValueError(
-                "bidirectional = true: a decoder may not read the words to come; use shape encoder"
+                "bidirectional = true: a decoder may not read the tokens to come; use shape encoder"
             )
         if self.tied and self.head == "language" and self.hidden != self.d_model:
             raise ValueError(
@@ -72,7 +72,7 @@ class RecurrentEncoder(Encoder):
 
 
 class RecurrentDecoder(Decoder):
-    """Reads a text from left to right; with a memory, aligns each position to the source."""
+    """Reads a text from left to right; with an encoder, aligns each position to the source."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -83,36 +83,38 @@ class RecurrentDecoder(Decoder):
         self.bridge = self.alignment = None
         if config.shape == "encoder-decoder":
             directions = 2 if config.bidirectional else 1
-            d_memory = config.hidden * directions
-            self.bridge = Bridge(d_memory, config.hidden, with_cell=config.cell == "lstm")
+            d_encoder = config.hidden * directions
+            self.bridge = Bridge(d_encoder, config.hidden, with_cell=config.cell == "lstm")
             if config.attention != "none":
-                self.alignment = make_alignment(config.attention, config.hidden, d_memory)
+                self.alignment = make_alignment(config.attention, config.hidden, d_encoder)
         initialise.recurrent(self, config.forget_bias)
 
-    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
-        assert self.bridge is not None, "only an encoder-decoder has something to remember"
+    def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
+        assert self.bridge is not None, "only an encoder-decoder has a bridge"
         assert encoded.state is not None, "the encoder is of another kind"
-        projected = [] if self.alignment is None else [self.alignment.remember(encoded.outputs)]
+        projected = [] if self.alignment is None else [self.alignment.project(encoded.outputs)]
         initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
-        return Memory(projected, encoded.mask, initial)
+        return EncoderOutput(projected, encoded.mask, initial)
 
     def forward(
         self,
         ids: Tensor,
         mask: Tensor | None = None,
-        memory: Memory | None = None,
+        encoder_output: EncoderOutput | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
-        state = None if memory is None else memory.initial
-        outputs, state = self._read(ids, mask, state, memory, trace)
+        state = None if encoder_output is None else encoder_output.initial
+        outputs, state = self._read(ids, mask, state, encoder_output, trace)
         return Encoded(outputs, mask, state)
 
-    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+    def start(
+        self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
+    ) -> DecoderState:
         """The state has the same size at any length, so capacity makes no difference."""
-        initial = None if memory is None else memory.initial
+        initial = None if encoder_output is None else encoder_output.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)
-        return DecoderState([initial.copy()], memory=memory)
+        return DecoderState([initial.copy()], encoder_output=encoder_output)
 
     def step(
         self,
@@ -123,7 +125,7 @@ class RecurrentDecoder(Decoder):
     ) -> Tensor:
         before = state.layers[0]
         assert isinstance(before, RecurrentState), "the state was started by another kind of model"
-        outputs, after = self._read(tokens, mask, before, state.memory, trace)
+        outputs, after = self._read(tokens, mask, before, state.encoder_output, trace)
         state.layers = [after]
         state.length += tokens.shape[1]
         return outputs
@@ -133,15 +135,15 @@ class RecurrentDecoder(Decoder):
         ids: Tensor,
         mask: Tensor | None,
         state: RecurrentState | None,
-        memory: Memory | None,
+        encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         x = self.dropout(self.embedding(ids, trace.at("embedding")))
         outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))
         if self.alignment is not None:
-            assert memory is not None, "an encoder-decoder needs a memory"
+            assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
             outputs = self.alignment(
-                outputs, memory.projected[0], memory.mask, trace.at("alignment")
+                outputs, encoder_output.projected[0], encoder_output.mask, trace.at("alignment")
             )
         return self.dropout(outputs), after
 
@@ -165,10 +167,10 @@ class Bridge(nn.Module):
     Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
     """
 
-    def __init__(self, d_memory: int, hidden: int, *, with_cell: bool) -> None:
+    def __init__(self, d_encoder: int, hidden: int, *, with_cell: bool) -> None:
         super().__init__()
-        self.hidden = nn.Linear(d_memory, hidden)
-        self.cell = nn.Linear(d_memory, hidden) if with_cell else None
+        self.hidden = nn.Linear(d_encoder, hidden)
+        self.cell = nn.Linear(d_encoder, hidden) if with_cell else None
 
     def forward(
         self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE

@@ -34,16 +34,16 @@ class Row:
 
 def rows(model: nn.Module, length: int) -> list[Row]:
     """One row per part that holds parameters or compares positions, equal layers joined."""
-    found: list[Row] = []
+    all_rows: list[Row] = []
     stored: dict[int, str] = {}  # a tied matrix computes in two places but is stored in one
     for name, module in model.named_modules():
         if isinstance(module, MultiHead | Alignment):
             cost = 4 * length * module.output.in_features  # scores, then the weighted mean
-            found.append(Row(f"{name} pattern", f"with {length} keys", flops=cost))
+            all_rows.append(Row(f"{name} pattern", f"with {length} keys", flops=cost))
         row = _row(name or "model", module, stored)
         if row is not None:
-            found.append(_with_heads(model, row))
-    return _join_layers(found)
+            all_rows.append(_with_heads(model, row))
+    return _join_layers(all_rows)
 
 
 def _row(name: str, module: nn.Module, stored: dict[int, str]) -> Row | None:
@@ -82,32 +82,32 @@ def _with_heads(model: nn.Module, row: Row) -> Row:
     return replace(row, shape=f"{row.shape}: {cut}")
 
 
-def _join_layers(found: list[Row]) -> list[Row]:
+def _join_layers(parts: list[Row]) -> list[Row]:
     """`layers.0.x`, `layers.1.x`, ... that are equal become one row, `layers.0-1.x`."""
     groups: dict[Row, list[Row]] = {}
-    for row in found:
+    for row in parts:
         groups.setdefault(replace(row, part=_LAYER.sub("layers.*", row.part)), []).append(row)
     joined = []
-    for row, members in groups.items():
-        numbers = [int(m[1]) for member in members if (m := _LAYER.search(member.part))]
+    for row, alike in groups.items():
+        numbers = [int(m[1]) for one in alike if (m := _LAYER.search(one.part))]
         span = f"layers.{numbers[0]}" if numbers else ""
         span += f"-{numbers[-1]}" if len(numbers) > 1 else ""
-        joined.append(replace(row, part=row.part.replace("layers.*", span), copies=len(members)))
+        joined.append(replace(row, part=row.part.replace("layers.*", span), copies=len(alike)))
     return joined
 
 
 def table(model: nn.Module, length: int) -> str:
-    """The rows as text, with shares and a total."""
+    """The rows as text, with fractions and a total."""
     body = rows(model, length)
     total = sum(row.parameters for row in body)
     cells: list[tuple[str, ...]] = [
-        ("part", "shape", "copies", "weights", "vectors", "total", "share", "FLOPs/token")
+        ("part", "shape", "copies", "weights", "vectors", "total", "fraction", "FLOPs/token")
     ]
     for row in body:
-        share = f"{100 * row.parameters / max(total, 1):.1f} %"
+        fraction = f"{100 * row.parameters / max(total, 1):.1f} %"
         numbers = (row.weights, row.vectors, row.parameters)
         counts = [f"{n:,}" if n else "" for n in numbers]
-        counts += [share, f"{row.copies * row.flops:,}" if row.flops else ""]
+        counts += [fraction, f"{row.copies * row.flops:,}" if row.flops else ""]
         cells.append((row.part, row.shape, str(row.copies), *counts))
     flops = sum(row.copies * row.flops for row in body)
     cells.append(("total", "", "", "", "", f"{total:,}", "100.0 %", f"{flops:,}"))

@@ -17,7 +17,7 @@ from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
 from translucid.parts import masks
 from translucid.parts.activations import ActivationName
 from translucid.parts.attention import CrossAttention, Layout, SelfAttention, check_heads
-from translucid.parts.cache import DecoderState, KVCache, Memory, Slots, Timeline
+from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Slots, Timeline
 from translucid.parts.embedding import Embedding
 from translucid.parts.feedforward import GatedName, make_feedforward
 from translucid.parts.norms import NormName, make_norm
@@ -59,7 +59,7 @@ class TransformerConfig(SequenceConfig):
     count_padding: bool = key(False, "count padding in batch norm's statistics")
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         return self.max_length if POSITIONS[self.positions].limited else None
 
     @model_validator(mode="after")
@@ -105,8 +105,8 @@ class Layer(nn.Module):
         layout: Layout,
         mask: Tensor | None = None,
         *,
-        memory: tuple[Tensor, Tensor] | None = None,
-        memory_layout: Layout = Layout(),  # noqa: B008 (frozen)
+        encoder_output: tuple[Tensor, Tensor] | None = None,
+        cross_layout: Layout = Layout(),  # noqa: B008 (frozen)
         cache: KVCache | None = None,
         slots: Slots | None = None,
         trace: NoTrace = NO_TRACE,
@@ -119,7 +119,7 @@ class Layer(nn.Module):
         if self.cross_attention is not None:
             frame, scope = self.cross_attention_residual, trace.at("cross_attention_residual")
             y = frame.enter(x, mask, scope)
-            y = self.cross_attention(y, memory, memory_layout, trace.at("cross_attention"))
+            y = self.cross_attention(y, encoder_output, cross_layout, trace.at("cross_attention"))
             x = frame.leave(x, y, mask, scope)
 
         frame, scope = self.feedforward_residual, trace.at("feedforward_residual")
@@ -167,7 +167,7 @@ class Stack(nn.Module):
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 
-    def each(self) -> list[Layer]:
+    def blocks(self) -> list[Layer]:
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
@@ -185,19 +185,23 @@ class Stack(nn.Module):
         mask: Tensor | None,
         trace: NoTrace,
         *,
-        memory: Memory | None = None,
+        encoder_output: EncoderOutput | None = None,
         caches: Sequence[KVCache] | None = None,
         slots: Slots | None = None,
     ) -> Tensor:
         """All layers, one after the other."""
-        hidden = None if memory is None or memory.mask is None else masks.padding(memory.mask)
+        hidden = (
+            None
+            if encoder_output is None or encoder_output.mask is None
+            else masks.padding(encoder_output.mask)
+        )
         for i, layer in enumerate(self.layers):
             x = layer(
                 x,
                 layout,
                 mask,
-                memory=None if memory is None else memory.projected[i],
-                memory_layout=Layout(hidden),
+                encoder_output=None if encoder_output is None else encoder_output.projected[i],
+                cross_layout=Layout(hidden),
                 cache=None if caches is None else caches[i],
                 slots=slots,
                 trace=trace.at(f"layers.{i}"),
@@ -267,7 +271,7 @@ class TransformerEncoder(Encoder, Stack):
 
 
 class TransformerDecoder(Decoder, Stack):
-    """Every token sees itself and the tokens before it, and the memory if there is one."""
+    """Every token sees itself and the tokens before it, and the encoder's output, if any."""
 
     def __init__(self, config: TransformerConfig) -> None:
         cross = config.shape == "encoder-decoder"
@@ -276,31 +280,38 @@ class TransformerDecoder(Decoder, Stack):
             self, config, vocab, config.decoder_layers or config.layers, cross=cross, causal=True
         )
 
-    def remember(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> Memory:
-        attentions = [layer.cross_attention for layer in self.each()]
-        return Memory([a.remember(encoded.outputs) for a in attentions if a], encoded.mask)
+    def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
+        attentions = [layer.cross_attention for layer in self.blocks()]
+        return EncoderOutput([a.project(encoded.outputs) for a in attentions if a], encoded.mask)
 
     def forward(
         self,
         ids: Tensor,
         mask: Tensor | None = None,
-        memory: Memory | None = None,
+        encoder_output: EncoderOutput | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         positions = masks.token_positions(ids, mask)
         x = self.embed(ids, positions, trace)
         layout = self.layout(positions, mask, trace)
-        return Encoded(self.through(x, layout, mask, trace, memory=memory), mask)
+        return Encoded(self.through(x, layout, mask, trace, encoder_output=encoder_output), mask)
 
-    def start(self, rows: int, capacity: int, memory: Memory | None = None) -> DecoderState:
+    def start(
+        self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
+    ) -> DecoderState:
         self.positions.check(capacity - 1)
-        if memory is not None:  # every step reads it: head by head, in a run
-            heads = [(keys.contiguous(), values.contiguous()) for keys, values in memory.projected]
-            memory = replace(memory, projected=heads)
+        if encoder_output is not None:  # every step reads it: head by head, in a run
+            heads = [
+                (keys.contiguous(), values.contiguous())
+                for keys, values in encoder_output.projected
+            ]
+            encoder_output = replace(encoder_output, projected=heads)
         like = self.embedding.table.weight
-        attentions = [layer.self_attention for layer in self.each()]
+        attentions = [layer.self_attention for layer in self.blocks()]
         caches = [KVCache(rows, a.kv_heads, capacity, a.d_head, like) for a in attentions]
-        return DecoderState(caches, timeline=Timeline(rows, capacity, like.device), memory=memory)
+        return DecoderState(
+            caches, timeline=Timeline(rows, capacity, like.device), encoder_output=encoder_output
+        )
 
     def step(
         self,
@@ -313,7 +324,7 @@ class TransformerDecoder(Decoder, Stack):
         assert timeline is not None, "the state was started by another kind of model"
         slots = timeline.advance(tokens, mask)
         state.length += tokens.shape[1]
-        # The beams of a source are more queries of it: they share its memory and its cache.
+        # The beams of a source are more queries of it: they share its encoder output and its cache.
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)
@@ -321,6 +332,6 @@ class TransformerDecoder(Decoder, Stack):
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         outputs = self.through(
-            x, layout, mask, trace, memory=state.memory, caches=caches, slots=slots
+            x, layout, mask, trace, encoder_output=state.encoder_output, caches=caches, slots=slots
         )
         return outputs.view(*tokens.shape, -1)  # (rows, queries, d_model)

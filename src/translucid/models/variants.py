@@ -21,8 +21,8 @@ def variant_of(network: nn.Module, scope: str) -> Variant:
         if not isinstance(below, nn.Module):
             break
         part = below
-    found = getattr(part, "variant", None)
-    return found if isinstance(found, Variant) else Variant()
+    variant = getattr(part, "variant", None)
+    return variant if isinstance(variant, Variant) else Variant()
 
 
 def formulas(network: nn.Module, points: Collection[str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Attention for recurrent decoders: one alignment of each target position to the source.
 
-Shapes: hidden (rows, queries, d_query); memory (sources, keys, d_memory); pattern (sources, beams *
-queries, keys). The decoder's state asks AFTER its step (Luong et al. 2015,
+Shapes: hidden (rows, queries, d_query); encoder_output (sources, keys, d_encoder); pattern
+(sources, beams * queries, keys). The decoder's state asks AFTER its step (Luong et al. 2015,
 https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at once;
 the score is Bahdanau's or Luong's.
 """
@@ -19,16 +19,16 @@ AlignmentName = Literal["additive", "dot"]
 
 
 class Alignment(nn.Module):
-    """context = Σ pattern · memory; output = tanh(W [context; hidden])."""
+    """context = Σ pattern · encoder_output; output = tanh(W [context; hidden])."""
 
-    def __init__(self, d_query: int, d_memory: int) -> None:
+    def __init__(self, d_query: int, d_encoder: int) -> None:
         super().__init__()
-        self.key = nn.Linear(d_memory, d_query, bias=False)
-        self.output = nn.Linear(d_memory + d_query, d_query)
+        self.key = nn.Linear(d_encoder, d_query, bias=False)
+        self.output = nn.Linear(d_encoder + d_query, d_query)
 
-    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a memory, projected once."""
-        return self.key(memory), memory
+    def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of an encoder's output, projected once."""
+        return self.key(encoder_output), encoder_output
 
     def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
         """How well each target state fits each source position: (rows, queries, keys)."""
@@ -37,20 +37,20 @@ class Alignment(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        memory: tuple[Tensor, Tensor],
+        encoder_output: tuple[Tensor, Tensor],
         mask: Tensor | None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """mask: (sources, keys), True at real tokens. Each source serves as many rows in a run
         (beams)."""
         rows, queries = hidden.shape[:2]
-        keys, values = memory
+        keys, values = encoder_output
         hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams: queries of a source
         scores = trace("scores", self.score(hidden, keys, trace))
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None], -torch.inf)
         pattern = trace("pattern", softmax(scores, trace))
-        context = trace("context", pattern @ values)  # (sources, beams * queries, d_memory)
+        context = trace("context", pattern @ values)  # (sources, beams * queries, d_encoder)
         output = torch.tanh(self.output(torch.cat([context, hidden], dim=-1)))
         return trace("output", output).view(rows, queries, -1)
 
@@ -60,8 +60,8 @@ class AdditiveAlignment(Alignment):
 
     variant = Variant(["additive"])
 
-    def __init__(self, d_query: int, d_memory: int) -> None:
-        super().__init__(d_query, d_memory)
+    def __init__(self, d_query: int, d_encoder: int) -> None:
+        super().__init__(d_query, d_encoder)
         self.query = nn.Linear(d_query, d_query)
         self.energy = nn.Linear(d_query, 1, bias=False)
 
@@ -72,7 +72,7 @@ class AdditiveAlignment(Alignment):
 
 
 class DotAlignment(Alignment):
-    """score = hᵀ W m: Luong's dot product, with the memory first brought to the decoder's size."""
+    """score = hᵀ W m: Luong's dot product, the encoder's output m brought to the decoder's size."""
 
     variant = Variant(["dot"])
 
@@ -82,6 +82,6 @@ class DotAlignment(Alignment):
         return query @ key.transpose(1, 2)
 
 
-def make_alignment(name: AlignmentName, d_query: int, d_memory: int) -> Alignment:
+def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:
     """The alignment of this name."""
-    return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_memory)
+    return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_encoder)

@@ -193,7 +193,7 @@ class SelfAttention(MultiHead):
         k = trace("key", self._heads(key, self.kv_heads))
         v = trace("value", self._heads(value, self.kv_heads))
         if layout.turns is not None:
-            cos, sin = (each.to(q.dtype) for each in layout.turns)
+            cos, sin = (turns.to(q.dtype) for turns in layout.turns)
             q = trace("rotated_query", turn(q, cos, sin))
             k = trace("rotated_key", turn(k, cos, sin))
         if cache is not None:
@@ -203,23 +203,27 @@ class SelfAttention(MultiHead):
 
 
 class CrossAttention(MultiHead):
-    """Queries from the decoder, keys and values from a memory that does not change while
+    """Queries from the decoder, keys and values from an encoder's output, which stays while
     decoding."""
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, d_model, bias=bias)
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
 
-    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a memory (sources, keys, d_model), projected once."""
-        key, value = self.kv(memory).chunk(2, dim=-1)
+    def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of an encoder's output (sources, keys, d_model), projected once."""
+        key, value = self.kv(encoder_output).chunk(2, dim=-1)
         return self._heads(key, self.kv_heads), self._heads(value, self.kv_heads)
 
     def forward(
-        self, x: Tensor, memory: tuple[Tensor, Tensor], layout: Layout, trace: NoTrace = NO_TRACE
+        self,
+        x: Tensor,
+        encoder_output: tuple[Tensor, Tensor],
+        layout: Layout,
+        trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         q = trace("query", self._heads(self.query(x), self.heads))
-        k, v = trace("key", memory[0]), trace("value", memory[1])
+        k, v = trace("key", encoder_output[0]), trace("value", encoder_output[1])
         return self._mix(q, k, v, layout, trace)
 
 

@@ -164,15 +164,15 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What the encoder said, ready for the decoder; one row for each source, shared by its
+class EncoderOutput:
+    """What the encoder gave, ready for the decoder; one row for each source, shared by its
     beams."""
 
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
     initial: RecurrentState | None = None  # where a recurrent decoder starts
 
-    def select(self, sources: Tensor) -> "Memory":
+    def select(self, sources: Tensor) -> "EncoderOutput":
         return replace(
             self,
             projected=[(keys[sources], values[sources]) for keys, values in self.projected],
@@ -182,7 +182,7 @@ class Memory:
 
 @dataclass
 class DecoderState:
-    """All that a decoder remembers: caches or recurrent states, the slots, the memory.
+    """All that a decoder remembers: caches or recurrent states, the slots, the encoder's output.
 
     `length` counts the positions stepped through, padding included.
     """
@@ -190,11 +190,11 @@ class DecoderState:
     layers: Sequence[KVCache | RecurrentState]
     length: int = 0
     timeline: Timeline | None = None  # None for a recurrent decoder, which needs no slots
-    memory: Memory | None = None
+    encoder_output: EncoderOutput | None = None
     beams: int = 1
 
     def expand(self, beams: int) -> None:
-        """Follow every source in `beams` ways; what was read, and the memory, they share."""
+        """Follow every source in `beams` ways; what was read and encoded, they share."""
         if self.beams != 1:
             raise InputError(f"the state has {self.beams} beams already; start a fresh one")
         self.beams = beams
@@ -211,7 +211,7 @@ class DecoderState:
     def follow(self, parents: Tensor) -> None:
         """Beam j of source i now continues beam parents[i, j] of the same source: (sources, beams).
 
-        Beams never leave their source, so neither memory nor caches move.
+        Beams never leave their source, so neither the encoder's output nor caches move.
         """
         if self.timeline is not None:
             self.timeline.follow(parents)
@@ -230,8 +230,8 @@ class DecoderState:
                 layer.select(sources)
             else:
                 layer.reorder((sources[:, None] * self.beams + beams).flatten())
-        if self.memory is not None:
-            self.memory = self.memory.select(sources)
+        if self.encoder_output is not None:
+            self.encoder_output = self.encoder_output.select(sources)
 
     def reorder(self, rows: Tensor) -> None:
         """Row i now continues what row rows[i] held; rows may repeat or be left out. With several
@@ -250,6 +250,6 @@ class DecoderState:
         self.length = length
 
     def copy(self) -> "DecoderState":
-        """An independent twin; the memory, which never changes, is shared."""
+        """An independent twin; the encoder's output, which never changes, is shared."""
         timeline = None if self.timeline is None else self.timeline.copy()
         return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)

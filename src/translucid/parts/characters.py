@@ -51,30 +51,30 @@ class Characters(InputPart):
         loudest = trace("loudest", answers.amax(dim=2))  # (batch, length, filters)
         return trace("output", self.linear(loudest))  # (batch, length, d_model)
 
-    def add(self, x: Tensor, given: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         """The embedding x of each word, with what its characters say."""
-        assert given is not None, "the reader looked whether they were given"
-        return trace("sum", x + self(given, trace))
+        assert features is not None, "the reader looked whether they were given"
+        return trace("sum", x + self(features, trace))
 
-    def check(self, tokens: Tokens, given: Tensor | None) -> None:
+    def check(self, tokens: Tokens, features: Tensor | None) -> None:
         """Characters come as (batch, length, characters), the words those of the ids."""
-        if given is None:
+        if features is None:
             raise InputError(
                 "characters: this model reads the characters of each word; give characters=, a "
                 "tensor (batch, length, characters): byte b of a word as b + 1, 0 where it ended"
             )
-        if not isinstance(given, Tensor) or given.dtype not in (torch.long, torch.int):
-            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        if not isinstance(features, Tensor) or features.dtype not in (torch.long, torch.int):
+            kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
             raise InputError(
                 f"characters: {kind} was given; give a tensor of whole numbers (torch.long)"
             )
-        if given.dim() != 3 or given.shape[:2] != tokens.ids.shape or given.shape[2] == 0:
+        if features.dim() != 3 or features.shape[:2] != tokens.ids.shape or features.shape[2] == 0:
             raise InputError(
-                f"characters has shape {tuple(given.shape)}, but ids {tuple(tokens.ids.shape)}; "
+                f"characters has shape {tuple(features.shape)}, but ids {tuple(tokens.ids.shape)}; "
                 "give (batch, length, characters), at least one character wide"
             )
-        if given.device.type == "cpu" and not torch.compiler.is_compiling() and given.numel():
-            low, high = int(given.min()), int(given.max())
+        if features.device.type == "cpu" and not torch.compiler.is_compiling() and features.numel():
+            low, high = int(features.min()), int(features.max())
             if low < 0 or high >= NUMBERS:
                 wrong = low if low < 0 else high
                 raise InputError(
@@ -92,20 +92,20 @@ class Characters(InputPart):
 
 
 class WordDropout(InputPart):
-    """While training, this share of the words is read as unknown: a model that has met no unknown
-    word does not know what to do with one."""
+    """While training, this fraction of the words is read as unknown: a model that has met no
+    unknown word does not know what to do with one."""
 
     UNKNOWN = 3  # the tokenizers' number for it; those below it are padding, start and end
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, probability: float) -> None:
         super().__init__()
-        self.share = share
+        self.probability = probability
 
     def read(self, tokens: Tokens) -> Tokens:
         return replace(tokens, ids=self(tokens.ids))
 
     def forward(self, ids: Tensor) -> Tensor:
-        if not self.training or self.share == 0:
+        if not self.training or self.probability == 0:
             return ids
-        hidden = torch.rand(ids.shape, device=ids.device) < self.share
+        hidden = torch.rand(ids.shape, device=ids.device) < self.probability
         return ids.masked_fill(hidden & (ids > self.UNKNOWN), self.UNKNOWN)

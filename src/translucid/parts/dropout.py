@@ -10,18 +10,18 @@ class LockedDropout(nn.Module):
     and a recurrent state meets it as noise. Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, probability: float) -> None:
         super().__init__()
-        self.share = share
+        self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (batch, length, d_model)"""
-        if not self.training or self.share == 0:
+        if not self.training or self.probability == 0:
             return x
-        kept = x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(1 - self.share)
-        return x * (kept / (1 - self.share))
+        kept = x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(1 - self.probability)
+        return x * (kept / (1 - self.probability))
 
 
-def make_dropout(share: float, *, locked: bool = False) -> nn.Module:
+def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:
     """Dropout drawn for each position, or once for each row."""
-    return LockedDropout(share) if locked else nn.Dropout(share)
+    return LockedDropout(probability) if locked else nn.Dropout(probability)

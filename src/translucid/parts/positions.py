@@ -20,10 +20,10 @@ from translucid.registry import Registry, place_of
 from translucid.trace import NO_TRACE, NoTrace
 
 
-def _check(found: "type[NoPositions]") -> None:
-    if not issubclass(found, NoPositions):
+def _check(cls: "type[NoPositions]") -> None:
+    if not issubclass(cls, NoPositions):
         raise ConfigError(
-            f"{place_of(found)} must derive from translucid.parts.positions.NoPositions"
+            f"{place_of(cls)} must derive from translucid.parts.positions.NoPositions"
         )
 
 
@@ -39,9 +39,9 @@ Scheme = TypeVar("Scheme", bound="type[NoPositions]")
 def position(name: str) -> Callable[[Scheme], Scheme]:
     """Register a scheme, so that `positions = name` in a model's config means it."""
 
-    def register(found: Scheme) -> Scheme:
-        POSITIONS.add(name, found)
-        return found
+    def register(scheme: Scheme) -> Scheme:
+        POSITIONS.add(name, scheme)
+        return scheme
 
     return register
 

@@ -104,9 +104,9 @@ INSIDE: dict[CellName, tuple[str, ...]] = {
 class Recurrent(nn.Module):
     """A stack of recurrent layers, in one or both directions.
 
-    `dropout` acts between layers, `locked` as LockedDropout does. `weight_dropout` sets that share
-    of U to 0 for a whole pass, so that the way from state to state is thinned alike at every
-    position. Merity et al. 2018, https://arxiv.org/abs/1708.02182
+    `dropout` acts between layers, `locked` as LockedDropout does. `weight_dropout` sets that
+    fraction of U to 0 for a whole pass, so that the way from state to state is thinned alike at
+    every position. Merity et al. 2018, https://arxiv.org/abs/1708.02182
     """
 
     def __init__(
@@ -184,14 +184,14 @@ class Recurrent(nn.Module):
 
     def _thinned(self) -> Stack:
         """The weights of one pass: while training, part of each U is 0."""
-        found = {
+        stack = {
             (n, way): self.weights(n, way) for n in range(self.layers) for way in self.directions
         }
         if not self.training or self.weight_dropout == 0:
-            return found
+            return stack
         return {
             place: (w, F.dropout(u, self.weight_dropout), b, b_hidden)
-            for place, (w, u, b, b_hidden) in found.items()
+            for place, (w, u, b, b_hidden) in stack.items()
         }
 
     def _scope(self, trace: NoTrace, layer: int, way: str) -> NoTrace:

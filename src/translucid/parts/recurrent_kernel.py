@@ -50,12 +50,12 @@ def run_layer(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", IN_PIECES)
         if lengths is None:
-            output, *after = KERNELS[cell](x, _as_given(state), *options, True)
+            output, *after = KERNELS[cell](x, _kernel_state(state), *options, True)
             return output, RecurrentState(*after)
         packed = _pack(x, lengths)
         sorted_state = _rows(state, packed.sorted_indices)
         data, *after = KERNELS[cell](
-            packed.data, packed.batch_sizes, _as_given(sorted_state), *options
+            packed.data, packed.batch_sizes, _kernel_state(sorted_state), *options
         )
     packed = PackedSequence(
         data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
@@ -77,5 +77,5 @@ def _rows(state: RecurrentState, rows: Tensor | None) -> RecurrentState:
     )
 
 
-def _as_given(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
+def _kernel_state(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
     return state.hidden if state.cell is None else (state.hidden, state.cell)

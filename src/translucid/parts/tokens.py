@@ -34,13 +34,13 @@ class InputPart(nn.Module):
 
     needs = False  # an input under its own name
 
-    def check(self, tokens: Tokens, given: Tensor | None) -> None:
+    def check(self, tokens: Tokens, features: Tensor | None) -> None:
         """Raise if this is not what the part needs."""
 
     def read(self, tokens: Tokens) -> Tokens:
         """The tokens that are looked up."""
         return tokens
 
-    def add(self, x: Tensor, given: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
+    def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         """x (batch, length, d_model), with what this part knows about each token."""
         return x

@@ -29,9 +29,9 @@ def measure(train: Sequence[Record]) -> Amount:
     for record in train:
         words += len(record.values)
         for text in record.texts:
-            found = text.split()
-            words += len(found)
-            known.update(found)
+            text_words = text.split()
+            words += len(text_words)
+            known.update(text_words)
     return Amount(len(train), words, len(known))
 
 
@@ -43,10 +43,10 @@ def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any
         return suggested
     # Few words to learn from: a small model that forgets on purpose. Many: a large one.
     size = next(s for s in SIZES if amount.words <= s.words)
-    given = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
-    batch = given.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
+    settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
+    batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
     epochs = round(size.epochs * amount.words * PIECES_PER_WORD / batch, -2)
-    steps = given.get("steps", int(min(max(epochs, 500), 100_000)))
+    steps = settings.get("steps", int(min(max(epochs, 500), 100_000)))
     training: dict[str, Any] = {
         "steps": steps,
         "batch_tokens": batch,
@@ -100,10 +100,10 @@ def with_picks(recipe: Recipe, picks: dict[str, dict[str, Any]]) -> tuple[Recipe
     values: dict[str, dict[str, Any]] = {"model": dict(recipe.model)}
     for name in ("task", "data", "tokenizer", "training", "decoding"):
         values[name] = getattr(recipe, name).model_dump(exclude_unset=True)
-    said = []
+    picked = []
     for section, keys in picks.items():
         for key, value in keys.items():
             if key not in values[section]:
                 values[section][key] = value
-                said.append(f"{section}.{key}={str(value).lower() if value is True else value}")
-    return parse(values), said
+                picked.append(f"{section}.{key}={str(value).lower() if value is True else value}")
+    return parse(values), picked

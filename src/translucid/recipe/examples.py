@@ -31,7 +31,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     if data.toyland is not None:
         if data.train:
             raise ConfigError("data.toyland and data.train were both given; leave one out")
-        held_out = min(max(data.toyland // 20, 50), 500)
+        held_out = _held_out(data.toyland)
         parts = [
             list(task.toyland(split, count))
             for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
@@ -60,6 +60,19 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     return Examples(train, valid, test)
 
 
+def load_test(recipe: Recipe, say: Callable[[str], None]) -> list[Record]:
+    """The test examples of a recipe by themselves; none where it names none."""
+    data, task = recipe.data, TASKS[recipe.task.kind]
+    if data.toyland is not None:
+        return list(task.toyland("test", _held_out(data.toyland)))
+    return read_records(recipe.task.kind, data.paths(data.test), data, say) if data.test else []
+
+
+def _held_out(toyland: int) -> int:
+    """Made-up examples for each of valid and test, beside so many to train on."""
+    return min(max(toyland // 20, 50), 500)
+
+
 def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
     """Every n-th record, so that an ordered file is held out evenly."""
     every = max(len(records) // min(max(len(records) // 20, 1), 2000), 2)
@@ -72,16 +85,16 @@ def read_records(
     """The records of a task from its file, or from several that belong together."""
     most = TASKS[task].max_files
     if not 0 < len(files) <= most:
-        given = ", ".join(files)
-        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {given}")
+        names = ", ".join(files)
+        raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {names}")
     loading = Loading()
-    found = list(TASKS[task].read(files, data, loading))
+    records = list(TASKS[task].read(files, data, loading))
     for line in loading.lines():
         say(line)
-    if not found:
+    if not records:
         raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
-    check_record(TASKS[task], found[0])
-    return found
+    check_record(TASKS[task], records[0])
+    return records
 
 
 def task_of(held: Bundle) -> Task[Any, Any]:
@@ -91,5 +104,12 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         held.labels,
         characters=getattr(held.network.config, "characters", 0) > 0,
         decoding=DecodingConfig(**held.decoding),
+        statistics=held.statistics,
     )
-    return TASKS[held.task].make(resources)
+    try:
+        return TASKS[held.task].make(resources)
+    except (LookupError, TypeError) as error:
+        raise InputError(
+            f"a model for task {held.task} needs more than its folder holds "
+            f"({type(error).__name__}: {error}); copy the folder again, whole"
+        ) from error

@@ -35,17 +35,17 @@ def header(text: str) -> list[str]:
     return lines or [""]
 
 
-def find(given: str | Path) -> Path:
+def find(name: str | Path) -> Path:
     """A recipe file, or the shipped recipe of that name."""
-    if Path(given).is_file():
-        return Path(given)
+    if Path(name).is_file():
+        return Path(name)
     names = [entry.name for entry in entries()]
-    if str(given) in names:
-        return FOLDER / f"{given}.toml"
-    close = nearest(str(given), [*TASKS.names(), *names])
+    if str(name) in names:
+        return FOLDER / f"{name}.toml"
+    close = nearest(str(name), [*TASKS.names(), *names])
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     tasks = ", ".join(TASKS.names())
     raise InputError(
-        f"there is no recipe {given}; {hint}give a TOML file, a task ({tasks}), or a "
+        f"there is no recipe {name}; {hint}give a TOML file, a task ({tasks}), or a "
         "name that `translucid recipe list` shows"
     )

@@ -98,14 +98,14 @@ def _model_schema() -> dict[str, Any]:
     """The keys of one of the families; without a kind, those of the task's first."""
     families = []
     for kind, config in MODELS.items():
-        found = _config_schema(config.model_json_schema(), leave_out=DECIDED)
-        found["properties"]["kind"] = {"const": kind, "description": "the family"}
-        families.append(found)
+        family = _config_schema(config.model_json_schema(), leave_out=DECIDED)
+        family["properties"]["kind"] = {"const": kind, "description": "the family"}
+        families.append(family)
     return {"anyOf": families}
 
 
-def _config_schema(found: dict[str, Any], leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    properties = {k: v for k, v in found["properties"].items() if k not in leave_out}
-    required = [k for k in found.get("required", ()) if k not in leave_out]
-    kept = {"type": "object", "description": found["description"], "properties": properties}
+def _config_schema(full: dict[str, Any], leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    properties = {k: v for k, v in full["properties"].items() if k not in leave_out}
+    required = [k for k in full.get("required", ()) if k not in leave_out]
+    kept = {"type": "object", "description": full["description"], "properties": properties}
     return kept | {"required": required, "additionalProperties": False}

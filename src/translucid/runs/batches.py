@@ -7,7 +7,8 @@ from typing import Any
 from translucid.data.batching import Plan, plan_batches
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Batch, Task, sizes_of
+from translucid.tasks.base import Task, sizes_of
+from translucid.tasks.batch import Batch
 from translucid.training.batch_shapes import few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 
@@ -41,7 +42,7 @@ class Stream:
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
         self._starts = {epoch: batches - index}  # how many batches came before each epoch
-        self._longest = int(sizes_of(task, items).max())
+        self._max_length = int(sizes_of(task, items).max())
         self._begin_epoch()
 
     def __iter__(self) -> "Stream":
@@ -60,13 +61,13 @@ class Stream:
             self._begin_epoch()
         chosen = self._plan.batches[self._index]
         self._index += 1
-        batch = self._share([self._items[i] for i in chosen])
+        batch = self._collate_own_rows([self._items[i] for i in chosen])
         training = self._recipe.training
         if training.cuda_graphs is not True:
             return batch
-        return in_few_shapes(batch, training.batch_tokens, self._longest)
+        return in_few_shapes(batch, training.batch_tokens, self._max_length)
 
-    def _share(self, items: Sequence[Any]) -> Batch:
+    def _collate_own_rows(self, items: Sequence[Any]) -> Batch:
         """This process's rows of a batch; its count is that of all rows."""
         if self._processes.count == 1:
             return self._task.collate(items)

@@ -9,7 +9,6 @@ The newest two stay: should one be damaged later, the run goes back to the other
 """
 
 import json
-import shutil
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,16 +17,55 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ConfigDict, Field, NonNegativeInt
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from translucid.atomic_files import aside, fault, saving, write_whole
-from translucid.errors import InputError, SaveError
-from translucid.renamed import weight_today
-from translucid.training.distributed import ALONE, Processes, share
+from translucid.atomic_files import aside, fault, remove, saving, write_whole
+from translucid.config import Config
+from translucid.errors import ConfigError, InputError, SaveError
+from translucid.renamed import CHECKPOINT, weight_today
+from translucid.training.distributed import ALONE, Processes, shard
+from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
+Count = NonNegativeInt
+
+
+class _Part(Config):
+    """Of state.json: what must be there, and of which kind. What else is there has its reader."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
+
+
+class _Fingerprint(_Part):
+    recipe: dict[str, Any]
+    files: dict[str, str]
+    tokenizers: dict[str, str]
+    circumstances: dict[str, Any]
+    folder: str
+
+
+class _State(_Part):
+    step: Count
+    batches: Count
+    skipped: Count
+    seconds: float
+    finished: bool
+    best: float | None
+    waited: Count
+    target_sum: Count
+    average_steps: Count | None
+
+
+class _Numbers(_Part):
+    state: _State
+    place: dict[str, Count]
+    kept: dict[str, float]
+    kept_losses: dict[str, float] = Field(default_factory=dict)  # not in older ones
+    metrics: Count
+    fingerprint: _Fingerprint
 
 
 @dataclass(frozen=True)
@@ -37,6 +75,16 @@ class Checkpoint:
     step: int
     folder: Path
     numbers: dict[str, Any]
+
+    def check(self) -> None:
+        """Refuse what a run does not write, before anything is made of it."""
+        try:
+            _Numbers(**self.numbers)
+        except ConfigError as error:
+            raise InputError(
+                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the run again, "
+                "whole"
+            ) from None
 
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
@@ -55,10 +103,10 @@ class Checkpoint:
             except CheckpointException as error:  # no Exception: it would end in a traceback
                 raise ValueError(_first(error.failures)) from error
             return
-        found = load_file(str(self.folder / TENSORS))
-        found = {weight_today(name): tensor for name, tensor in found.items()}
+        saved = load_file(str(self.folder / TENSORS))
+        saved = {weight_today(name): tensor for name, tensor in saved.items()}
         for name, tensor in tensors.items():
-            tensor.copy_(share(found[name], tensor))
+            tensor.copy_(shard(saved[name], tensor))
 
 
 class Checkpoints:
@@ -104,12 +152,12 @@ class Checkpoints:
             self._failed = error
 
     def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Every process writes its share into a folder that the main one puts in place."""
+        """Every process writes its shard into a folder that the main one puts in place."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        def share(folder: Path) -> None:
+        def write_shard(folder: Path) -> None:
             self._processes.wait()  # until the main one has made the folder
             writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
             try:
@@ -118,7 +166,7 @@ class Checkpoints:
                 raise OSError(_first(error.failures)) from error
 
         def fill(folder: Path) -> None:
-            share(folder)
+            write_shard(folder)
             _write_numbers(folder, numbers)
 
         place = self._place(step)
@@ -127,7 +175,7 @@ class Checkpoints:
             self._check(step)
         else:
             with saving(place):
-                share(aside(place))
+                write_shard(aside(place))
         self._processes.wait()
 
     def _check(self, step: int) -> None:
@@ -135,13 +183,13 @@ class Checkpoints:
         if wrong is not None:
             raise SaveError(f"what was written cannot be read back: {wrong}")
         # Newer ones are there if the run went back behind them: they are damaged, and do not count.
-        for older in [each for each in self.steps() if each <= step][KEPT:]:
-            shutil.rmtree(self._place(older), ignore_errors=True)
+        for older in [saved for saved in self.steps() if saved <= step][KEPT:]:
+            remove(self._place(older))
 
     def _place(self, step: int) -> Path:
         return self._folder / f"step-{step:08}"
 
-    def how_to_go_on(self) -> str:
+    def resume_advice(self) -> str:
         """After something could not be saved: what is there, and what to type."""
         command = f"{self._processes.command} resume {self._run}"
         for step in self.steps():
@@ -158,8 +206,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Of the checkpoints that are there, newest first."""
-        found = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
-        return sorted((int(number) for number in found if number.isdigit()), reverse=True)
+        names = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
+        return sorted((int(digits) for digits in names if digits.isdigit()), reverse=True)
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint:
         """The newest whole checkpoint; what is wrong with a newer one is said."""
@@ -167,7 +215,9 @@ class Checkpoints:
             place = self._place(step)
             wrong = fault(place)
             if wrong is None:
-                return Checkpoint(step, place, json.loads((place / NUMBERS).read_text("utf-8")))
+                numbers = read_object(place / NUMBERS)
+                numbers = {CHECKPOINT.get(key, key): value for key, value in numbers.items()}
+                return Checkpoint(step, place, numbers)
             say(f"{wrong}; falling back to the checkpoint before it")
         raise InputError(
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "

@@ -15,26 +15,26 @@ from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import full_model
-from translucid.renamed import KEYS
+from translucid.renamed import ADDED, KEYS
 from translucid.runs.setup import Setup
 from translucid.training.distributed import Processes
 
 
-def fingerprint_of(setting: Setup, processes: Processes) -> dict[str, Any]:
+def fingerprint_of(setup: Setup, processes: Processes) -> dict[str, Any]:
     """All that decides the numbers of a run, fit for JSON."""
-    device = next(setting.network.parameters()).device
-    code = extensions.used(own_names(setting.task.name, setting.network.config))
+    device = next(setup.network.parameters()).device
+    code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
-        "recipe": _flat(setting.recipe),
-        "files": _files(setting.recipe),
-        "tokenizers": {name: t.fingerprint for name, t in setting.tokenizers.items()},
+        "recipe": _flat(setup.recipe),
+        "files": _files(setup.recipe),
+        "tokenizers": {name: t.fingerprint for name, t in setup.tokenizers.items()},
         "circumstances": {
             "version of translucid": __version__,
             "version of torch": str(torch.__version__),
             "threads": torch.get_num_threads(),
             "device": device.type,
             "processes": processes.count,
-            **{f"the code of {each.file}": each.sha256[:12] for each in code},
+            **{f"the code of {source.file}": source.sha256[:12] for source in code},
         },
         "folder": os.getcwd(),
     }
@@ -63,7 +63,7 @@ def _digest(path: Path) -> str:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In words, what makes it another run."""
-    recipe = {KEYS.get(key, key): value for key, value in before["recipe"].items()}
+    recipe = ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),

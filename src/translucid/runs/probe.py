@@ -7,10 +7,10 @@ import numpy as np
 
 from translucid.bundle import Bundle
 from translucid.errors import InputError
+from translucid.recipe.examples import task_of
 from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.reading import Reading, read
 from translucid.tasks.base import Task
-from translucid.recipe.examples import task_of
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:

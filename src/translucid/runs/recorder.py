@@ -22,9 +22,9 @@ from translucid.atomic_files import saving, write_text
 from translucid.bundle import Bundle
 from translucid.errors import Interrupted
 from translucid.models.base import Network
-from translucid.see.gradients import layers_of, tied_layers
 from translucid.runs.log import open_at_end, write_line
 from translucid.runs.probe import check, probe
+from translucid.see.gradients import layers_of, tied_layers
 from translucid.training.loop import Step
 
 FOLDER = "studio"
@@ -68,10 +68,12 @@ class Recorder:
         go_back(self._folder.parent, step, probes=self._text == before)
         with saving(self._folder):
             self._folder.mkdir(exist_ok=True)
-        told = {"format": 1, "probe": self._text, "every": self._every,
+        header = {"format": 1, "probe": self._text, "every": self._every,
                 "layers": list(self._layers), "tied": self._tied}  # fmt: skip
-        write_text(self._folder / ABOUT, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
-        self._known = {each["step"] for each in lines(self._folder / PROBES) if "step" in each}
+        write_text(self._folder / ABOUT, json.dumps(header, ensure_ascii=False, indent=1) + "\n")
+        self._known = {
+            record["step"] for record in lines(self._folder / PROBES) if "step" in record
+        }
         self._steps, self._probes = (open_at_end(self._folder / n) for n in (STEPS, PROBES))
         _lock(self._steps)
 
@@ -85,9 +87,9 @@ class Recorder:
         if self._steps is None:
             return
         grad = [math.hypot(*(now.sizes[place] for place in own)) for own in self._layers.values()]
-        told = {"step": now.step, "loss": now.loss, "norm": now.norm,
+        record = {"step": now.step, "loss": now.loss, "norm": now.norm,
                 "learning_rate": now.learning_rate, "grad": grad}  # fmt: skip
-        write_line(self._steps, json.dumps(told))
+        write_line(self._steps, json.dumps(record))
 
     def looks(self, step: int, evaluating: bool) -> bool:
         """At the start, often at first, then now and then, and whenever the model is evaluated."""
@@ -99,8 +101,8 @@ class Recorder:
         if self._probes is None or self._step in self._known:
             return
         self._known.add(self._step)
-        told = probe(self._bundle(network), self._text)
-        write_line(self._probes, json.dumps({"step": self._step, **told}, ensure_ascii=False))
+        record = probe(self._bundle(network), self._text)
+        write_line(self._probes, json.dumps({"step": self._step, **record}, ensure_ascii=False))
 
     # ---- how it ends ----
 
@@ -115,13 +117,13 @@ class Recorder:
     ) -> None:
         if self._steps is None or self._probes is None:
             return
-        said = {"end": "finished", "step": self._step}
+        end = {"end": "finished", "step": self._step}
         if isinstance(error, Interrupted):
-            said["end"] = "interrupted"
+            end["end"] = "interrupted"
         elif error is not None:
-            said |= {"end": "failed", "why": f"{error or type(error).__name__}"[:500]}
+            end |= {"end": "failed", "why": f"{error or type(error).__name__}"[:500]}
         with suppress(Exception):  # a full disk is what may have ended it
-            write_line(self._steps, json.dumps(said, ensure_ascii=False))
+            write_line(self._steps, json.dumps(end, ensure_ascii=False))
         for file in (self._steps, self._probes):
             with suppress(OSError):
                 file.close()
@@ -130,10 +132,10 @@ class Recorder:
 def about(run: Path) -> dict[str, Any]:
     """What a record says of itself; nothing where there is none, or none that can be read."""
     try:
-        found = json.loads((run / FOLDER / ABOUT).read_text("utf-8"))
+        header = json.loads((run / FOLDER / ABOUT).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return header if isinstance(header, dict) else {}
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
@@ -144,25 +146,25 @@ def go_back(run: Path, step: int, *, probes: bool = True) -> None:
         if not path.is_file():
             continue
         left = [
-            each
-            for each in lines(path)
-            if kept and "end" not in each and each.get("step", step + 1) <= step
+            record
+            for record in lines(path)
+            if kept and "end" not in record and record.get("step", step + 1) <= step
         ]
-        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in left)
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in left)
         if text.encode() != path.read_bytes():
             write_text(path, text)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a file that may still be written, as far as they are JSON."""
-    found = []
+    records = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().split(b"\n")[:-1]:
             with suppress(ValueError):
-                each = json.loads(line)
-                if isinstance(each, dict):
-                    found.append(each)
-    return found
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    records.append(record)
+    return records
 
 
 def goes_on(run: Path) -> bool | None:

@@ -46,8 +46,8 @@ class Result:
         return None if self.band is None else self.band.low <= self.mean <= self.band.high
 
     def as_json(self) -> str:
-        found = asdict(self) | {"mean": self.mean, "spread": self.spread, "within": self.within}
-        return json.dumps(found, indent=2)
+        result = asdict(self) | {"mean": self.mean, "spread": self.spread, "within": self.within}
+        return json.dumps(result, indent=2)
 
 
 def bands() -> dict[str, Band]:
@@ -73,8 +73,8 @@ def reproduce(
     scores, minutes = {}, {}
     notes: tuple[str, ...] = ()
     for seed in seeds:
-        given = {} if data is None else {"folder": data}
-        chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], data=given)
+        data_options = {} if data is None else {"folder": data}
+        chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], data=data_options)
         folder = out / f"seed-{seed}"
         _train(chosen, folder, quiet=quiet, interrupted=interrupted)
         scored = json.loads((folder / "test.json").read_text("utf-8"))

@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,19 +15,20 @@ from torch import nn
 from translucid import bundle
 from translucid.atomic_files import sweep, write_text
 from translucid.bundle import Bundle
-from translucid.errors import InputError, Interrupted
+from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
 from translucid.runs import fingerprint, recorder
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
-from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
+from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
-from translucid.training.loop import Watchers, train
+from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 
@@ -45,54 +48,57 @@ class Session:
     def __init__(
         self,
         out: Path,
-        setting: Setup,
+        setup: Setup,
         run_log: RunLog,
         processes: Processes,
         interrupted: Callable[[], bool],
         recording: Recording | None = None,
     ) -> None:
-        self.out, self.setting, self.run_log = out, setting, run_log
+        self.out, self.setup, self.run_log = out, setup, run_log
         self.processes, self.interrupted = processes, interrupted
-        training, task = setting.recipe.training, setting.task
+        training, task = setup.recipe.training, setup.task
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
-        self.best_models = BestModels(out, task, training.keep_best)
-        self.told = fingerprint.fingerprint_of(setting, processes)
-        self.state = State(
-            setting.network, training, processes, higher_is_better=task.higher_is_better
-        )
-        self.stream = Stream(task, setting.items, setting.recipe, processes=processes)
+        criterion = task.criterion(training.best_metric)
+        self.best_models = BestModels(out, task, training.keep_best, criterion)
+        self.fingerprint = fingerprint.fingerprint_of(setup, processes)
+        self.state = State(setup.network, training, processes, criterion=criterion)
+        self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
         self.recording = recording
 
-    def put_back(self, found: Checkpoint) -> None:
+    def put_back(self, checkpoint: Checkpoint) -> None:
         """Stand where the run stood when the checkpoint was written."""
         try:
-            self.state.put_back(found.fill, found.numbers["state"])
-        except (KeyError, RuntimeError, ValueError) as error:
+            self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
+            self.stream = Stream(
+                self.setup.task,
+                self.setup.items,
+                self.setup.recipe,
+                processes=self.processes,
+                **checkpoint.numbers["place"],
+            )
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, TranslucidError):
+                raise
             raise InputError(
-                f"the checkpoint of step {found.step:,} does not fit the model any more: {error}; "
-                "train into a new folder"
+                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} does "
+                f"not fit the model any more: {type(error).__name__}: {error}; train into a new "
+                "folder"
             ) from error
-        self.stream = Stream(
-            self.setting.task,
-            self.setting.items,
-            self.setting.recipe,
-            processes=self.processes,
-            **found.numbers["place"],
-        )
-        self.best_models.put_back(found.numbers["kept"])
-        self.run_log.go_back(found.numbers["metrics"])
+        numbers = checkpoint.numbers
+        self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
+        self.run_log.go_back(checkpoint.numbers["metrics"])
         if self.processes.main:
-            recorder.go_back(self.out, found.step)
+            recorder.go_back(self.out, checkpoint.step)
 
     def take_up_again(self) -> None:
         """A run that had ended goes on if it is now told to take more steps."""
-        self.state.finished = self.state.step >= self.setting.recipe.training.steps
+        self.state.finished = self.state.step >= self.setup.recipe.training.steps
         if not self.state.finished and self.processes.main:
             (self.out / "test.json").unlink(missing_ok=True)  # of the model that it was
 
     def go(self) -> Bundle:
         """Train to the end, then test."""
-        setting, training = self.setting, self.setting.recipe.training
+        setup, training = self.setup, self.setup.recipe.training
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
@@ -103,10 +109,10 @@ class Session:
         if self.recording is None:
             return self._train(watchers)
         with Recorder(
-            self.out, setting.network, training.steps, lambda network: self._bundle(network, {}),
+            self.out, setup.network, training.steps, lambda network: self._bundle(network, {}),
             main=self.processes.main,
         ) as record:  # fmt: skip
-            record.begin(self.state.step, self.recording.probe, setting.first)
+            record.begin(self.state.step, self.recording.probe, setup.first)
             return self._train(
                 replace(
                     watchers, watches=record.watches, stepped=record.stepped,
@@ -115,14 +121,14 @@ class Session:
             )  # fmt: skip
 
     def _train(self, watchers: Watchers) -> Bundle:
-        setting, training = self.setting, self.setting.recipe.training
+        setup, training = self.setup, self.setup.recipe.training
         try:
             with (
                 without_plans(self.state.device),
                 _kernels(training.deterministic),
                 prefetched(self.stream, captured=training.cuda_graphs is True) as batches,
             ):
-                ending = train(self.state, setting.task, batches, setting.valid, training, watchers)
+                ending = train(self.state, setup.task, batches, setup.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
         if ending == "interrupted":
@@ -130,22 +136,47 @@ class Session:
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
                 f"go on with: {self.processes.command} resume {self.out}"
             )
+        self.run_log.say(self._why(ending))
         if training.average_best and self.processes.main:
-            self.best_models.try_average(setting.valid, self.state.device, self.run_log.say)
+            self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
         return self._test()
 
+    def _why(self, ending: Ending) -> str:
+        """Why training ended, in words."""
+        training, metric = self.setup.recipe.training, self.state.best.criterion.metric
+        match ending:
+            case "patience":
+                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+            case "minutes":
+                why = f"its time is over (training.minutes = {training.minutes:g})"
+            case _:
+                why = "all steps are taken (training.steps)"
+        return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
+
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)
-        s = self.setting
+        s = self.setup
         facts = {"step": self.state.step} | facts
-        decoding = s.task.kept_decoding(s.recipe.decoding)
-        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
+        return Bundle(
+            network, s.task.name, s.tokenizers, s.labels, facts,
+            decoding=s.recipe.decoding.model_dump(),
+            data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
+            statistics=s.statistics,
+        )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.run_log.evaluated(self.state.step, score, best)
         if self.processes.main:
-            self.best_models.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+            facts: dict[str, object] = {"valid": score.numbers}
+            if (baseline := self._baseline) is not None:
+                facts["baseline"] = {"name": baseline.name, "valid": baseline.score.numbers}
+            self.best_models.keep(self._bundle(network, facts), score, best)
+
+    @cached_property
+    def _baseline(self) -> Baseline | None:
+        """On the validation data."""
+        return self.setup.task.baseline(self.setup.items, self.setup.valid)
 
     def _save(self) -> None:
         if not (self.out / "last").exists():  # stopped before the first evaluation
@@ -156,18 +187,32 @@ class Session:
             "state": self.state.numbers(),
             "place": self.stream.place(self.state.batches),
             "kept": self.best_models.numbers(),
+            "kept_losses": self.best_models.losses(),
             "metrics": self.run_log.length(),
-            "told": self.told,
+            "fingerprint": self.fingerprint,
         }
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
 
     def _test(self) -> Bundle:
-        best = bundle.load(self.out / "best", str(self.state.device))
-        if self.processes.main and self.setting.test and not (self.out / "test.json").exists():
-            score = self.setting.task.evaluate(best.network, self.setting.test)
-            self.run_log.say("test: " + "  ".join([score.line(), *score.notes]))
-            examples = len(self.setting.test)
-            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+        best, setup = bundle.load(self.out / "best", str(self.state.device)), self.setup
+        task, criterion, say = setup.task, setup.task.criterion(), self.run_log.say
+        if self.processes.main and self._baseline is not None:
+            say(self._baseline.line("valid", best.facts["valid"], criterion))
+        if self.processes.main and setup.test and not (self.out / "test.json").exists():
+            score = task.evaluate(best.network, setup.test)
+            say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(setup.test)
+            result: dict[str, Any] = {
+                "test": score.numbers,
+                "notes": score.notes,
+                "examples": examples,
+            }
+            baseline = task.baseline(setup.items, setup.test)
+            if baseline is not None:
+                say(baseline.line("test", score.numbers, criterion))
+                better = baseline.better(score.numbers, criterion)
+                own = {"name": baseline.name, "test": baseline.score.numbers, "better": better}
+                result["baseline"] = own
             write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
         return best
 

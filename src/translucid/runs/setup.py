@@ -8,25 +8,25 @@ from typing import Any
 import torch
 
 from translucid.atomic_files import fault
+from translucid.checks.startup import startup
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError
 from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
+from translucid.recipe import automatic_sizes
+from translucid.recipe.automatic_sizes import Amount
+from translucid.recipe.examples import Examples, load_examples
+from translucid.recipe.recipe import DataConfig, Recipe
+from translucid.recipe.resources import prepare
+from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
+from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
-from translucid.tasks.contract import check_contract, check_encoding
+from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.training import cuda_graphs
-from translucid.recipe import automatic_sizes
-from translucid.checks.startup import startup
-from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
-from translucid.recipe.examples import Examples, load_examples
-from translucid.runs.batches import epoch_plan
-from translucid.recipe.resources import prepare
 from translucid.training.random_state import seed_generators
-from translucid.recipe.recipe import DataConfig, Recipe
-from translucid.recipe.automatic_sizes import Amount
 
 Say = Callable[[str], None]
 
@@ -40,6 +40,7 @@ class Setup:
     network: Network  # on its device, its weights as the seed gives them
     tokenizers: dict[str, Tokenizer]
     labels: tuple[str, ...]
+    statistics: dict[str, Any]  # that the task has measured
     items: Sequence[Any]  # to train on
     valid: Sequence[Any]
     test: Sequence[Any]
@@ -97,6 +98,8 @@ def set_up(
         check_contract(known.task, network, items, valid)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(known.task.collate(items).inputs["x"])
+    if training.best_metric is not None:
+        check_metric(known.task, network, valid, training.best_metric)
     _say_about(known.task, known.tokenizers, items, examples, recipe, say)
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)
@@ -105,19 +108,19 @@ def set_up(
         f"seed {recipe.training.seed}"
     )
     return Setup(
-        recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        known.task.first_text(examples.valid, valid),
+        recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
+        items, valid, test, known.task.first_text(examples.valid, valid),
     )  # fmt: skip
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
-    chosen, said = automatic_sizes.with_picks(
+    chosen, picks = automatic_sizes.with_picks(
         recipe, automatic_sizes.pick(recipe, amount, device.type)
     )
-    if said:
+    if picks:
         examples = f"{amount.examples:,} examples with " if amount.examples else "about "
         say(f"picked for {examples}{amount.words:,} words:")
-        say("  " + " ".join(said))
+        say("  " + " ".join(picks))
         say("  change any of them by writing it at the end of the command")
     return chosen
 
@@ -139,18 +142,20 @@ def _check_positions(
     test: Sequence[Any],
 ) -> None:
     """Say before training, not at its first evaluation, what learned positions cannot hold."""
-    longest = network.config.longest if isinstance(network.config, SequenceConfig) else None
-    if longest is None:
+    context_length = (
+        network.config.context_length if isinstance(network.config, SequenceConfig) else None
+    )
+    if context_length is None:
         return
-    if data.max_length > longest:
+    if data.max_length > context_length:
         raise ConfigError(
-            f"data.max_length = {data.max_length}, but model.max_length = {longest} positions are "
-            "learned; lower the first or raise the second"
+            f"data.max_length = {data.max_length}, but model.max_length = {context_length} "
+            "positions are learned; lower the first or raise the second"
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
         for item in task.as_evaluated(part):
-            check_length(max(task.sizes(item)), longest, task.place_of(item, name))
+            check_length(max(task.sizes(item)), context_length, task.place_of(item, name))
 
 
 def _say_about(

@@ -16,7 +16,8 @@ from translucid.models.heads import Classifier, Tagger
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import numbers, window
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 from translucid.see.predictions import check_count, check_likely
 from translucid.see.text_trace import TextTrace
 
@@ -38,18 +39,19 @@ def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = Non
     first, last = window(len(reading.labels), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):
-        each = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
-        probabilities = _together(each)[0].exp()  # (positions, vocab)
+        outputs = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
+        probabilities = _together(outputs)[0].exp()  # (positions, vocab)
         best = probabilities.topk(min(k, probabilities.shape[-1]))
         ids = best.indices.tolist()
         values.append(numbers(best.values[:, 0]))
         texts.append(
             tuple(
-                " / ".join(reading.names_at(at, found)) for at, found in enumerate(ids, start=first)
+                " / ".join(reading.names_at(at, choices))
+                for at, choices in enumerate(ids, start=first)
             )
         )
         right = reading.wanted[first:last]
-        frames += [(row, at) for at, found in enumerate(ids) if found[0] == right[at]]
+        frames += [(row, at) for at, choices in enumerate(ids) if choices[0] == right[at]]
     caption = reading.outputs.caption
     return Heat(
         f"Which {caption.one} the model would say after each layer, and how likely",
@@ -68,10 +70,10 @@ def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat
     ids = reading.example.batch.inputs["ids"]
     said_at = []
     for stream in _streams(reading, speakers):
-        each = [
+        outputs = [
             _with_ngrams(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)
         ]
-        said_at.append(_together(each)[0].exp())  # (outputs,)
+        said_at.append(_together(outputs)[0].exp())  # (outputs,)
     table = torch.stack(said_at)
     first = table.argmax(dim=-1).tolist()
     return Heat(
@@ -94,15 +96,15 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
     if network.training:
         raise InputError("the network is in training mode; call network.eval() and trace again")
     if isinstance(network, Ensemble):
-        return [(f"members.{number}.", one) for number, one in enumerate(network.each())]
+        return [(f"members.{number}.", one) for number, one in enumerate(network.networks())]
     assert isinstance(network, Speaker)
     return [("", network)]
 
 
 def _streams(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
     """The residual stream at every depth, of each speaker. (batch, length, d_model)"""
-    each = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
-    return [list(depth) for depth in zip(*each, strict=True)]
+    depths = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
+    return [list(depth) for depth in zip(*depths, strict=True)]
 
 
 def stream_points(prefix: str, network: Speaker) -> list[str]:

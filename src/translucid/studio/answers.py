@@ -17,21 +17,21 @@ from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
 from translucid.trace import Trace
 
-LONGEST = 2048  # tokens of a beginning
+MAX_TOKENS = 2048  # tokens of a beginning
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 ATTENDED = ("scores", "scaled", "biased", "masked", "pattern")  # of each query and key, in order
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
     """The patterns of each kind of attention, layer by layer."""
-    found: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for name in run.shapes:
         if name.endswith(".pattern"):
             scopes = name.split(".")
             across = scopes[-2] in ("cross_attention", "alignment")
             kind = "cross" if across else "encoder" if "encoder" in scopes else "decoder"
-            found.setdefault(kind, []).append(name)
-    return found
+            kinds.setdefault(kind, []).append(name)
+    return kinds
 
 
 def heads(run: Run, kind: str, pool: int) -> bytes:
@@ -108,16 +108,16 @@ def _attention(run: Run, scope: str, index: tuple[int, ...], point: str) -> Any:
         seen = math.isfinite(float(row["masked"][key]))
         yield _line("masked", "may be seen" if seen else "not seen", float(row["masked"][key]))
     if point == "pattern":
-        yield from _shares(row["masked"], key)
+        yield from _softmax_lines(row["masked"], key)
 
 
-def _softmax(scores: Tensor, key: int, point: str, how: str) -> Any:
-    yield _line("score", how, float(scores[key]))
+def _softmax(scores: Tensor, key: int, point: str, operation: str) -> Any:
+    yield _line("score", operation, float(scores[key]))
     if point == "pattern":
-        yield from _shares(scores, key)
+        yield from _softmax_lines(scores, key)
 
 
-def _shares(scores: Tensor, key: int) -> Any:
+def _softmax_lines(scores: Tensor, key: int) -> Any:
     scores = scores.double()
     grown = (scores - scores.max()).exp()
     yield _line("exponential", "exp(s − max)", float(grown[key]))
@@ -161,7 +161,7 @@ def _recurrent(run: Run, scope: str, point: str, index: tuple[int, ...]) -> Any:
             yield _line("hidden", "+", at("hidden"))
         case "rnn", "hidden":
             yield _line("old state", "h before", _before(run, scope, "hidden", index))
-            yield _line("input and memory", "a", at("preactivation"))
+            yield _line("input and hidden state", "a", at("preactivation"))
             yield _line("hidden", "act(a)", at("hidden"))
 
 
@@ -176,8 +176,8 @@ def _before(run: Run, scope: str, point: str, index: tuple[int, ...]) -> float:
     return float(run[bridge][0, unit]) if "decoder." in scope and bridge in run.shapes else 0.0
 
 
-def _line(name: str, how: str, value: float) -> dict[str, Any]:
-    return {"name": name, "how": how, "value": value if math.isfinite(value) else None}
+def _line(name: str, operation: str, value: float) -> dict[str, Any]:
+    return {"name": name, "operation": operation, "value": value if math.isfinite(value) else None}
 
 
 def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
         raise InputError(f"a model for task {name} writes nothing: nothing can come after")
-    if len(tokens) > LONGEST:
-        raise InputError(f"tokens: {len(tokens):,} of them; {LONGEST:,} can come before")
+    if len(tokens) > MAX_TOKENS:
+        raise InputError(f"tokens: {len(tokens):,} of them; {MAX_TOKENS:,} can come before")
     some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # says so where there is no such token
     inputs, side = example.inputs_for(network), example.target.name
@@ -213,22 +213,22 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
         network(**inputs, trace=trace)
     first = begun.shape[1] - 1  # the row that says the first of the tokens
     read = inputs[side][0].tolist()
-    found: dict[str, Any] = {"at": at, "steps": []}
+    answer: dict[str, Any] = {"at": at, "steps": []}
     for n in some:
         row = first + n
-        found["steps"].append({"n": n, **_likeliest(run, trace[at][0, row], read[row], k)})
+        answer["steps"].append({"n": n, **_likeliest(run, trace[at][0, row], read[row], k)})
     if patterns:
         layers = [trace[name][0].float() for name in patterns]  # ([heads,] queries, keys)
         mean = torch.stack([p.mean(0) if p.dim() == 3 else p for p in layers]).mean(0)
         across = "cross" in kinds
-        found["looks"] = {
+        answer["looks"] = {
             "at": patterns, "side": "src" if across else "tgt",
             "words": list(example.words.source if across else readable(tokenizer, read)),
         }  # fmt: skip
-        for each in found["steps"]:
-            row = first + each["n"]
-            each["weights"] = mean[row, : None if across else row + 1].tolist()
-    return found
+        for step in answer["steps"]:
+            row = first + step["n"]
+            step["weights"] = mean[row, : None if across else row + 1].tolist()
+    return answer
 
 
 def _chosen(positions: range | None, count: int, k: int) -> range:
@@ -250,14 +250,14 @@ def _rows(logits: Tensor) -> Tensor:
 
 def _likeliest(run: Run, logits: Tensor, before: int | None, k: int) -> dict[str, Any]:
     logits = logits.float()
-    shares = logits.softmax(-1)
-    best = shares.topk(min(max(k, 1), shares.shape[-1]))
+    probabilities = logits.softmax(-1)
+    best = probabilities.topk(min(max(k, 1), probabilities.shape[-1]))
     ids = best.indices.tolist()
     return {
         "words": [run.outputs.name(i, before) for i in ids], "ids": ids,
         "probabilities": best.values.tolist(), "logits": [float(logits[i]) for i in ids],
         "log_sum": float(logits.logsumexp(-1)), "rest": float(1 - best.values.sum()),
-        "others": shares.shape[-1] - len(ids),
+        "others": probabilities.shape[-1] - len(ids),
     }  # fmt: skip
 
 
@@ -271,40 +271,40 @@ def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -
             f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
         )
     options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
-    (found,) = model.decode(
+    (decoded,) = model.decode(
         [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )
-    told = found.as_dict(outputs.tokenizer)
-    nodes = told["tree"]["nodes"]
+    tree = decoded.as_dict(outputs.tokenizer)
+    nodes = tree["tree"]["nodes"]
     start = run.example.target_ids[0 if run.example.source else -1]
     for node in nodes[1:]:
         before = nodes[node["parent"]]["token"] if node["parent"] else start
         node["label"] = outputs.name(node["token"], before)
-    return told
+    return tree
 
 
 def compare(a: Run, b: Run) -> dict[str, Any]:
     """Where two runs part ways: their answers, each step, and the ripple through the depths."""
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
         "says": [_says(a), _says(b)],
     }  # fmt: skip
     if _same_outputs(a, b):
-        found |= _apart(a, a.said, b.said)
+        answer |= _apart(a, a.logits, b.logits)
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
-        found |= _ripple(difference(a.kept, b.kept))
+        answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
-            found["first"] = None  # the first of those that were kept is perhaps not the first
-    return found
+            answer["first"] = None  # the first of those that were kept is perhaps not the first
+    return answer
 
 
 def effect(run: Run, off: list[str]) -> dict[str, Any]:
     """What switching parts off does to the answers; nothing else is kept."""
-    said = run.logits_without(off)
-    before, after = (_rows(each).argmax(-1) for each in (run.said, said))
+    logits = run.logits_without(off)
+    before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
     return {
-        "off": off, "loss": [run.loss(), run.loss(said)], "changed": int((before != after).sum()),
-        **_apart(run, run.said, said),
+        "off": off, "loss": [run.loss(), run.loss(logits)], "changed": int((before != after).sum()),
+        **_apart(run, run.logits, logits),
     }  # fmt: skip
 
 
@@ -314,20 +314,21 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
     if one.shape != two.shape:
         return {}
     if not run.outputs.probabilities:
-        return {"gap": float((one - two).abs().mean())}
+        plain = (torch.tensor(run.outputs.plain(values)) for values in (one, two))
+        return {"gap": float(torch.sub(*plain).abs().mean())}
     apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
     return {"variation": apart.tolist()}
 
 
 def _says(run: Run) -> list[dict[str, Any]]:
-    """The likeliest answer at each position, and its share."""
+    """The likeliest answer at each position, and its probability."""
     if not run.outputs.probabilities:
-        return [{"word": f"{value:.4g}", "share": None} for value in run.answer()]
-    best = _rows(run.said).float().softmax(-1).max(-1)
+        return [{"word": f"{value:.4g}", "probability": None} for value in run.answer()]
+    best = _rows(run.logits).float().softmax(-1).max(-1)
     before: list[int | None] = [*run.example.target_ids] or [None] * len(best.values)
     return [
-        {"word": run.outputs.name(number, last), "share": share}
-        for share, number, last in zip(
+        {"word": run.outputs.name(number, last), "probability": probability}
+        for probability, number, last in zip(
             best.values.tolist(), best.indices.tolist(), before, strict=True
         )
     ]

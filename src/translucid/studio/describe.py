@@ -7,7 +7,7 @@ from translucid.catalogue import CATALOGUE, formula
 from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
 
@@ -15,7 +15,7 @@ from translucid.studio.text_runs import Opened
 def describe_model(opened: Opened) -> dict[str, Any]:
     model = opened.model
     config, outputs = model.network.config, model.task.outputs
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "m": opened.key, "name": opened.name, "task": model.task.name,
         "fingerprint": opened.fingerprint, "parameters": model.network.parameters_count,
         "family": _family(config), "config": config.model_dump(mode="json"),
@@ -33,8 +33,8 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         ],
     }  # fmt: skip
     if isinstance(config, SequenceConfig):
-        found["shape"] = config.shape
-    return found | ({"labels": list(outputs.labels)} if outputs.labels else {})
+        description["shape"] = config.shape
+    return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
 
 
 def describe_run(m: str, run: RunFollower) -> dict[str, Any]:

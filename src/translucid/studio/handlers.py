@@ -21,10 +21,10 @@ from translucid.studio.server.questions import (
     HTML,
     QUESTIONS,
     Asked,
-    Given,
+    Query,
     Reply,
+    json_reply,
     read_query,
-    told,
 )
 from translucid.studio.tensors import Cut, Place, cut_shape, frame
 from translucid.studio.text_runs import Library, Run, clipped
@@ -46,53 +46,53 @@ class Handlers:
             reply: Reply = getattr(self, name)(asked)
             return reply
         except (TranslucidError, ValueError) as error:
-            return told({"error": str(error)}, 422)
+            return json_reply({"error": str(error)}, 422)
         except LookupError:
-            return told({"error": "there is no number in this place"}, 422)
+            return json_reply({"error": "there is no number in this place"}, 422)
         except (MemoryError, torch.OutOfMemoryError):
-            return told({"error": "the memory of this machine is too small for this"}, 422)
+            return json_reply({"error": "the memory of this machine is too small for this"}, 422)
 
     def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
         """`address`: a path with its query, as a page writes it."""
         path, _, query = address.partition("?")
         for (verb, pattern), name in QUESTIONS.items():
-            found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
-            if found and verb == method:
-                place = {part: unquote(value) for part, value in found.groupdict().items()}
+            match = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path)
+            if match and verb == method:
+                place = {part: unquote(value) for part, value in match.groupdict().items()}
                 return self.answer(name, Asked(place, read_query(query), body))
-        return told({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
+        return json_reply({"error": f"{method} {clipped(path)}: there is no such question"}, 404)
 
     def models(self, asked: Asked) -> Reply:
-        names = {key: each.name for key, each in self.followed.items()}
-        names |= {key: each.name for key, each in self.library.opened.items()}
-        return told([{"m": key, "name": names[key]} for key in sorted(names)])
+        names = {key: entry.name for key, entry in self.followed.items()}
+        names |= {key: entry.name for key, entry in self.library.opened.items()}
+        return json_reply([{"m": key, "name": names[key]} for key in sorted(names)])
 
     def model(self, asked: Asked) -> Reply:
         m = asked.place["m"]
         if m in self.followed and m not in self.library.opened:  # it has not been saved yet
-            return told(describe_run(m, self.followed[m]))
-        return told(describe_model(self.library.model(m)) | {"trains": m in self.followed})
+            return json_reply(describe_run(m, self.followed[m]))
+        return json_reply(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
     def catalogue(self, asked: Asked) -> Reply:
-        return told(catalogue())
+        return json_reply(catalogue())
 
     def new_run(self, asked: Asked) -> Reply:
         m, text, target, off = _asked(_parsed(asked.body))
-        return told(self.library.run(m, text, target, off).as_dict())
+        return json_reply(self.library.run(m, text, target, off).as_dict())
 
     def run(self, asked: Asked) -> Reply:
-        return told(self._run(asked).as_dict(), forever=True)
+        return json_reply(self._run(asked).as_dict(), forever=True)
 
     def tensors(self, asked: Asked) -> Reply:
-        given = asked.given
-        names = given.all("at")
+        query = asked.query
+        names = query.all("at")
         if not 1 <= len(names) <= 64:
             raise InputError(f"at: name 1 to 64 points, not {len(names)}")
-        form = given.text("as", "u8")
+        form = query.text("as", "u8")
         if form not in ("u8", "f16", "f32"):
             raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
-        pool = _pool(given.one("pool")) if "pool" in given else None
-        cut = Cut(_index(given.text("index", "")), form, pool)  # type: ignore[arg-type]
+        pool = _pool(query.one("pool")) if "pool" in query else None
+        cut = Cut(_index(query.text("index", "")), form, pool)  # type: ignore[arg-type]
         run = self._run(asked)
         run.check(names)
         count = sum(math.prod(cut_shape(name, run.shapes[name], cut)) for name in names)
@@ -109,56 +109,56 @@ class Handlers:
         return Reply(body, BINARY, forever=True)
 
     def heads(self, asked: Asked) -> Reply:
-        given = asked.given
-        pool = _whole(given.text("pool", "48"), "pool", 4, 512)
-        body = answers.heads(self._run(asked), given.text("kind", "encoder"), pool)
+        query = asked.query
+        pool = _whole(query.text("pool", "48"), "pool", 4, 512)
+        body = answers.heads(self._run(asked), query.text("kind", "encoder"), pool)
         return Reply(body, BINARY, forever=True)
 
     def cell(self, asked: Asked) -> Reply:
-        given = asked.given
-        index = _index(given.text("index", ""))
+        query = asked.query
+        index = _index(query.text("index", ""))
         places = tuple(place for place in index if isinstance(place, int))
         if len(places) < len(index):
             raise InputError("index: one number has a place along every axis; leave * and : out")
-        return told(answers.cell(self._run(asked), _named(given, "at"), places), forever=True)
+        return json_reply(answers.cell(self._run(asked), _named(query, "at"), places), forever=True)
 
     def steps(self, asked: Asked) -> Reply:
-        given, run = asked.given, self._run(asked)
-        k = _whole(given.text("k", "10"), "k", 1, 200)
+        query, run = asked.query, self._run(asked)
+        k = _whole(query.text("k", "10"), "k", 1, 200)
         positions = (
-            _span(given.text("positions", ""), "positions") if "positions" in given else None
+            _span(query.text("positions", ""), "positions") if "positions" in query else None
         )
-        if "tokens" not in given:
-            return told(answers.steps(run, positions, k), forever=True)
-        tokens = _tokens(given.text("tokens", ""), "tokens")
-        return told(answers.steps_along(run, tokens, positions, k), forever=True)
+        if "tokens" not in query:
+            return json_reply(answers.steps(run, positions, k), forever=True)
+        tokens = _tokens(query.text("tokens", ""), "tokens")
+        return json_reply(answers.steps_along(run, tokens, positions, k), forever=True)
 
     def decode(self, asked: Asked) -> Reply:
-        given = asked.given
-        size = _whole(given.text("beam_size", "4"), "beam_size", 1, 32)
-        n_best = given.one("n_best")
+        query = asked.query
+        size = _whole(query.text("beam_size", "4"), "beam_size", 1, 32)
+        n_best = query.one("n_best")
         force: dict[int, str | int] = {
             _whole(place, "force", 0, 10**6): word
-            for place, _, word in (each.partition(":") for each in given.all("force"))
+            for place, _, word in (pair.partition(":") for pair in query.all("force"))
         }
-        force |= dict(enumerate(_tokens(given.text("begin", ""), "begin")))
+        force |= dict(enumerate(_tokens(query.text("begin", ""), "begin")))
         wanted = _whole(n_best, "n_best", 1, 32) if n_best else min(size, 4)
-        found = answers.decode(self._run(asked), size, wanted, force)
-        return told(found, forever=True)
+        decoded = answers.decode(self._run(asked), size, wanted, force)
+        return json_reply(decoded, forever=True)
 
     def effect(self, asked: Asked) -> Reply:
-        off = asked.given.all("off")
-        return told(answers.effect(self._run(asked), off), forever=True)
+        off = asked.query.all("off")
+        return json_reply(answers.effect(self._run(asked), off), forever=True)
 
     def diff(self, asked: Asked) -> Reply:
-        given = asked.given
-        a, b = (self.library.found(_named(given, name)) for name in ("a", "b"))
-        return told(answers.compare(a, b), forever=True)
+        query = asked.query
+        a, b = (self.library.kept_run(_named(query, name)) for name in ("a", "b"))
+        return json_reply(answers.compare(a, b), forever=True)
 
     # ---- a training, for those who have no socket ----
 
     def training(self, asked: Asked) -> Reply:
-        return told({"about": self._followed(asked).about()})
+        return json_reply({"about": self._followed(asked).about()})
 
     def history(self, asked: Asked) -> Reply:
         """All so far, as the socket's first message has it."""
@@ -172,11 +172,11 @@ class Handlers:
         return self.followed[m]
 
     def probes(self, asked: Asked) -> Reply:
-        run, given = self._followed(asked), asked.given
-        steps = [_whole(each, "step", 0, 10**9 - 1) for each in given.all("step")]
+        run, query = self._followed(asked), asked.query
+        steps = [_whole(step, "step", 0, 10**9 - 1) for step in query.all("step")]
         if not 1 <= len(steps) <= 64:
             raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
-        form = given.text("as", "u8")
+        form = query.text("as", "u8")
         if form not in ("u8", "f32"):
             raise InputError(f"as: u8 or f32, not {clipped(form)}")
         return Reply(run.tables(steps, form), BINARY)
@@ -184,20 +184,20 @@ class Handlers:
     # ---- lessons ----
 
     def lessons(self, asked: Asked) -> Reply:
-        return told(lessons.listed())
+        return json_reply(lessons.listed())
 
     def lesson(self, asked: Asked) -> Reply:
-        return told(lessons.lesson(asked.place["id"]))
+        return json_reply(lessons.lesson(asked.place["id"]))
 
     def lesson_on(self, asked: Asked) -> Reply:
-        return told(lessons.told(self._run(asked), asked.place["id"]), forever=True)
+        return json_reply(lessons.on_run(self._run(asked), asked.place["id"]), forever=True)
 
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
         kept = Handlers(self.library)  # without trainings: a file has nothing to follow
-        found = saved_session.recording(self.library, kept._recorded, questions)
-        return Reply(saved_session.page(found, address), HTML)
+        recorded = saved_session.recording(self.library, kept._recorded, questions)
+        return Reply(saved_session.page(recorded, address), HTML)
 
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """All views of one text in one file."""
@@ -212,7 +212,7 @@ class Handlers:
         return reply.status, reply.kind, reply.body
 
     def _run(self, asked: Asked) -> Run:
-        return self.library.found(asked.place["run"])
+        return self.library.kept_run(asked.place["run"])
 
 
 def _parsed(body: bytes) -> Any:
@@ -240,10 +240,10 @@ def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:
     return m, text, target, off
 
 
-def _named(given: Given, name: str) -> str:
-    if name not in given:
+def _named(query: Query, name: str) -> str:
+    if name not in query:
         raise InputError(f"{name}: it must be given")
-    return given.text(name, "")
+    return query.text(name, "")
 
 
 def _whole(text: str | None, name: str, least: int, most: int) -> int:

@@ -3,9 +3,9 @@
 A lesson is a file in `lessons/`: steps with something to say, an address to go to, a thing to do.
 Its text holds no number of its own. `{A[h, q, k]}` becomes the number that stands there in the run
 at hand, `{word E[q]}` the word of a row, `{id E[q]}` its number in the vocabulary, `{size E 1}` how
-many there are along an axis, `{said q}` and `{share q}` what the model says there and how surely,
-and `[noun](part:{A})` a noun that lights what it names. A model that lacks what a step needs skips
-it, and the reason is told.
+many there are along an axis, `{likeliest q}` and `{probability q}` the likeliest token there and
+its probability, and `[noun](part:{A})` a noun that lights what it names. A model that lacks what a
+step needs skips it, and the reason is told.
 
 `let` gives names to points and places, in order. A capital letter is the first point that fits one
 of the patterns, in which `{A}` is the part that A belongs to. A small letter is a place: `2 of E`
@@ -58,30 +58,35 @@ def lesson(key: str) -> dict[str, Any]:
 
 def listed() -> list[dict[str, Any]]:
     return [
-        {"id": key, "name": each["name"], "teaches": each["teaches"], "steps": len(each["steps"])}
-        for key, each in lessons().items()
+        {
+            "id": key,
+            "name": entry["name"],
+            "teaches": entry["teaches"],
+            "steps": len(entry["steps"]),
+        }
+        for key, entry in lessons().items()
     ]
 
 
-def told(run: Run, key: str) -> dict[str, Any]:
+def on_run(run: Run, key: str) -> dict[str, Any]:
     """A lesson on one run: every number put in, every address written out."""
-    given = lesson(key)
+    wanted = lesson(key)
     return {
-        "id": key, "name": given["name"], "teaches": given["teaches"],
-        "steps": [_step(run, given, step) for step in given["steps"]],
+        "id": key, "name": wanted["name"], "teaches": wanted["teaches"],
+        "steps": [_step(run, wanted, step) for step in wanted["steps"]],
     }  # fmt: skip
 
 
-def _step(run: Run, given: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
+def _step(run: Run, lesson_: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
     """The step itself, or the first of its kinds that this model has."""
     try:
-        TextStream(run, given["let"], given).check()
+        TextStream(run, lesson_["let"], lesson_).check()
     except Lacks as error:
         return {"title": step["title"], "lacks": str(error)}
     lacks = ""
-    for each in step.get("one_of", [step]):
+    for kind in step.get("one_of", [step]):
         try:
-            return {"title": step["title"], **TextStream(run, given["let"], each).step()}
+            return {"title": step["title"], **TextStream(run, lesson_["let"], kind).step()}
         except Lacks as error:
             lacks = lacks or str(error)
     return {"title": step["title"], "lacks": step.get("lacks", lacks)}
@@ -91,7 +96,7 @@ class TextStream:
     """Puts the numbers of a run into one step."""
 
     def __init__(self, run: Run, let: Mapping[str, Any], step: Mapping[str, Any]) -> None:
-        self.run, self.given = run, step
+        self.run, self.description = run, step
         self.points: dict[str, str] = {}
         self.places: dict[str, int] = {}
         for name, value in {**let, **step.get("let", {})}.items():
@@ -101,21 +106,23 @@ class TextStream:
                 self._place(name, str(value))
 
     def check(self) -> None:
-        for need, reason in self.given["needs"].items():
+        for need, reason in self.description["needs"].items():
             if not self._has(need):
                 raise Lacks(reason)
 
     def step(self) -> dict[str, Any]:
         self.check()
-        address = self._filled(self.given["address"])
-        pins = [key for key in map(self._filled, self.given.get("pin", [])) if self._is_there(key)]
+        address = self._filled(self.description["address"])
+        pins = [
+            key for key in map(self._filled, self.description.get("pin", [])) if self._is_there(key)
+        ]
         view, _, query = address.partition("?")
         asked = [*filter(None, query.split("&")), *([f"pin={','.join(pins)}"] if pins else [])]
         return {
-            "say": list(self._pieces(self.given["say"])),
-            "do": list(self._pieces(self.given["do"])),
+            "say": list(self._pieces(self.description["say"])),
+            "do": list(self._pieces(self.description["do"])),
             "address": f"{view}?{'&'.join(asked)}" if asked else view, "pin": pins,
-            "light": [self._filled(key) for key in self.given.get("light", [])],
+            "light": [self._filled(key) for key in self.description.get("light", [])],
         }  # fmt: skip
 
     # ---- names and places ----
@@ -128,8 +135,8 @@ class TextStream:
                     self.points[name] = at
                     return
 
-    def _part(self, found: re.Match[str]) -> str:
-        return self.points.get(found[1], "?").rpartition(".")[0]
+    def _part(self, match: re.Match[str]) -> str:
+        return self.points.get(match[1], "?").rpartition(".")[0]
 
     def _place(self, name: str, value: str) -> None:
         """Where it cannot be told, the name has no place, and steps that need it are left out."""
@@ -144,8 +151,8 @@ class TextStream:
                     self.places[name] = int(heads.amax(-1).argmin())
                 case "group":
                     head, keys, queries = rest.split(" ")
-                    each = len(self._point(queries)) // len(self._point(keys))
-                    self.places[name] = self._index(head) // each
+                    group_size = len(self._point(queries)) // len(self._point(keys))
+                    self.places[name] = self._index(head) // group_size
                 case _:
                     number, _, point = value.partition(" of ")
                     place = int(number)
@@ -155,9 +162,9 @@ class TextStream:
                     self.places[name] = place
 
     def _row(self, asked: str) -> Tensor:
-        found = NAMED.fullmatch(asked)
-        assert found is not None, asked
-        row = self._number(found[1], found[2])[0]
+        match = NAMED.fullmatch(asked)
+        assert match is not None, asked
+        row = self._number(match[1], match[2])[0]
         if row.shape[-1] < 2:
             raise Lacks("the sentence has one word only")
         return row
@@ -191,7 +198,7 @@ class TextStream:
     def _number(self, name: str, index: str) -> tuple[Tensor, str, tuple[int, ...]]:
         """What stands at A[h, q, k], the point's name, and the places."""
         value = self._point(name)
-        places = [self._index(each) for each in index.split(",") if each.strip()]
+        places = [self._index(part) for part in index.split(",") if part.strip()]
         if any(place >= size for place, size in zip(places, value.shape, strict=False)):
             raise Lacks("the sentence is too short")
         return value[tuple(places)], self.points[name], tuple(places)
@@ -222,8 +229,8 @@ class TextStream:
     def _filled(self, text: str) -> str:
         """Addresses and keys: {A} is a name, {h} a place, {row A} a side."""
 
-        def put(found: re.Match[str]) -> str:
-            asked = found[1].strip()
+        def put(match: re.Match[str]) -> str:
+            asked = match[1].strip()
             kind, _, name = asked.partition(" ")
             if kind in ("row", "column"):
                 self._point(name)
@@ -240,14 +247,14 @@ class TextStream:
     def _pieces(self, text: str) -> Iterator[dict[str, Any]]:
         """Plain text, words, numbers, and nouns that light something."""
         at = 0
-        for found in PIECE.finditer(text):
-            if found.start() > at:
-                yield {"text": text[at : found.start()]}
-            at = found.end()
-            if found["noun"]:
-                yield {"text": found["noun"], "means": self._filled(found["means"])}
+        for match in PIECE.finditer(text):
+            if match.start() > at:
+                yield {"text": text[at : match.start()]}
+            at = match.end()
+            if match["noun"]:
+                yield {"text": match["noun"], "means": self._filled(match["means"])}
             else:
-                yield self._asked(found["asked"])
+                yield self._asked(match["asked"])
         if at < len(text):
             yield {"text": text[at:]}
 
@@ -255,11 +262,11 @@ class TextStream:
         kind, _, rest = asked.partition(" ")
         match kind:
             case "word" | "id":  # {word A[k]}: of a row; {word A column[k]}: of a column
-                found = re.fullmatch(r"(\w+)( column)?\[([^\]]*)\]", rest)
-                assert found is not None, asked
-                self._point(found[1])
-                side, words = self._words(found[1], int(bool(found[2])))
-                place = self._index(found[3])
+                named = re.fullmatch(r"(\w+)( column)?\[([^\]]*)\]", rest)
+                assert named is not None, asked
+                self._point(named[1])
+                side, words = self._words(named[1], int(bool(named[2])))
+                place = self._index(named[3])
                 if kind == "id":
                     inputs = self.run.example.batch.inputs
                     ids = inputs.get("source" if side == "src" else "target", inputs.get("ids"))
@@ -269,17 +276,17 @@ class TextStream:
             case "size":
                 name, axis = rest.split(" ")
                 return {"text": f"{self._point(name).shape[int(axis)]:,}"}
-            case "said" | "share":
+            case "likeliest" | "probability":
                 n = self._index(rest)
                 likely = steps(self.run, range(n, n + 1), 1)
-                (said,) = likely["steps"]
-                if kind == "said":
-                    return {"word": said["words"][0], "means": ""}
-                index = [n, said["ids"][0]]
-                return {"value": said["probabilities"][0], "at": f"softmax {likely['at']}",
+                (likeliest,) = likely["steps"]
+                if kind == "likeliest":
+                    return {"word": likeliest["words"][0], "means": ""}
+                index = [n, likeliest["ids"][0]]
+                return {"value": likeliest["probabilities"][0], "at": f"softmax {likely['at']}",
                         "index": index, "digits": 3}  # fmt: skip
-        if found := NAMED.fullmatch(asked):
-            value, at, places = self._number(found[1], found[2])
+        if named := NAMED.fullmatch(asked):
+            value, at, places = self._number(named[1], named[2])
             assert value.dim() == 0, f"{asked} is not one number"
             exact = float(value)
             return {"value": exact if math.isfinite(exact) else None, "at": at,

@@ -33,24 +33,24 @@ class BundleError(TranslucidError):
 
 def modules(entry: str = PAGE, folder: Path = STATIC / "js") -> dict[str, str]:
     """Every module that this one needs, the needed before those that need them."""
-    found: dict[str, str] = {}
-    _walk(entry, folder, found, ())
-    return found
+    sources: dict[str, str] = {}
+    _walk(entry, folder, sources, ())
+    return sources
 
 
-def _walk(name: str, folder: Path, found: dict[str, str], above: tuple[str, ...]) -> None:
+def _walk(name: str, folder: Path, sources: dict[str, str], above: tuple[str, ...]) -> None:
     if name in above:
         circle = " -> ".join([*above[above.index(name) :], name])
         raise BundleError(f"modules import each other in a circle: {circle}; part them")
-    if name in found:
+    if name in sources:
         return
     path = folder / name
     if not path.is_file():
         raise BundleError(f"{above[-1] if above else 'the bundle'} imports {name}: no such file")
     text = path.read_text("utf-8")
     for _, source in IMPORT.findall(text):
-        _walk(_target(name, source), folder, found, (*above, name))
-    found[name] = text
+        _walk(_target(name, source), folder, sources, (*above, name))
+    sources[name] = text
 
 
 def _target(name: str, source: str) -> str:
@@ -60,7 +60,7 @@ def _target(name: str, source: str) -> str:
 def exported(text: str) -> list[str]:
     names = [name for _, name in EXPORT.findall(text)]
     for listed in LISTED.findall(text):
-        names += [each.strip() for each in listed.split(",") if each.strip()]
+        names += [part.strip() for part in listed.split(",") if part.strip()]
     return names
 
 
@@ -73,10 +73,12 @@ def as_function(name: str, sources: dict[str, str]) -> str:
         target = _target(name, source)
         if wanted.startswith("*"):
             return f"const {wanted.split()[-1]} = take('{target}');"
-        for each in wanted.strip("{} \n").split(","):
-            given = each.split(" as ")[0].strip()
-            if given and given not in exported(sources[target]):
-                raise BundleError(f"{name} imports {given} from {target}, which does not export it")
+        for item in wanted.strip("{} \n").split(","):
+            imported = item.split(" as ")[0].strip()
+            if imported and imported not in exported(sources[target]):
+                raise BundleError(
+                    f"{name} imports {imported} from {target}, which does not export it"
+                )
         return f"const {wanted.replace(' as ', ': ')} = take('{target}');"
 
     names = exported(text)
@@ -120,18 +122,18 @@ def style() -> str:
 
 def _container(query: re.Match[str]) -> str:
     """A narrow box is drawn smaller instead of being laid out as a small window: its widths count
-    in letters. From where the page grows, they are what they are."""
-    told = query.group().replace("@media", "@container studio")
+    in characters. From where the page grows, they are what they are."""
+    rule = query.group().replace("@media", "@container studio")
     return re.sub(
-        r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", told
+        r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", rule
     )
 
 
 def markup() -> str:
     """What stands in the page before it is drawn, as XML: the page parses nothing else."""
     index = (STATIC / "index.html").read_text("utf-8")
-    found = re.search(r"<body>(.*)</body>", index, re.S)
-    inner = re.sub(r"<noscript>.*?</noscript>", "", found.group(1) if found else "", flags=re.S)
+    body = re.search(r"<body>(.*)</body>", index, re.S)
+    inner = re.sub(r"<noscript>.*?</noscript>", "", body.group(1) if body else "", flags=re.S)
     inner = re.sub(r"\s(hidden|inert|disabled)(?=[\s>])", r' \1=""', inner)  # said in full
     text = f'<body xmlns="http://www.w3.org/1999/xhtml">{inner.strip()}</body>'
     try:

@@ -23,6 +23,7 @@ from translucid.runs.probe import table_of
 from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Criterion
 
 METRICS = "metrics.jsonl"
 POINTS = 2000  # of a curve that are sent
@@ -47,9 +48,9 @@ class Tail:
         are all there are."""
         try:
             with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                again = self._at > 0 and (found.st_ino != self._node or found.st_size < self._at)
-                self._at, self._node = 0 if again else self._at, found.st_ino
+                status = os.fstat(file.fileno())
+                again = self._at > 0 and (status.st_ino != self._node or status.st_size < self._at)
+                self._at, self._node = 0 if again else self._at, status.st_ino
                 file.seek(self._at)
                 read = file.read()
         except OSError:
@@ -60,9 +61,9 @@ class Tail:
         lines = []
         for line in whole.split(b"\n"):
             with suppress(ValueError, RecursionError):
-                each = json.loads(line)
-                if isinstance(each, dict) and isinstance(each.get("step"), int):
-                    lines.append(each)
+                record = json.loads(line)
+                if isinstance(record, dict) and isinstance(record.get("step"), int):
+                    lines.append(record)
         return lines, again
 
 
@@ -71,14 +72,14 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     number does not count, unless there is nothing else."""
     if len(points) <= most:
         return list(points)
-    found = []
+    means = []
     for some in np.array_split(np.array(points, np.float64), most):
         losses = some[np.isfinite(some[:, 1])]
         mean = losses[:, 1].mean() if len(losses) else math.nan
         least = losses[:, 2].min() if len(losses) else math.nan
         largest = losses[:, 3].max() if len(losses) else math.nan
-        found.append((some[-1, 0], float(mean), float(least), float(largest), some[-1, 4]))
-    return found
+        means.append((some[-1, 0], float(mean), float(least), float(largest), some[-1, 4]))
+    return means
 
 
 @dataclass
@@ -110,30 +111,31 @@ class RunFollower:
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
-        told, kind, steps, task = about(self.folder), "", 0, None
+        header, kind, steps = about(self.folder), "", 0
+        criterion = Criterion("")
         with suppress(TranslucidError, OSError):
             chosen = recipe.read(self.folder / "recipe.toml")
             kind, steps = chosen.task.kind, chosen.training.steps
-            task = TASKS[kind]
-        layers = told.get("layers")
+            criterion = TASKS[kind].criterion(chosen.training.best_metric)
+        layers = header.get("layers")
         return {
             "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),
-            "metric": task.metric if task else "", "recorded": bool(layers),
-            "higher": task.higher_is_better if task else True,
-            "layers": layers if layers else ["all weights"], "tied": told.get("tied", ""),
-            "probe": told.get("probe", ""), "every": told.get("every", 1),
+            "metric": criterion.metric, "recorded": bool(layers),
+            "higher": criterion.higher_is_better,
+            "layers": layers if layers else ["all weights"], "tied": header.get("tied", ""),
+            "probe": header.get("probe", ""), "every": header.get("every", 1),
         }  # fmt: skip
 
     def tables(self, steps: Sequence[int], form: str) -> bytes:
         """The tables of these probes, as frames."""
-        found = {}
-        for each in Tail(self.folder / FOLDER / PROBES).more()[0]:
-            if each["step"] in steps:
-                found[each["step"]] = each
+        probes = {}
+        for record in Tail(self.folder / FOLDER / PROBES).more()[0]:
+            if record["step"] in steps:
+                probes[record["step"]] = record
         for step in steps:
-            if step not in found:
+            if step not in probes:
                 raise InputError(f"step: there is no probe of step {step}")
-        return b"".join(_table(found[step], form) for step in steps)
+        return b"".join(_table(probes[step], form) for step in steps)
 
 
 def _table(line: dict[str, Any], form: str) -> bytes:
@@ -172,35 +174,35 @@ class Reading:
         # Asked before anything is read: once it is over, all that it wrote is there.
         self._live = goes_on(self.run.folder) if self.recorded else None
         metrics = self._lines(METRICS)
-        for each in metrics:
-            score = each.get("valid")
+        for record in metrics:
+            score = record.get("valid")
             if isinstance(score, dict) and self.about["metric"] in score:
                 value = _number(score[self.about["metric"]])
-                news.valid.append([each["step"], value, bool(each.get("best"))])
-        for each in self._lines(STEPS) if self.recorded else metrics:
-            if "end" in each:
-                self._end, self._last = each, max(self._last, each.get("step", 0))
-            elif "loss" in each:
-                self._step(each, news)
+                news.valid.append([record["step"], value, bool(record.get("best"))])
+        for record in self._lines(STEPS) if self.recorded else metrics:
+            if "end" in record:
+                self._end, self._last = record, max(self._last, record.get("step", 0))
+            elif "loss" in record:
+                self._step(record, news)
         if self._live is False:  # it may have gone on without a record
-            for each in metrics:
-                if "loss" in each and each["step"] > self._last:
-                    self._step(each, news)
-        for each in self._lines(PROBES):
-            news.probes.append([each["step"], each.get("answer")])
+            for record in metrics:
+                if "loss" in record and record["step"] > self._last:
+                    self._step(record, news)
+        for record in self._lines(PROBES):
+            news.probes.append([record["step"], record.get("answer")])
         return news
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        found, again = self._tails[name].more()
+        records, again = self._tails[name].more()
         self.again = self.again or again
-        return found
+        return records
 
-    def _step(self, each: dict[str, Any], news: News) -> None:
-        step, loss = each["step"], _number(each["loss"])
-        given = each.get("grad") if self.recorded else [each.get("norm")]
-        norms = [_number(value) for value in given] if isinstance(given, list) else []
+    def _step(self, record: dict[str, Any], news: News) -> None:
+        step, loss = record["step"], _number(record["loss"])
+        values = record.get("grad") if self.recorded else [record.get("norm")]
+        norms = [_number(value) for value in values] if isinstance(values, list) else []
         self._end, self._last = None, step  # it goes on
-        news.points.append((step, loss, loss, loss, _number(each.get("learning_rate"))))
+        news.points.append((step, loss, loss, loss, _number(record.get("learning_rate"))))
         if len(norms) == len(self.about["layers"]):
             news.columns.append((step, norms))
         if not all(map(math.isfinite, [loss, *norms])):
@@ -265,9 +267,9 @@ def lists(news: News, most: int) -> dict[str, Any]:
 
 def fewer(columns: Sequence[tuple[int, list[float]]], most: int) -> list[tuple[int, list[float]]]:
     """Every n-th column, the last one always: none is a mixture."""
-    each = -(-len(columns) // most) if columns else 1
+    stride = -(-len(columns) // most) if columns else 1
     return [
-        column for place, column in enumerate(columns) if (len(columns) - 1 - place) % each == 0
+        column for place, column in enumerate(columns) if (len(columns) - 1 - place) % stride == 0
     ]
 
 

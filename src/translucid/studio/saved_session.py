@@ -44,18 +44,18 @@ def recording(
         if question in answers:
             continue
         status, kind, body = ask(question)
-        told = body.decode() if kind == JSON else base64.b64encode(body).decode()
-        if status != 200 or used + len(told) > budget:
+        encoded = body.decode() if kind == JSON else base64.b64encode(body).decode()
+        if status != 200 or used + len(encoded) > budget:
             continue
-        used += len(told)
-        answers[question] = [status, kind, told]
-        if question[:2] == ("POST", "/api/runs") and not (run := json.loads(told))["off"]:
+        used += len(encoded)
+        answers[question] = [status, kind, encoded]
+        if question[:2] == ("POST", "/api/runs") and not (run := json.loads(encoded))["off"]:
             runs.append(run["run"])  # of changed models the page shows differences only
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
-        found = library.found(key)
-        if found.kept is not None and used + found.bytes * 4 // 3 <= budget:
-            points[key] = base64.b64encode(_whole(found)).decode()
+        kept_run = library.kept_run(key)
+        if kept_run.kept is not None and used + kept_run.bytes * 4 // 3 <= budget:
+            points[key] = base64.b64encode(_whole(kept_run)).decode()
             used += len(points[key])
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
 
@@ -100,15 +100,17 @@ def _hash(text: str) -> str:
 def read_questions(asked: Any) -> tuple[str, list[Question]]:
     """What POST /api/session is told: the address, and what the page has asked so far."""
     match asked:
-        case {"address": str(address), "asked": list(given), **more} if not more:
+        case {"address": str(address), "asked": list(asked_before), **more} if not more:
             pass
         case _:
             raise InputError("the request must be an object with address and asked, and no more")
-    if len(given) > QUESTIONS:
-        raise InputError(f"asked: {len(given):,} questions; {QUESTIONS:,} are recorded at once")
+    if len(asked_before) > QUESTIONS:
+        raise InputError(
+            f"asked: {len(asked_before):,} questions; {QUESTIONS:,} are recorded at once"
+        )
     questions = []
-    for each in given:
-        match each:
+    for question in asked_before:
+        match question:
             case ["GET" | "POST" as method, str(path), str(body)] if "/api/session" not in path:
                 questions.append(Question(method, path, body))
             case _:
@@ -128,9 +130,11 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
 
     yield (models := Question("GET", "/api/models"))
     yield Question("GET", "/api/catalogue")
-    told = {each["m"]: Question("GET", f"/api/model/{each['m']}") for each in answer(models)}
-    yield from told.values()
-    known = {m: answer(question) for m, question in told.items()}
+    descriptions = {
+        model["m"]: Question("GET", f"/api/model/{model['m']}") for model in answer(models)
+    }
+    yield from descriptions.values()
+    known = {m: answer(question) for m, question in descriptions.items()}
     first = next(iter(known.values()))
     if text is None and not first["examples"]:
         raise InputError(f"{first['name']} has no sentence to begin with; give a text")
@@ -149,8 +153,8 @@ def _run(**asked: Any) -> Question:
     return Question("POST", "/api/runs", json.dumps(asked))
 
 
-def _of(run: Any, what: str, **given: Any) -> Question:
-    return Question("GET", f"/api/runs/{run['run']}/{what}?{urlencode(given, doseq=True)}")
+def _of(run: Any, what: str, **query: Any) -> Question:
+    return Question("GET", f"/api/runs/{run['run']}/{what}?{urlencode(query, doseq=True)}")
 
 
 def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
@@ -220,10 +224,10 @@ def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[
             if m == other or theirs["target"] is None:
                 continue
             yield (question := _run(m=m, text=run["text"], target=theirs["target"]))
-            if (found := answer(question)) is not None:
+            if (other_run := answer(question)) is not None:
                 for kind in ("encoder", "decoder", "cross"):
                     for pool in (96, 40):
-                        yield _of(found, "heads", kind=kind, pool=pool)
+                        yield _of(other_run, "heads", kind=kind, pool=pool)
                 yield Question(
-                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': found['run']})}"
+                    "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other_run['run']})}"
                 )

@@ -48,8 +48,8 @@ def cut_shape(at: str, shape: tuple[int, ...], cut: Cut) -> list[int]:
         for i, size in zip(cut.index, sizes, strict=False)
     )
     if outside or len(cut.index) > len(sizes):
-        given = ",".join(map(written, cut.index))
-        raise InputError(f"index: {at} has the shape {sizes}; {given} is not in it")
+        wanted = ",".join(map(written, cut.index))
+        raise InputError(f"index: {at} has the shape {sizes}; {wanted} is not in it")
     chosen: tuple[Place, ...] = (*cut.index, *(None for _ in sizes[len(cut.index) :]))
     left = [len(i) if isinstance(i, range) else size
             for i, size in zip(chosen, sizes, strict=True) if not isinstance(i, int)]  # fmt: skip
@@ -93,10 +93,10 @@ def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: Cut) -> bytes:
     return packed(header, raw_bytes(value, finite, lo, hi, cut.form))
 
 
-def _pooled(value: Tensor, finite: Tensor, place: int, each: int) -> tuple[Tensor, Tensor]:
+def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tensor, Tensor]:
     """The number of largest size of every few; there is nothing only where none of them is one."""
-    some = pooled(finite, place, each) > 0
-    largest = pooled(value.masked_fill(~finite, 0.0), place, each)
+    some = pooled(finite, place, size) > 0
+    largest = pooled(value.masked_fill(~finite, 0.0), place, size)
     return largest.masked_fill(~some, float("-inf")), some
 
 
@@ -113,13 +113,13 @@ def raw_bytes(value: Tensor, finite: Tensor, lo: float, hi: float, form: Form) -
         steps = torch.where(finite, steps, torch.full_like(steps, NOTHING))
         return steps.to("cpu", torch.uint8).numpy().tobytes()
     kind = torch.float16 if form == "f16" else torch.float32
-    found = value.to("cpu", kind).numpy()
-    return found.astype(found.dtype.newbyteorder("<")).tobytes()
+    array = value.to("cpu", kind).numpy()
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def unpacked(body: bytes) -> list[tuple[dict[str, Any], np.ndarray]]:
     """Frames again: headers, and numbers; for tests and for Python."""
-    found, at = [], 0
+    frames, at = [], 0
     kinds: dict[str, np.dtype[Any]] = {
         "u8": np.dtype("u1"), "f16": np.dtype("<f2"), "f32": np.dtype("<f4")
     }  # fmt: skip
@@ -133,7 +133,7 @@ def unpacked(body: bytes) -> list[tuple[dict[str, Any], np.ndarray]]:
         if header["dtype"] == "u8":
             span = header["hi"] - header["lo"]
             raw = np.where(raw == NOTHING, np.nan, header["lo"] + raw / 254 * span)
-        found.append((header, raw))
+        frames.append((header, raw))
         size = count * kind.itemsize
         at = start + size + (-size % 8)
-    return found
+    return frames

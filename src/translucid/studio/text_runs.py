@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
@@ -32,8 +33,8 @@ from translucid.tasks.example import Example
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
 
-LONGEST_TEXT = 20_000  # characters
-LONGEST = 2048  # tokens; attention has the square of them in memory, several times
+MAX_CHARACTERS = 20_000  # characters
+MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
 KEPT = 24  # runs
 KEPT_BYTES = 2**30  # of all runs together
 ASKED = 500  # questions that are remembered: a run that is gone is made again
@@ -43,15 +44,15 @@ BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again
 _set = cache(mathml)  # the same few formulas, in every layer
 
 
-def clipped(given: object) -> str:
+def clipped(value: object) -> str:
     """What was given, for a message."""
-    told = repr(given)
-    return told if len(told) <= 80 else f"{told[:80]}…"
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"
 
 
-def _hinted(given: str, allowed: Iterable[str]) -> str:
-    close = nearest(given[:200], list(allowed), 3)
-    return clipped(given) + (f"; the nearest are {', '.join(close)}" if close else "")
+def _hinted(name: str, allowed: Iterable[str]) -> str:
+    close = nearest(name[:200], list(allowed), 3)
+    return clipped(name) + (f"; the nearest are {', '.join(close)}" if close else "")
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ class Opened:
     @cached_property
     def fingerprint(self) -> str:
         """Of the weights and of what they are for."""
-        found = hashlib.sha256(repr(self.model.network.config).encode())
+        digest = hashlib.sha256(repr(self.model.network.config).encode())
         for name, value in self.model.network.state_dict().items():
-            found.update(name.encode())
-            found.update(value.detach().float().cpu().numpy().tobytes())
-        return found.hexdigest()[:16]
+            digest.update(name.encode())
+            digest.update(value.detach().float().cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
         """What these switches do together."""
@@ -133,13 +134,13 @@ class Run:
         def size(name: str) -> tuple[int, bool]:
             return math.prod(self.shapes[name]), not name.endswith(".pattern")
 
-        found, room = [], BUDGET // 4  # numbers of four bytes
+        names, room = [], BUDGET // 4  # numbers of four bytes
         for name in sorted(self.shapes, key=size):
             room -= math.prod(self.shapes[name])
             if room < 0:
                 break
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
@@ -187,9 +188,9 @@ class Run:
         return reading
 
     def _short_enough(self, name: str, example: Example) -> None:
-        if example.tokens > LONGEST:
+        if example.tokens > MAX_TOKENS:
             raise InputError(
-                f"{name}: {example.tokens:,} tokens; the studio takes {LONGEST:,} at once"
+                f"{name}: {example.tokens:,} tokens; the studio takes {MAX_TOKENS:,} at once"
             )
 
     # ---- for the page ----
@@ -237,22 +238,22 @@ class Run:
         return self.opened.model.network.output_point
 
     @property
-    def said(self) -> Tensor:
+    def logits(self) -> Tensor:
         """The model's last values. (1, outputs) or (1, length, outputs)"""
         return self[self.output_point]
 
     def answer(self) -> Any:
         """What the model says: a text, a label, tags, numbers."""
-        return self.outputs.plain(self.said[0])
+        return self.outputs.plain(self.logits[0])
 
-    def loss(self, said: Tensor | None = None) -> float | None:
+    def loss(self, logits: Tensor | None = None) -> float | None:
         """Nats for each target, where there are targets."""
         targets = self.example.batch.targets
         count = int(self.outputs.counts(targets).sum())
         if not self.outputs.probabilities or count == 0:
             return None
-        said = self.said if said is None else said
-        return float(self.outputs.summed_loss(said, targets.to(said.device))) / count
+        logits = self.logits if logits is None else logits
+        return float(self.outputs.summed_loss(logits, targets.to(logits.device))) / count
 
 
 Question = tuple[str, str, str | None, tuple[str, ...]]
@@ -264,10 +265,9 @@ class Library:
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
-        letters = "abcdefghijklmnopqrstuvwxyz"
         self.opened = {
-            letter: Opened(letter, name, model)
-            for letter, (name, model) in zip(letters, models.items(), strict=False)
+            key: Opened(key, name, model)
+            for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
             if model is not None
         }
         self.start = start
@@ -284,18 +284,19 @@ class Library:
     def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
         """Let a model read a text; the same question gets the same run."""
         opened = self.model(m)
-        for name, given in (("text", text), ("target", target or "")):
-            if len(given) > LONGEST_TEXT:
+        for name, value in (("text", text), ("target", target or "")):
+            if len(value) > MAX_CHARACTERS:
                 raise InputError(
-                    f"{name}: {len(given):,} characters; the studio takes {LONGEST_TEXT:,} at once"
+                    f"{name}: {len(value):,} characters; the studio takes "
+                    f"{MAX_CHARACTERS:,} at once"
                 )
-            if any("\ud800" <= letter <= "\udfff" for letter in given):
+            if any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{name}: it holds half a character (a lone surrogate)")
         if not text.strip():
             raise InputError("text: it is empty; type a sentence")
         question = (m, text, target, tuple(sorted(set(off))))
-        told = [self.start, opened.fingerprint, *question]
-        key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        identity = [self.start, opened.fingerprint, *question]
+        key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
         if key not in self.runs:
             opened.model.task.check_line(text, "text", opened.model.network)
             self.runs[key] = Run(opened, key, *question[1:])
@@ -304,9 +305,9 @@ class Library:
         self.asked.move_to_end(key)
         while len(self.asked) > ASKED:
             self.asked.popitem(last=False)
-        return self.found(key)
+        return self.kept_run(key)
 
-    def found(self, key: str) -> Run:
+    def kept_run(self, key: str) -> Run:
         if key not in self.asked:
             raise InputError(f"run {clipped(key)} is gone; ask for it again")
         if key not in self.runs:
@@ -325,20 +326,20 @@ class Library:
 def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
     """The models of run folders, by name; the same name twice gets a number. None for a run that
     has not saved a model yet."""
-    found: dict[str, StudioModel | None] = {}
+    models: dict[str, StudioModel | None] = {}
     for folder in folders:
         name, number = folder.resolve().name, 2
-        while name in found:
+        while name in models:
             name, number = f"{folder.resolve().name} ({number})", number + 1
         young = is_run(folder) and not (place(folder) / CONFIG).is_file()
-        found[name] = None if young else load(folder)
-    return found
+        models[name] = None if young else load(folder)
+    return models
 
 
 def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, RunFollower]:
     """Those of the folders that hold a run, and not a model alone, by letter."""
     return {
-        letter: RunFollower(folder, name)
-        for letter, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
+        key: RunFollower(folder, name)
+        for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)
         if is_run(folder)
     }

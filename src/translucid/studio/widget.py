@@ -5,6 +5,7 @@ same functions as those of the page.
 """
 
 from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakValueDictionary
@@ -17,13 +18,13 @@ from translucid.studio.handlers import Handlers
 from translucid.studio.model import StudioModel
 from translucid.studio.page_bundle import bundle
 from translucid.studio.run_follower import RunFollower, is_run
-from translucid.studio.server.questions import told
+from translucid.studio.server.questions import json_reply
 from translucid.studio.text_runs import Library
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px
 # By the ids of their models, which live as long as the desk does.
-_desks: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()
+_HANDLERS: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()
 
 
 class StudioWidget(anywidget.AnyWidget):
@@ -47,8 +48,8 @@ class StudioWidget(anywidget.AnyWidget):
         try:
             reply = self.handlers.ask(method, path, asked)
         except Exception as error:  # the page would wait for ever
-            said = f"the studio has made a mistake: {type(error).__name__}: {error}"
-            reply = told({"error": said}, 500)
+            answer = f"the studio has made a mistake: {type(error).__name__}: {error}"
+            reply = json_reply({"error": answer}, 500)
         head = {"of": of, "id": number, "status": reply.status, "kind": reply.kind}
         self.send(head, [reply.body])
 
@@ -59,7 +60,7 @@ def widget(
     *,
     view: str,
     height: int,
-    beside: Sequence[StudioModel],
+    compare_with: Sequence[StudioModel],
     **keys: str,
 ) -> StudioWidget:
     """`keys`: further parts of the page's address, such as at, head, pin, theme."""
@@ -67,24 +68,28 @@ def widget(
         raise InputError(f"view {view!r}: choose one of {', '.join(VIEWS)}")
     if not HEIGHTS[0] <= height <= HEIGHTS[1]:
         raise InputError(f"height {height}: {HEIGHTS[0]} to {HEIGHTS[1]} pixels")
-    if view == "compare" and not beside:
-        raise InputError("view 'compare' needs a second model: beside=[other]")
+    if view == "compare" and not compare_with:
+        raise InputError("view 'compare' needs a second model: compare_with=[other]")
     if view == "train" and followed_run(model) is None:
         raise InputError("view 'train' needs the run that training wrote: tl.load(\"runs/x\")")
-    given = {"hide": "bar", **({} if text is None else {"text": text}), **keys}
-    return StudioWidget(_desk(model, beside), address=f"#/{view}?{urlencode(given)}", height=height)
+    query = {"hide": "bar", **({} if text is None else {"text": text}), **keys}
+    return StudioWidget(
+        _handlers(model, compare_with), address=f"#/{view}?{urlencode(query)}", height=height
+    )
 
 
-def _desk(model: StudioModel, beside: Sequence[StudioModel]) -> Handlers:
+def _handlers(model: StudioModel, compare_with: Sequence[StudioModel]) -> Handlers:
     """The widgets of one model share its runs."""
-    models = [model, *beside]
-    key = tuple(id(each) for each in models)
-    handlers = _desks.get(key)
+    models = [model, *compare_with]
+    key = tuple(id(one) for one in models)
+    handlers = _HANDLERS.get(key)
     if handlers is None:
         names = ["model", *(f"model {number}" for number in range(2, 1 + len(models)))]
-        runs = dict(zip("abcdefghijklmnopqrstuvwxyz", map(followed_run, models), strict=False))
-        followed = {letter: run for letter, run in runs.items() if run is not None}
-        handlers = _desks[key] = Handlers(Library(dict(zip(names, models, strict=True))), followed)
+        runs = dict(zip(ascii_lowercase, map(followed_run, models), strict=False))
+        followed = {key: run for key, run in runs.items() if run is not None}
+        handlers = _HANDLERS[key] = Handlers(
+            Library(dict(zip(names, models, strict=True))), followed
+        )
     return handlers
 
 

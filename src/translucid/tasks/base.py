@@ -6,8 +6,7 @@ the targets of a whole step: accumulation and several processes then train as on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -25,29 +24,17 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.modes import evaluating
-from translucid.tasks.batch import IGNORE as IGNORE
-from translucid.tasks.batch import Batch as Batch
-from translucid.tasks.batch import cross_entropy as cross_entropy
+from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.registry import TaskName as TaskName
+from translucid.tasks.score import Baseline, Criterion
+from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well a model does: named numbers, and notes such as a metric's signature."""
-
-    numbers: dict[str, float]
-    notes: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
 
 
 class Task(ABC, Generic[Record, Item]):
@@ -60,6 +47,13 @@ class Task(ABC, Generic[Record, Item]):
     name: ClassVar[str]
     metric: ClassVar[str]  # the number in Score that chooses the best model
     higher_is_better: ClassVar[bool]
+    # Of its other numbers, those that are better when lower.
+    lower_is_better: ClassVar[Collection[str]] = (
+        "loss",
+        "perplexity",
+        "bits_per_character",
+        "rmse",
+    )
     models: ClassVar[tuple[str, ...]] = ("transformer", "recurrent")  # the first is the default
     shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
     head: ClassVar[str]  # what is made of its outputs: language, classify or tag
@@ -71,6 +65,9 @@ class Task(ABC, Generic[Record, Item]):
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
+    # What of the sections data and decoding decides a score; by default all that a model keeps.
+    data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
+    decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)
 
     # ---- before there is a vocabulary ----
 
@@ -101,14 +98,14 @@ class Task(ABC, Generic[Record, Item]):
         """All labels of the training data, sorted; O first, as taggers have it."""
         if cls.label_noun is None:
             return ()
-        found = {label for record in records for label in record.labels}
-        if len(found) < 2:
+        labels = {label for record in records for label in record.labels}
+        if len(labels) < 2:
             noun = cls.label_noun
             raise InputError(
-                f"data.train: every {noun} is {next(iter(found))!r}: nothing to tell apart; "
+                f"data.train: every {noun} is {next(iter(labels))!r}: nothing to tell apart; "
                 f"give examples of at least two {noun}s"
             )
-        return tuple(sorted(found, key=lambda label: (label != "O", label)))
+        return tuple(sorted(labels, key=lambda label: (label != "O", label)))
 
     @classmethod
     def check_labels(cls, records: Iterable[Record], labels: Sequence[str], file: str) -> None:
@@ -143,8 +140,15 @@ class Task(ABC, Generic[Record, Item]):
         return sizes if outputs is None else sizes | {"outputs": outputs}
 
     @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        """What of the section decoding goes with a trained model."""
+    def criterion(cls, metric: str | None = None) -> Criterion:
+        """What chooses the best model: this metric, by default the task's own."""
+        if metric is None or metric == cls.metric:
+            return Criterion(cls.metric, cls.higher_is_better)
+        return Criterion(metric, metric not in cls.lower_is_better)
+
+    @classmethod
+    def measure(cls, train: Sequence[Record], data: DataConfig) -> dict[str, Any]:
+        """What else of the training data the task needs; fit for JSON, it goes with the model."""
         return {}
 
     @classmethod
@@ -192,11 +196,6 @@ class Task(ABC, Generic[Record, Item]):
         """Items from a token store, read when they are asked for."""
         raise ConfigError(f"data.store: not for task {self.name}")
 
-    def for_evaluation(self, context: int) -> Self:
-        """The task that scores with so many tokens of context before what is scored, where text
-        runs on."""
-        return self
-
     def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items as `evaluate` lets a model read them."""
         return items
@@ -239,8 +238,8 @@ class Task(ABC, Generic[Record, Item]):
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
         """Refuse a line that cannot be read, or is longer than the model can read."""
         item = self.read_line(line, where, network)
-        longest = getattr(getattr(network, "config", None), "longest", None)
-        check_length(max(self.sizes(item)), longest, where)
+        context_length = getattr(getattr(network, "config", None), "context_length", None)
+        check_length(max(self.sizes(item)), context_length, where)
 
     def predict(self, model: nn.Module, items: Sequence[Item]) -> list[Any]:
         """The answer to each item."""
@@ -285,10 +284,10 @@ class Task(ABC, Generic[Record, Item]):
         """How many targets of the item count."""
 
     @abstractmethod
-    def shorten(self, item: Item, longest: int) -> Item:
-        """The beginning of an item, no side above `longest` tokens, ended as items end."""
+    def shorten(self, item: Item, max_length: int) -> Item:
+        """The beginning of an item, no side above `max_length` tokens, ended as items end."""
 
-    def split(self, item: Item, longest: int) -> list[Item]:
+    def split(self, item: Item, max_length: int) -> list[Item]:
         """The parts of a long item, where each can be learnt from by itself."""
         raise ConfigError(
             f"data.long = 'split': half an example of task {self.name} has no target of its own; "
@@ -306,6 +305,11 @@ class Task(ABC, Generic[Record, Item]):
     @abstractmethod
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
+
+    def baseline(self, train: Sequence[Item], held_out: Sequence[Item]) -> Baseline | None:
+        """The score of what needs no model, such as always the majority class; None: there is
+        nothing so simple."""
+        return None
 
     # ---- what people see ----
 
@@ -342,7 +346,7 @@ def sizes_of(task: Task[Any, Item], items: Sequence[Item]) -> NDArray[np.int64]:
     return sizes.reshape(len(items), -1) if len(items) else sizes.reshape(0, 1)
 
 
-def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
+def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     """The prefixes of a batch without their padding, and the sources."""
     inputs = batch.inputs
     if "source" in inputs:
@@ -354,11 +358,11 @@ def given(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
     return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
 
 
-def check_length(tokens: int, longest: int | None, where: str) -> None:
+def check_length(tokens: int, context_length: int | None, where: str) -> None:
     """Refuse what is longer than the positions that a model has learned."""
-    if longest is not None and tokens > longest:
+    if context_length is not None and tokens > context_length:
         raise InputError(
-            f"{where}: {tokens:,} tokens, but this model has learned {longest:,} positions; "
+            f"{where}: {tokens:,} tokens, but this model has learned {context_length:,} positions; "
             "shorten the text, or train a model with a larger model.max_length or with "
             "model.positions = rotary, sinusoidal or alibi"
         )

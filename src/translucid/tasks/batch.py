@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
+IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def cross_entropy(
 ) -> Tensor:
     """-Σ log p(target), over the targets that are not IGNORE.
 
-    Smoothing spreads that share of the target's mass over all classes but those in `never`: a
+    Smoothing spreads that fraction of the target's mass over all classes but those in `never`: a
     word that no model may write, such as padding, gets none.
     """
     logits = logits.flatten(0, -2).float()  # (targets, classes)
@@ -43,10 +43,10 @@ def cross_entropy(
     # would make a GPU wait for the CPU.
     counts = targets != IGNORE
     log_z = logits.logsumexp(dim=-1)
-    said = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+    target_logits = logits.gather(1, targets.clamp(min=0)[:, None])[:, 0]
     allowed = logits.sum(dim=-1)
     for column in never:
         allowed = allowed - logits[:, column]
-    hard = log_z - said
+    hard = log_z - target_logits
     soft = log_z - allowed / (logits.shape[-1] - len(never))
     return (((1 - smoothing) * hard + smoothing * soft) * counts).sum()

@@ -125,15 +125,15 @@ class Tags(Choices):
         if self.spans:
             sentence += " The best row of tags without a broken span is chosen."
         last = Ending("choices", "a tag for each word", sentence, rows, least_sure(rows, "at"))
-        said = [f"{word}/{self.labels[tags[place]]}" for place, word in example.starts]
-        return [last], " ".join(said)
+        answer = [f"{word}/{self.labels[tags[place]]}" for place, word in example.starts]
+        return [last], " ".join(answer)
 
 
 def _tagged(example: Example) -> list[int]:
     """Where words begin."""
-    told: list[int] = (example.batch.targets[0] != IGNORE).nonzero()[:, 0].tolist()
+    counted: list[int] = (example.batch.targets[0] != IGNORE).nonzero()[:, 0].tolist()
     words = example.words.source
-    return told or [place for place, word in enumerate(words) if not word.startswith(INNER)]
+    return counted or [place for place, word in enumerate(words) if not word.startswith(INNER)]
 
 
 def likeliest(

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from translucid.data.records import Record
 from translucid.errors import ConfigError
 from translucid.renamed import INPUTS
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
+from translucid.tasks.score import Baseline
 
 FEW = 2  # items that are tried
 
@@ -28,13 +30,14 @@ def check_contract(
     _is_loss(task, network, task.collate(few))
     if valid:
         check_score(task, task.evaluate(network, valid[:FEW]))
+        check_baseline(task, task.baseline(few, valid[:FEW]))
 
 
 def check_encoding(task: Task[Any, Any], record: Any) -> None:
     """By the sizes of items batches are planned."""
-    found = task.sizes(task.encode(record))
-    if not isinstance(found, tuple) or not found or not all(type(n) is int for n in found):
-        _refuse(type(task), "sizes", found, "a tuple of whole numbers, such as (len(item.ids),)")
+    sizes = task.sizes(task.encode(record))
+    if not isinstance(sizes, tuple) or not sizes or not all(type(n) is int for n in sizes):
+        _refuse(type(task), "sizes", sizes, "a tuple of whole numbers, such as (len(item.ids),)")
 
 
 def check_record(task: type[Task[Any, Any]], record: object) -> None:
@@ -56,9 +59,37 @@ def check_score(task: Task[Any, Any], score: object) -> Score:
     return score
 
 
-def _is_count(task: Task[Any, Any], method: str, found: object) -> None:
-    if type(found) is not int or found < 0:
-        _refuse(type(task), method, found, "a whole number: how many targets of the item count")
+def check_baseline(task: Task[Any, Any], baseline: object) -> None:
+    """What a model is compared with, if the task knows of anything."""
+    if baseline is None:
+        return
+    if not isinstance(baseline, Baseline) or not isinstance(baseline.score, Score):
+        _refuse(
+            type(task), "baseline", baseline,
+            f"None, or a tl.Baseline(name, score), such as tl.Baseline('the mean', "
+            f"tl.Score({{{task.metric!r}: 0.0}}))",
+        )  # fmt: skip
+    if task.metric not in baseline.score.numbers:
+        names = ", ".join(baseline.score.numbers)
+        _refuse(
+            type(task), "baseline", f"numbers for {names}",
+            f"one for {task.metric!r}, the metric of the task",
+        )  # fmt: skip
+
+
+def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:
+    """Before training: the metric that is to choose the best model is one of the score's."""
+    numbers = task.evaluate(network, valid[:FEW]).numbers
+    if name not in numbers:
+        raise ConfigError(
+            f"training.best_metric = {name!r}: task {task.name} is scored by {', '.join(numbers)}; "
+            "choose one of these, or leave it out"
+        )
+
+
+def _is_count(task: Task[Any, Any], method: str, count: object) -> None:
+    if type(count) is not int or count < 0:
+        _refuse(type(task), method, count, "a whole number: how many targets of the item count")
 
 
 def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
@@ -98,19 +129,19 @@ def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
         _refuse(type(task), "loss", f"{float(loss)}", "a finite number before any training")
 
 
-def _refuse(task: type[Task[Any, Any]], method: str, found: object, wanted: str) -> NoReturn:
+def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: str) -> NoReturn:
     """`my_task.py:57 in collate: returned a dict, but must return a tl.Batch(...)`"""
     function = inspect.unwrap(getattr(task, method))
     code = function.__code__
-    given = found if isinstance(found, str) else _kind(found)
+    shown = returned if isinstance(returned, str) else _kind(returned)
     raise ConfigError(
-        f"{Path(code.co_filename).name}:{code.co_firstlineno} in {method}: returned {given}, "
+        f"{Path(code.co_filename).name}:{code.co_firstlineno} in {method}: returned {shown}, "
         f"but must return {wanted}"
     )
 
 
-def _kind(found: object) -> str:
-    """A value in few letters, with its type."""
-    if found is None:
+def _kind(value: object) -> str:
+    """A value in few characters, with its type."""
+    if value is None:
         return "None"
-    return f"{found!r:.40} ({type(found).__name__})"
+    return f"{value!r:.40} ({type(value).__name__})"

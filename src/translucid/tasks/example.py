@@ -28,10 +28,11 @@ class Example:
     words: Words
     source: TokenInput | None = None  # what words.source stands for
     target: TokenInput | None = None  # what words.target stands for
+    note: str = ""  # how what was given became what is read, where that is not plain
     starts: tuple[tuple[int, str], ...] = ()  # of a tag for each word: where it begins, the word
 
     def __post_init__(self) -> None:
-        inputs = {name: each for name, each in self.batch.inputs.items() if name not in MASKS}
+        inputs = {name: value for name, value in self.batch.inputs.items() if name not in MASKS}
         object.__setattr__(self, "batch", replace(self.batch, inputs=inputs))
 
     def inputs_for(self, network: nn.Module) -> dict[str, Tensor]:
@@ -45,7 +46,7 @@ class Example:
     @property
     def tokens(self) -> int:
         """Of the longest input; 0 where none holds tokens."""
-        inputs = [each for each in self.batch.inputs.values() if not each.is_floating_point()]
+        inputs = [ids for ids in self.batch.inputs.values() if not ids.is_floating_point()]
         return max((value.shape[1] for value in inputs if value.dim() > 1), default=0)
 
     @property

@@ -61,8 +61,8 @@ class Generator:
         expect(self.task, Translate)
         more: dict[str, Any] = {} if beam_size is None else {"beam_size": beam_size}
         return [
-            _best(number, found)
-            for number, found in enumerate(self.decode(texts, **more, **options), start=1)
+            _best(number, decoded)
+            for number, decoded in enumerate(self.decode(texts, **more, **options), start=1)
         ]
 
     def decode(
@@ -95,28 +95,28 @@ class Generator:
             self._together(ensemble),
             WordConstraints(forbid, force or {}),
         )
-        how = self.search(**search)
+        config = self.search(**search)
         if trace is not None and len(texts) != 1:
             raise InputError(f"a trace holds one text, but {len(texts)} were given; call for each")
         edited = NO_TRACE if trace is None else trace.edits()
         if ensemble and edited is not NO_TRACE:
             raise InputError("the edits of a trace are those of one model; leave ensemble out")
         if sampling is None:
-            found = text_generator.search(
-                texts, how, word_constraints, prefix=prefix, tree=tree, trace=edited
+            decoded = text_generator.search(
+                texts, config, word_constraints, prefix=prefix, tree=tree, trace=edited
             )
         else:
             if tree:
                 raise InputError("sampling has no tree; leave tree or sampling out")
-            found = text_generator.sample(
-                texts, sampling, how, word_constraints,
-                seed=seed, samples=how.n_best, prefix=prefix, trace=edited,
+            decoded = text_generator.sample(
+                texts, sampling, config, word_constraints,
+                seed=seed, samples=config.n_best, prefix=prefix, trace=edited,
             )  # fmt: skip
         if trace is not None:
-            _best(1, found[0])
-            text_generator.read(found[0], prefix, trace)
+            _best(1, decoded[0])
+            text_generator.read(decoded[0], prefix, trace)
             trace.check()
-        return found
+        return decoded
 
     def search(self, /, **options: Any) -> GenerationConfig:
         """The settings of a search: those of validation, with some of them changed."""
@@ -170,15 +170,15 @@ class Generator:
         """
         expect(self.task, Language)
         by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        how = GenerationConfig(
+        config = GenerationConfig(
             max_length=max_length, no_repeat_ngram=no_repeat_ngram,
             repetition_penalty=repetition_penalty,
         )  # fmt: skip
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        found = self._alone.sample(
-            prompts, by, how, WordConstraints(forbid), seed=seed, samples=samples, stop=stop
+        decoded = self._alone.sample(
+            prompts, by, config, WordConstraints(forbid), seed=seed, samples=samples, stop=stop
         )
-        texts = [text.text for each in found for text in each.texts]
+        texts = [text.text for result in decoded for text in result.texts]
         return texts[0] if isinstance(prompt, str) and samples == 1 else texts
 
     def stream(
@@ -201,12 +201,12 @@ class Generator:
         the text's number among the samples of the prompt."""
         expect(self.task, Language)
         by = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        how = GenerationConfig(
+        config = GenerationConfig(
             max_length=max_length, no_repeat_ngram=no_repeat_ngram,
             repetition_penalty=repetition_penalty,
         )  # fmt: skip
         return self._alone.stream(
-            prompt, by, how, WordConstraints(forbid), seed=seed, sample=sample, stop=stop
+            prompt, by, config, WordConstraints(forbid), seed=seed, sample=sample, stop=stop
         )
 
     def apart(
@@ -230,7 +230,7 @@ class Generator:
         for other in ensemble:
             if other.task.name != self.task.name:
                 raise InputError(
-                    f"a model for task {other.task.name} cannot decide together with one for "
+                    f"a model for task {other.task.name} cannot form an ensemble with one for "
                     f"{self.task.name}"
                 )
             for name, tokenizer in self.tokenizers.items():
@@ -238,7 +238,7 @@ class Generator:
                 if theirs is None or theirs.fingerprint != tokenizer.fingerprint:
                     raise InputError(
                         "the models have different vocabularies; only models that were trained "
-                        "with one tokenizer can decide together: train the second with "
+                        "with one tokenizer can form an ensemble: train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
         return TextGenerator(
@@ -246,10 +246,10 @@ class Generator:
         )
 
 
-def _best(number: int, found: Decoded) -> str:
-    if not found.texts:
+def _best(number: int, decoded: Decoded) -> str:
+    if not decoded.texts:
         raise InputError(
-            f"text {number}, {found.source[:40]!r}: the constraints leave nothing to write; loosen "
-            "forbid, force, no_repeat_ngram or min_length"
+            f"text {number}, {decoded.source[:40]!r}: the constraints leave nothing to write; "
+            "loosen forbid, force, no_repeat_ngram or min_length"
         )
-    return found.texts[0].text
+    return decoded.texts[0].text

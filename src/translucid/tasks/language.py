@@ -19,22 +19,18 @@ from translucid.errors import ConfigError, InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    IGNORE,
-    Batch,
-    LazyItems,
-    Score,
-    Task,
-    cross_entropy,
-    summed_loss,
-)
+from translucid.tasks.base import LazyItems, Score, Task, summed_loss
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.findings import spread_out
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
 
+MOST_ROWS = 20_000  # of the training text, in which a baseline counts tokens
 BEGINNING = 6  # words of a text that a model is asked to go on with
 CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
 
@@ -62,7 +58,7 @@ class StoreRows(LazyItems[LanguageItem]):
         rows = self._numbers
         ends = (np.arange(rows.start, rows.stop, rows.step, dtype=np.int64) + 1) * length
         self.sizes = (length - np.maximum(ends - len(store), 0))[:, None]
-        self._share = store.characters / max(len(store), 1)
+        self._per_token = store.characters / max(len(store), 1)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -76,10 +72,10 @@ class StoreRows(LazyItems[LanguageItem]):
             return StoreRows(self.store, self.length, self.start_id, self._numbers[place])
         row = self._numbers[place]
         start = row * self.length
-        found = self.store.window(max(start - 1, 0), self.length + (row > 0)).tolist()
-        stream = found if row else [self.start_id, *found]
+        tokens = self.store.window(max(start - 1, 0), self.length + (row > 0)).tolist()
+        stream = tokens if row else [self.start_id, *tokens]
         ids, targets = stream[:-1], stream[1:]
-        return LanguageItem(ids, targets, self._share * len(ids), row + 1)
+        return LanguageItem(ids, targets, self._per_token * len(ids), row + 1)
 
 
 @task
@@ -93,6 +89,8 @@ class Language(Task[Text, LanguageItem]):
     shape, head = "decoder", "language"
     storable = True
     command = "generate"
+    data_keys = ("text_column", "unit", "keep_empty", "max_length")
+    decoding_keys = ("context",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
@@ -119,9 +117,6 @@ class Language(Task[Text, LanguageItem]):
     def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:
         return self.rows(records, row) if records else []
 
-    def for_evaluation(self, context: int) -> Self:
-        return type(self)(self.tokenizer, context=context)
-
     def as_evaluated(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         return self.with_context(items)
 
@@ -144,9 +139,9 @@ class Language(Task[Text, LanguageItem]):
 
     def _continued(self, model: Any, line: str, tokens: int) -> str:
         prompt = self.tokenizer.encode(line)
-        how = GenerationConfig(beam_size=1, max_length=tokens)
+        config = GenerationConfig(beam_size=1, max_length=tokens)
         ((best,),) = find(
-            model, [[self.start_id, *prompt]], None, how,
+            model, [[self.start_id, *prompt]], None, config,
             eos=self.tokenizer.eos_id, pad=self.tokenizer.pad_id,
         )  # fmt: skip
         return self.tokenizer.decode([*prompt, *best.tokens])
@@ -181,9 +176,11 @@ class Language(Task[Text, LanguageItem]):
         t = self.tokenizer
         documents = (t.encode_document(record.text) for record in records)
         packed = pack(documents, length, bos=self.start_id, eos=t.eos_id, pad_id=t.pad_id)
-        share = sum(len(record.text) + 1 for record in records) / max(int(packed.mask.sum()), 1)
+        per_token = sum(len(record.text) + 1 for record in records) / max(int(packed.mask.sum()), 1)
         return [
-            LanguageItem(ids[mask].tolist(), targets[mask].tolist(), share * int(mask.sum()), row)
+            LanguageItem(
+                ids[mask].tolist(), targets[mask].tolist(), per_token * int(mask.sum()), row
+            )
             for row, (ids, targets, mask) in enumerate(zip(*packed, strict=True), start=1)
         ]
 
@@ -198,10 +195,10 @@ class Language(Task[Text, LanguageItem]):
     def targets(self, item: LanguageItem) -> int:
         return len(item.ids)
 
-    def shorten(self, item: LanguageItem, longest: int) -> LanguageItem:
-        share = min(longest / len(item.ids), 1.0)
-        ids, targets = item.ids[:longest], item.targets[:longest]
-        return LanguageItem(ids, targets, share * item.characters, item.line)
+    def shorten(self, item: LanguageItem, max_length: int) -> LanguageItem:
+        fraction = min(max_length / len(item.ids), 1.0)
+        ids, targets = item.ids[:max_length], item.targets[:max_length]
+        return LanguageItem(ids, targets, fraction * item.characters, item.line)
 
     def collate(self, items: Sequence[LanguageItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
@@ -228,15 +225,27 @@ class Language(Task[Text, LanguageItem]):
         targets = [i for item in items for i in item.targets]
         row = max(len(item.ids) for item in items)
         stretch = row - self.context if self.context < row else row
-        found: list[LanguageItem] = []
+        rows: list[LanguageItem] = []
         for start in range(0, len(ids), stretch):
             stop, before = min(start + stretch, len(ids)), max(start - self.context, 0)
-            told = [IGNORE] * (start - before) + targets[start:stop]
-            found.append(LanguageItem(ids[before:stop], told, 0.0, len(found) + 1))
-        return found
+            labels = [IGNORE] * (start - before) + targets[start:stop]
+            rows.append(LanguageItem(ids[before:stop], labels, 0.0, len(rows) + 1))
+        return rows
 
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
-        nats = summed_loss(model, self.with_context(items), self)
+        return self._score(summed_loss(model, self.with_context(items), self), items)
+
+    def baseline(self, train: Sequence[LanguageItem], held_out: Sequence[LanguageItem]) -> Baseline:
+        rows = spread_out(train, MOST_ROWS)
+        targets = np.fromiter((i for item in rows for i in item.targets), dtype=np.int64)
+        # Each token once more, so that none is impossible.
+        counts = np.bincount(targets, minlength=len(self.tokenizer)) + 1
+        nats = -np.log(counts / counts.sum())
+        wanted = np.fromiter((i for item in held_out for i in item.targets), dtype=np.int64)
+        score = self._score(float(nats[wanted].sum()), held_out)
+        return Baseline("each token as often as in training", score)
+
+    def _score(self, nats: float, items: Sequence[LanguageItem]) -> Score:
         tokens = sum(len(item.ids) for item in items)
         characters = sum(item.characters for item in items)
         return Score(

@@ -12,7 +12,7 @@ SpanMode = Literal["strict", "lenient"]
 
 
 def accuracy(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """The share of equal labels."""
+    """The fraction of equal labels."""
     return sum(p == g for p, g in zip(predicted, gold, strict=True)) / max(len(gold), 1)
 
 
@@ -59,11 +59,11 @@ def span_f1(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], mode: SpanMode = "strict"
 ) -> float:
     """F1 over whole entities: a hit has the right first word, last word and label."""
-    hits = found = wanted = 0
+    hits = guessed = wanted = 0
     for one, other in zip(predicted, gold, strict=True):
         mine, right = set(spans(one, mode)), set(spans(other, mode))
-        hits, found, wanted = hits + len(mine & right), found + len(mine), wanted + len(right)
-    return f1(hits, found, wanted)
+        hits, guessed, wanted = hits + len(mine & right), guessed + len(mine), wanted + len(right)
+    return f1(hits, guessed, wanted)
 
 
 def perplexity(nats: float, tokens: int) -> float:

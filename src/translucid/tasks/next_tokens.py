@@ -27,8 +27,8 @@ class NextTokens(Choices):
     kind = "next_tokens"
     at_positions = True
     caption = Caption(
-        "next word", "words", "The likeliest next words at each position",
-        "word read → word that follows",
+        "next token", "tokens", "The likeliest next tokens at each position",
+        "token read → token that follows",
     )  # fmt: skip
     tokenizer: Tokenizer
 
@@ -81,11 +81,11 @@ class NextTokens(Choices):
     def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[Row, ...]:
         """At each step the likeliest tokens, and what was written. logits: (steps, vocab)"""
         probabilities = logits.float().softmax(dim=-1)
-        found = probabilities.topk(min(top, probabilities.shape[-1]))
+        best = probabilities.topk(min(top, probabilities.shape[-1]))
         written: Sequence[int] = example.batch.targets[0].tolist()
         rows = []
         for step, (before, after) in enumerate(zip(example.target_ids, written, strict=True)):
-            values, tokens = floats(found.values[step]), found.indices[step].tolist()
+            values, tokens = floats(best.values[step]), best.indices[step].tolist()
             cells = [
                 Cell(self.name(token, before), value, chosen=token == after, rank=rank)
                 for rank, (value, token) in enumerate(zip(values, tokens, strict=True), start=1)
@@ -132,5 +132,5 @@ class TargetTokens(NextTokens):
         end = float(probabilities[tokenizer.eos_id])
         return (
             f"the translation ends here (probability of the end: {end:.1%}); by itself the model "
-            f"would have gone on with {label!r} ({float(probabilities[best]):.1%})"
+            f"would have continued with {label!r} ({float(probabilities[best]):.1%})"
         )

@@ -14,29 +14,29 @@ TaskClass = TypeVar("TaskClass", bound=type[Any])
 NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that every task has
 
 
-def _check(found: type[Any]) -> None:
+def _check(cls: type[Any]) -> None:
     """Refuse a class that lacks a method or an attribute, and say what it should be."""
-    where = place_of(found)
-    lacking = sorted(getattr(found, "__abstractmethods__", ()))
-    if not any("read" in vars(each) for each in found.__mro__ if each.__name__ != "Task"):
+    where = place_of(cls)
+    lacking = sorted(getattr(cls, "__abstractmethods__", ()))
+    if not any("read" in vars(base) for base in cls.__mro__ if base.__name__ != "Task"):
         lacking = ["read", *lacking]  # not abstract: a task that no recipe names has no files
     if lacking:
-        methods = "; ".join(_described(found, name) for name in lacking)
+        methods = "; ".join(_described(cls, name) for name in lacking)
         raise ConfigError(f"{where} lacks {methods}")
     for name in NEEDED:
-        if not hasattr(found, name):
+        if not hasattr(cls, name):
             raise ConfigError(f"{where} lacks the attribute {name}; docs/extend.md says what it is")
 
 
-def _described(found: type, name: str) -> str:
+def _described(cls: type, name: str) -> str:
     """`loss(self, model, batch) -> Tensor: The summed loss of a batch.`"""
-    method = inspect.getattr_static(found, name)
+    method = inspect.getattr_static(cls, name)
     function = getattr(method, "__func__", method)
     names = ", ".join(inspect.signature(function).parameters)
     result = inspect.signature(function).return_annotation
-    said = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+    summary = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
     kind = result if isinstance(result, str) else getattr(result, "__name__", str(result))
-    return f"{name}({names}), which must return {kind}: {said}"
+    return f"{name}({names}), which must return {kind}: {summary}"
 
 
 TASKS: Registry[type[Any]] = Registry(
@@ -58,10 +58,10 @@ def task(named: Any) -> Any:
     """Register a task: `@task("name")`, or `@task` for a class that has a name already."""
     if isinstance(named, str):
 
-        def register(found: Any) -> Any:
-            found.name = named
-            TASKS.add(named, found)
-            return found
+        def register(cls: Any) -> Any:
+            cls.name = named
+            TASKS.add(named, cls)
+            return cls
 
         return register
     TASKS.add(getattr(named, "name", ""), named)

@@ -4,6 +4,7 @@ A model with characters is also given those of the word that a token belongs to;
 kind `space` that is one position for each word, known or not.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,13 +22,15 @@ from translucid.data.spans import Span, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
-from translucid.tasks.span_decoder import best_tags, span_rules
+from translucid.tasks.score import Baseline
+from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.words import Words, readable
 from translucid.toyland import Toyland
 
@@ -51,6 +54,8 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
+    data_keys = ("words_column", "tags_column")
+    decoding_keys = ("spans",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
@@ -95,7 +100,7 @@ class Tag(Task[Tagged, TagItem]):
         """The labelled spans of each line, by character."""
         tags = super().predict_lines(model, lines)
         places = [split_words(line) for line in lines]
-        return [tag_spans(*each) for each in zip(lines, places, tags, strict=True)]
+        return [tag_spans(*tagged) for tagged in zip(lines, places, tags, strict=True)]
 
     def answer_text(self, answer: list[Span]) -> str:
         return "\t".join(f"{span.label}: {span.text}" for span in answer)
@@ -122,7 +127,9 @@ class Tag(Task[Tagged, TagItem]):
         self.characters = characters
         self._number = {tag: i for i, tag in enumerate(self.tags)}
         self.has_spans = any(tag.startswith("B-") for tag in self.tags)
-        self._rules = span_rules(self.tags) if self.has_spans and spans == "legal" else None
+        self._transitions = (
+            tag_transitions(self.tags) if self.has_spans and spans == "legal" else None
+        )
 
     def encode(self, record: Tagged) -> TagItem:
         item = self.encode_words(record.words, record.line)
@@ -145,17 +152,19 @@ class Tag(Task[Tagged, TagItem]):
     def targets(self, item: TagItem) -> int:
         return sum(tag != IGNORE for tag in item.tags)
 
-    def shorten(self, item: TagItem, longest: int) -> TagItem:
-        return self._part(item, 0, longest)
+    def shorten(self, item: TagItem, max_length: int) -> TagItem:
+        return self._part(item, 0, max_length)
 
-    def split(self, item: TagItem, longest: int) -> list[TagItem]:
+    def split(self, item: TagItem, max_length: int) -> list[TagItem]:
         """Cut before words, never inside one; of a word above the limit the beginning is kept."""
         starts = [0]
         for begin, end in pairwise([*item.firsts, len(item.ids)]):
-            if end - starts[-1] > longest and begin > starts[-1]:
+            if end - starts[-1] > max_length and begin > starts[-1]:
                 starts.append(begin)
         ends = [*starts[1:], len(item.ids)]
-        return [self._part(item, a, min(b, a + longest)) for a, b in zip(starts, ends, strict=True)]
+        return [
+            self._part(item, a, min(b, a + max_length)) for a, b in zip(starts, ends, strict=True)
+        ]
 
     def _part(self, item: TagItem, start: int, stop: int) -> TagItem:
         firsts = [place - start for place in item.firsts if start <= place < stop]
@@ -190,9 +199,9 @@ class Tag(Task[Tagged, TagItem]):
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.
         scores: (batch, length, tags); words: (batch, length), True where a word begins."""
-        if self._rules is None:
+        if self._transitions is None:
             return scores.argmax(dim=-1)
-        return best_tags(scores.float(), words, self._rules)
+        return best_tags(scores.float(), words, self._transitions)
 
     def _with_any_tags(self, item: TagItem) -> TagItem:
         """A tag at every word: what is to be tagged has none yet."""
@@ -202,7 +211,36 @@ class Tag(Task[Tagged, TagItem]):
         return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
-        predicted = self.predict(model, items)
+        def act(batch: Batch) -> list[tuple[list[int], float]]:
+            scores = model(**batch.inputs)  # (batch, length, tags)
+            chosen = self.choose(scores, batch.targets != IGNORE)
+            losses = self.outputs.losses(scores.float(), batch.targets).view(chosen.shape)
+            return list(zip(chosen.tolist(), losses.sum(dim=1).tolist(), strict=True))
+
+        rows = in_batches(model, items, self, act)
+        predicted = [
+            [self.tags[chosen[place]] for place in item.firsts]
+            for item, (chosen, _) in zip(items, rows, strict=True)
+        ]
+        loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
+        score = self._score(predicted, items)
+        return replace(score, numbers=score.numbers | {"loss": loss})
+
+    def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
+        counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
+        for item in train:
+            for place, word in _words_in(item):
+                counts[word][item.tags[place]] += 1
+        every = sum(counts.values(), Counter[int]())
+        usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+        majority = every.most_common(1)[0][0]
+        predicted = [
+            [self.tags[usual.get(word, majority)] for _, word in _words_in(item)]
+            for item in held_out
+        ]
+        return Baseline("the most frequent tag of each word", self._score(predicted, held_out))
+
+    def _score(self, predicted: Sequence[Sequence[str]], items: Sequence[TagItem]) -> Score:
         gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
         flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
         accuracy = metrics.accuracy(*flat)
@@ -233,22 +271,31 @@ class Tag(Task[Tagged, TagItem]):
         )  # fmt: skip
 
     def _read_tags(self, text: str, words: Sequence[str], item: TagItem) -> list[int]:
-        given = text.split()
-        unknown = [tag for tag in given if tag not in self.tags]
+        targets = text.split()
+        unknown = [tag for tag in targets if tag not in self.tags]
         if unknown:
             raise InputError(f"tag {unknown[0]!r}: the model knows {', '.join(self.tags)}")
-        if len(given) != len(words):
+        if len(targets) != len(words):
             raise InputError(
-                f"{len(given)} tags for {len(words)} words ({', '.join(words)}); give one for each"
+                f"{len(targets)} tags for {len(words)} words ({', '.join(words)}); give one "
+                "for each"
             )
         tags = [IGNORE] * len(item.ids)
-        for place, tag in zip(item.firsts, given, strict=True):
+        for place, tag in zip(item.firsts, targets, strict=True):
             tags[place] = self.tags.index(tag)
         return tags
 
     @property
     def outputs(self) -> Tags:
         return Tags(self.tags, self.choose, spans=self.has_spans)
+
+
+def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
+    """Where each word begins, and what tells it from other words: its tokens, and where a model
+    reads them, its characters."""
+    for first, last in pairwise([*item.firsts, len(item.ids)]):
+        spelt = item.characters[first] if item.characters else b""
+        yield first, (*item.ids[first:last], spelt)
 
 
 def _words(text: str) -> list[str]:

@@ -24,7 +24,8 @@ from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
-from translucid.tasks.base import IGNORE, Batch, given, in_batches
+from translucid.tasks.base import in_batches, prefixes_and_sources
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.translate import Translate, TranslateItem
 from translucid.trace import NO_TRACE, NoTrace
@@ -52,14 +53,14 @@ class TextGenerator:
         self, task: Translate | Language, network: Network, ensemble: Sequence[Network] = ()
     ) -> None:
         self.task, self.network, self.others = task, network, list(ensemble)
-        self.writer: Model = GeneratingEnsemble([network, *ensemble]) if ensemble else network
+        self.model: Model = GeneratingEnsemble([network, *ensemble]) if ensemble else network
         self.graphs = DecodeGraphs()
         self.tokenizer = task.target if isinstance(task, Translate) else task.tokenizer
 
     def search(
         self,
         texts: Sequence[str],
-        how: GenerationConfig,
+        config: GenerationConfig,
         word_constraints: WordConstraints = NO_CONSTRAINTS,
         *,
         prefix: str = "",
@@ -69,24 +70,24 @@ class TextGenerator:
         """The best texts for each source or prompt; with the tree of the search, if asked. Every
         step is taken with the trace."""
         items = self._items(texts, prefix)
-        # The rules of `how` stand among ours, which know where a text starts.
+        # The constraints of `config` stand among ours, which know where a text starts.
         plain = GenerationConfig(
-            **(how.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
+            **(config.model_dump() | {"no_repeat_ngram": 0, "repetition_penalty": 1.0})
         )
         if not tree:
-            found = self._find(items, how, plain, word_constraints, trace=trace)
-            return [self._decoded(*each) for each in zip(texts, items, found, strict=True)]
+            hypotheses = self._find(items, config, plain, word_constraints, trace=trace)
+            return [self._decoded(*result) for result in zip(texts, items, hypotheses, strict=True)]
         results = []
         for text, item in zip(texts, items, strict=True):
-            grown = self._tree(item, how, word_constraints)
-            (found_here,) = self._find([item], how, plain, word_constraints, grown, trace)
-            results.append(self._decoded(text, item, found_here, grown))
+            grown = self._tree(item, config, word_constraints)
+            (own_hypotheses,) = self._find([item], config, plain, word_constraints, grown, trace)
+            results.append(self._decoded(text, item, own_hypotheses, grown))
         return results
 
     def _find(
         self,
         items: Sequence[Any],
-        how: GenerationConfig,
+        config: GenerationConfig,
         plain: GenerationConfig,
         word_constraints: WordConstraints,
         tree: Tree | None = None,
@@ -96,40 +97,39 @@ class TextGenerator:
         if tree is not None:
             watching["watch"] = tree.watch
 
-        def rules(start: int) -> list[NamedConstraint]:
-            named = word_constraints.rules(self.tokenizer, how, start)
+        def constraints(start: int) -> list[NamedConstraint]:
+            named = word_constraints.token_constraints(self.tokenizer, config, start)
             if tree is not None:
-                tree.rules = named
+                tree.constraints = named
             return named
 
         if isinstance(self.task, Translate):
-            begun = [item.target for item in items]
-            extra = [rule for _, rule in rules(1 + len(begun[0]))] if begun else []
+            starts = [1 + len(item.target) for item in items[:1]]  # one prefix for all
+            extra = [constraint for start in starts for _, constraint in constraints(start)]
             return self.task.find(
-                self.network, [item.source for item in items], plain,
-                ensemble=self.others, prefixes=begun, extra=extra, **watching,
-            )  # fmt: skip
+                self.network, items, plain, ensemble=self.others, extra=extra, **watching
+            )
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
-            prefixes, sources = given(batch)
-            extra = [rule for _, rule in rules(max(map(len, prefixes)))]
+            prefixes, sources = prefixes_and_sources(batch)
+            extra = [constraint for _, constraint in constraints(max(map(len, prefixes)))]
             return find(
-                self.writer, prefixes, sources, plain, eos=self.tokenizer.eos_id,
+                self.model, prefixes, sources, plain, eos=self.tokenizer.eos_id,
                 pad=self.tokenizer.pad_id, extra=extra, **watching,
             )  # fmt: skip
 
         return self._in_batches(items, act)
 
-    def _tree(self, item: Any, how: GenerationConfig, word_constraints: WordConstraints) -> Tree:
-        prefixes, sources = given(self.task.collate([item]).to(self.network.device))
-        least, most = limits(self.writer, prefixes, sources, how)
-        return Tree(how, self.tokenizer.eos_id, int(least[0]), int(most[0]))
+    def _tree(self, item: Any, config: GenerationConfig, word_constraints: WordConstraints) -> Tree:
+        prefixes, sources = prefixes_and_sources(self.task.collate([item]).to(self.network.device))
+        least, most = limits(self.model, prefixes, sources, config)
+        return Tree(config, self.tokenizer.eos_id, int(least[0]), int(most[0]))
 
     def sample(
         self,
         texts: Sequence[str],
         by: SamplingConfig,
-        how: GenerationConfig,
+        config: GenerationConfig,
         word_constraints: WordConstraints = NO_CONSTRAINTS,
         *,
         seed: int = 0,
@@ -138,40 +138,40 @@ class TextGenerator:
         stop: Sequence[str] = (),
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """Sampled texts, in the order in which they were drawn. Of `how`, only the lengths, the
-        rules and alpha count. Every step is taken with the trace."""
+        """Sampled texts, in the order in which they were drawn. Of `config`, only the lengths,
+        the constraints and alpha count. Every step is taken with the trace."""
         check_stop(stop)
         if samples < 1:
             raise InputError(f"samples = {samples}: at least 1 must be asked for")
         items = self._items([text for text in texts for _ in range(samples)], prefix)
 
         def act(batch: Batch) -> list[Candidate]:
-            prefixes, sources = given(batch)
-            drawn = SampledTexts(self.writer, self.tokenizer, prefixes, stop, trace)
+            prefixes, sources = prefixes_and_sources(batch)
+            drawn = SampledTexts(self.model, self.tokenizer, prefixes, stop, trace)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
-            for _ in drawn.steps(sources, by, how, word_constraints, seed, numbers):
+            for _ in drawn.steps(sources, by, config, word_constraints, seed, numbers):
                 pass
-            return [drawn.candidate(row, how.alpha) for row in range(len(prefixes))]
+            return [drawn.candidate(row, config.alpha) for row in range(len(prefixes))]
 
-        found = [
-            _NOTHING if _is_empty(item) else each
-            for item, each in zip(items, self._in_batches(items, act), strict=True)
+        candidates = [
+            _NOTHING if _is_empty(item) else candidate
+            for item, candidate in zip(items, self._in_batches(items, act), strict=True)
         ]
-        grouped = [found[i : i + samples] for i in range(0, len(found), samples)]
-        return [Decoded(*each) for each in zip(texts, grouped, strict=True)]
+        grouped = [candidates[i : i + samples] for i in range(0, len(candidates), samples)]
+        return [Decoded(*result) for result in zip(texts, grouped, strict=True)]
 
     def stream(
-        self, text: str, by: SamplingConfig, how: GenerationConfig,
+        self, text: str, by: SamplingConfig, config: GenerationConfig,
         word_constraints: WordConstraints = NO_CONSTRAINTS, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
         """One text, piece by piece; joined, they are what `sample` gives."""
         check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
-        prefixes, sources = given(batch)
-        drawn = SampledTexts(self.writer, self.tokenizer, prefixes, stop)
+        prefixes, sources = prefixes_and_sources(batch)
+        drawn = SampledTexts(self.model, self.tokenizer, prefixes, stop)
         yield drawn.streams[0].begin()
-        steps = drawn.steps(sources, by, how, word_constraints, seed, [sample])
+        steps = drawn.steps(sources, by, config, word_constraints, seed, [sample])
         while True:
             with without_plans(self.network.device):  # not while others go on with a piece
                 pieces = next(steps, None)
@@ -199,9 +199,9 @@ class TextGenerator:
 
         def act(batch: Batch) -> list[Scored]:
             log_probs = mean_log_probs([model(**batch.inputs) for model in self.networks])
-            said = batch.targets
-            token_log_probs = log_probs.gather(2, said.clamp(min=0)[..., None]).squeeze(-1)
-            return [self._scored(*row) for row in zip(token_log_probs, said, strict=True)]
+            targets_read = batch.targets
+            token_log_probs = log_probs.gather(2, targets_read.clamp(min=0)[..., None]).squeeze(-1)
+            return [self._scored(*row) for row in zip(token_log_probs, targets_read, strict=True)]
 
         return in_batches(self.network, items, self.task, act)
 
@@ -214,11 +214,13 @@ class TextGenerator:
         key = "target" if isinstance(self.task, Translate) else "ids"
         begun = inputs[key][0].tolist()
         ids = [*begun, *best.tokens][: len(begun) + len(best.token_log_probs) - 1]
-        given = {key: torch.tensor([ids])}
+        inputs_read = {key: torch.tensor([ids])}
         if isinstance(self.task, Translate):
-            given["source"] = inputs["source"]
+            inputs_read["source"] = inputs["source"]
         with torch.no_grad():
-            self.network(**{k: v.to(self.network.device) for k, v in given.items()}, trace=trace)
+            self.network(
+                **{k: v.to(self.network.device) for k, v in inputs_read.items()}, trace=trace
+            )
 
     @property
     def networks(self) -> list[Network]:
@@ -247,43 +249,47 @@ class TextGenerator:
         needs: then all prompts of a batch are of one length.
         """
         sizes = [self.task.sizes(item)[-1] for item in items]
-        if self.writer.max_length is None:
+        if self.model.max_length is None:
             groups = [list(range(len(items)))]
         else:
             groups = [[i for i, s in enumerate(sizes) if s == size] for size in sorted(set(sizes))]
-        found: dict[int, Any] = {}
+        results_by_place: dict[int, Any] = {}
         for group in groups:
             for start in range(0, len(group), ROWS):
                 places = group[start : start + ROWS]
                 part = [items[place] for place in places]
                 results = in_batches(self.network, part, self.task, act, 4096)
-                found |= zip(places, results, strict=True)
-        return [found[place] for place in range(len(items))]
+                results_by_place |= zip(places, results, strict=True)
+        return [results_by_place[place] for place in range(len(items))]
 
     def _decoded(
-        self, text: str, item: Any, found: Sequence[Hypothesis], tree: Tree | None = None
+        self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: Tree | None = None
     ) -> Decoded:
         begun = item.target if isinstance(item, TranslateItem) else item.ids[1:]
         texts = [
             Candidate(
-                text=self.tokenizer.decode([*begun, *each.tokens] if each.token_log_probs else []),
-                pieces=pieces_of(
-                    self.tokenizer, each.tokens, ended=each.finished and bool(each.token_log_probs)
+                text=self.tokenizer.decode(
+                    [*begun, *hypothesis.tokens] if hypothesis.token_log_probs else []
                 ),
-                score=each.score,
-                log_probability=each.log_probability,
-                token_log_probs=each.token_log_probs,
-                finished=each.finished,
-                tokens=each.tokens,
+                pieces=pieces_of(
+                    self.tokenizer,
+                    hypothesis.tokens,
+                    ended=hypothesis.finished and bool(hypothesis.token_log_probs),
+                ),
+                score=hypothesis.score,
+                log_probability=hypothesis.log_probability,
+                token_log_probs=hypothesis.token_log_probs,
+                finished=hypothesis.finished,
+                tokens=hypothesis.tokens,
             )
-            for each in found
+            for hypothesis in hypotheses
         ]
         return Decoded(text, texts, None if _is_empty(item) else tree)
 
-    def _scored(self, token_log_probs: Tensor, said: Tensor) -> Scored:
-        real = said != IGNORE
-        numbers = token_log_probs[real].tolist()
-        pieces = pieces_of(self.tokenizer, said[real].tolist()[:-1], ended=True)
+    def _scored(self, token_log_probs: Tensor, targets: Tensor) -> Scored:
+        mask = targets != IGNORE
+        numbers = token_log_probs[mask].tolist()
+        pieces = pieces_of(self.tokenizer, targets[mask].tolist()[:-1], ended=True)
         return Scored(pieces, numbers, sum(numbers))
 
 

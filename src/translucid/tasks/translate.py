@@ -16,27 +16,20 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round
-from translucid.generate.constraints import Rule
+from translucid.generate.constraints import Constraint
 from translucid.generate.decode import find
 from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    IGNORE,
-    Batch,
-    Score,
-    Task,
-    cross_entropy,
-    given,
-    in_batches,
-    summed_loss,
-)
+from translucid.tasks.base import Score, Task, in_batches, prefixes_and_sources, summed_loss
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens
-from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -65,6 +58,8 @@ class Translate(Task[Pair, TranslateItem]):
     command = "translate"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True
+    data_keys = ("source_column", "target_column")
+    decoding_keys = ("beam_size", "alpha")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
@@ -106,10 +101,6 @@ class Translate(Task[Pair, TranslateItem]):
             return super().network_sizes(resources, train)
         source, target = (len(resources.tokenizers[side]) for side in ("source", "target"))
         return cls._sizes(source, None) | {"target_vocab": target}
-
-    @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        return decoding.search()
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -165,23 +156,24 @@ class Translate(Task[Pair, TranslateItem]):
     def targets(self, item: TranslateItem) -> int:
         return len(item.target) + 1  # and the end
 
-    def shorten(self, item: TranslateItem, longest: int) -> TranslateItem:
-        source = item.source[:-1][: longest - 1]
+    def shorten(self, item: TranslateItem, max_length: int) -> TranslateItem:
+        source = item.source[:-1][: max_length - 1]
         return replace(
-            item, source=[*source, self.source.eos_id], target=item.target[: longest - 1]
+            item, source=[*source, self.source.eos_id], target=item.target[: max_length - 1]
         )
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
-        read, target_mask = pad(
+        target, target_mask = pad(
             [[self.target.bos_id, *item.target] for item in items], self.target.pad_id
         )
-        said, _ = pad([[*item.target, self.target.eos_id] for item in items], IGNORE)
+        targets, _ = pad([[*item.target, self.target.eos_id] for item in items], IGNORE)
         inputs = {
-            "source": source, "target": read, "source_mask": source_mask, "target_mask": target_mask
+            "source": source, "target": target,
+            "source_mask": source_mask, "target_mask": target_mask,
         }  # fmt: skip
         count = sum(self.targets(item) for item in items)
-        return Batch(inputs, said, count, tuple(item.line for item in items))
+        return Batch(inputs, targets, count, tuple(item.line for item in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         never = (self.target.pad_id, self.target.bos_id)
@@ -192,51 +184,56 @@ class Translate(Task[Pair, TranslateItem]):
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
         tokens = sum(self.targets(item) for item in items)
-        written = self.predict(model, items)
+        score = self._score(self.predict(model, items), items)
+        return replace(score, numbers=score.numbers | {"loss": nats / max(tokens, 1)})
+
+    def baseline(
+        self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
+    ) -> Baseline:
+        copied = [self.source.decode(item.source[:-1]) for item in held_out]
+        return Baseline("a copy of the source", self._score(copied, held_out))
+
+    def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
         gold = [self.target.decode(item.target) for item in items]
         score = metrics.translation(written, gold)
         numbers = {
             "bleu": score.bleu,
             "chrf": score.chrf,
             "exact_match": score.exact,
-            "loss": nats / max(tokens, 1),
         }
         return Score(numbers, (score.bleu_signature, score.chrf_signature))
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
         """The best translation of each source, in their order."""
-        found = self.find(model, [item.source for item in items])
-        return [self.target.decode(hypotheses[0].tokens) for hypotheses in found]
+        results = self.find(model, [replace(item, target=[]) for item in items])
+        return [self.target.decode(hypotheses[0].tokens) for hypotheses in results]
 
     def find(
         self,
         model: nn.Module,
-        sources: Sequence[list[int]],
-        how: GenerationConfig | None = None,
+        items: Sequence[TranslateItem],
+        config: GenerationConfig | None = None,
         *,
         ensemble: Sequence[AutoregressiveNetwork[Any]] = (),
-        prefixes: Sequence[list[int]] | None = None,
-        extra: Sequence[Rule] = (),
+        extra: Sequence[Constraint] = (),
         watch: Callable[[Round], None] | None = None,
         trace: NoTrace = NO_TRACE,
         graphs: DecodeGraphs | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best translations of encoded sources, best first; an empty source has an empty one.
+        """The best translations of each source, best first; the target of an item is how they
+        begin. An empty source has an empty one.
 
-        ensemble: models whose probabilities are averaged with `model`'s. prefixes: how each
-        translation begins.
+        ensemble: models whose probabilities are averaged with `model`'s.
         trace: every step is taken with it. graphs: of the GPU; not given: the task's own.
         """
         assert isinstance(model, AutoregressiveNetwork)
-        chosen = how or self.search
-        writer = GeneratingEnsemble([model, *ensemble]) if ensemble else model
-        begun = prefixes or [[] for _ in sources]
-        items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
+        chosen = config or self.search
+        generator = GeneratingEnsemble([model, *ensemble]) if ensemble else model
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
             return find(
-                writer,
-                *given(batch),
+                generator,
+                *prefixes_and_sources(batch),
                 chosen,
                 eos=self.target.eos_id,
                 pad=self.target.pad_id,
@@ -252,8 +249,8 @@ class Translate(Task[Pair, TranslateItem]):
         budget = 32768 if next(model.parameters()).is_cuda else 4096
         results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beam_size)
         return [
-            [_NOTHING] if len(item.source) <= 1 else found
-            for item, found in zip(items, results, strict=True)
+            [_NOTHING] if len(item.source) <= 1 else hypotheses
+            for item, hypotheses in zip(items, results, strict=True)
         ]
 
     # ---- what people see ----
@@ -284,13 +281,13 @@ _NOTHING = Hypothesis([], 0.0, 0.0, [], True)
 def untranslated(train: Sequence[Pair]) -> Finding:
     """Targets that are their sources."""
     same = [pair.line for pair in train if pair.source.strip() == pair.target.strip()]
-    share = len(same) / max(len(train), 1)
-    words = f"{len(same):,} of {len(train):,} targets are a copy of their source ({share:.1%})"
+    fraction = len(same) / max(len(train), 1)
+    words = f"{len(same):,} of {len(train):,} targets are a copy of their source ({fraction:.1%})"
     if same:
         words += f"; first: line {same[0]:,}"
-    if share > MANY_COPIES:
+    if fraction > MANY_COPIES:
         words += "; a model learns to copy from them: remove them unless they are meant"
-    return Finding("copies", share <= MANY_COPIES, words)
+    return Finding("copies", fraction <= MANY_COPIES, words)
 
 
 def length_ratios(train: Sequence[Pair]) -> Finding:
@@ -303,13 +300,13 @@ def length_ratios(train: Sequence[Pair]) -> Finding:
         if not usual / ODD_RATIO <= ratio <= usual * ODD_RATIO
         and max(len(pair.source), len(pair.target)) > 20  # of short ones many are right
     ]
-    share = len(odd) / max(len(train), 1)
+    fraction = len(odd) / max(len(train), 1)
     words = (
         f"a target has {usual:.2f} characters for one of its source; {len(odd):,} of "
-        f"{len(train):,} pairs are off by a factor above {ODD_RATIO:.0f} ({share:.1%})"
+        f"{len(train):,} pairs are off by a factor above {ODD_RATIO:.0f} ({fraction:.1%})"
     )
     if odd:
         words += f"; first: line{'s'[: len(odd) - 1]} {', '.join(f'{n:,}' for n in odd[:5])}"
-    if share > MANY_ODD:
+    if fraction > MANY_ODD:
         words += "; are these translations? Look at those lines"
-    return Finding("length ratios", share <= MANY_ODD, words)
+    return Finding("length ratios", fraction <= MANY_ODD, words)

@@ -79,4 +79,8 @@ def _subword(piece: str, *, first: bool) -> str:
 
 
 def _visible(piece: str) -> str:
-    return "".join(WHITE.get(letter, letter) for letter in piece) if not piece.strip() else piece
+    return (
+        "".join(WHITE.get(character, character) for character in piece)
+        if not piece.strip()
+        else piece
+    )

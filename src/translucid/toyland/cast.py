@@ -94,9 +94,9 @@ class Cast:
         self.used.add(drawn.english)
         return drawn
 
-    def remark(self, fitting: Sequence[Adjective], share: float = 1.0) -> Adjective | None:
+    def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
         """An adjective on something the sentence has said nothing about: no big room is small."""
-        if not fitting or not self.rng.flip(share):
+        if not fitting or not self.rng.flip(probability):
             return None
         drawn = self.rng.pick(fitting)
         if drawn.topic in self.used:
@@ -218,7 +218,9 @@ class Cast:
         """Where something happens; `wild` for animals."""
         roll = self.rng.weighted(((20, "spot"), (25, "city"), (55, "place")))
         if roll == "spot":
-            return phrases.said(self.rng.pick(particles.SPOTS[:3] if wild else particles.SPOTS))
+            return phrases.adverbial(
+                self.rng.pick(particles.SPOTS[:3] if wild else particles.SPOTS)
+            )
         if roll == "city" and not wild:
             return phrases.prepositional("in", "in", "dat", self.city(("city",)))
         noun, phrase = self.spot(("outside",) if wild else ("place",))

@@ -18,8 +18,8 @@ from translucid.toyland.words import Pair, Sentence, finish
 
 SPLITS = ("train", "valid", "test")
 LABELS = ("negative", "neutral", "positive")
-SHORTEST, LONGEST = 4, 20  # English words, punctuation not counted
-_SHARES = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
+MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
+_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
 
 # Weight, name and builder of every family of sentences.
 TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], Pair | None]]], ...] = (
@@ -53,14 +53,14 @@ JUDGING: tuple[tuple[float, tuple[str, Callable[[Cast, int], Pair | None]]], ...
     (10, ("reputation", opinions.reputation)),
 )
 STRUCTURES = tuple(name for _, (name, _) in (*TELLING, *JUDGING))
-_NEUTRAL_SHARE = 0.57
+_NEUTRAL_FRACTION = 0.57
 
 
 def candidate(seed: int, index: int) -> Sentence | None:
     """The sentence with this number, if its words fit; its split is not decided here."""
     rng = SeededRandom(f"toyland {seed} {index}")
     cast = Cast(rng)
-    if rng.flip(_NEUTRAL_SHARE):
+    if rng.flip(_NEUTRAL_FRACTION):
         name, build = rng.weighted(TELLING)
         parts, label = build(cast), "neutral"
     else:
@@ -72,8 +72,8 @@ def candidate(seed: int, index: int) -> Sentence | None:
 
 def split_of(german: str) -> str:
     digest = blake2b(german.lower().encode(), digest_size=8).digest()
-    share = int.from_bytes(digest, "big") % 20
-    return next(split for split, shares in _SHARES.items() if share in shares)
+    slot = int.from_bytes(digest, "big") % 20
+    return next(split for split, slots in _SLOTS.items() if slot in slots)
 
 
 class Toyland:
@@ -94,7 +94,7 @@ class Toyland:
         seen: set[str] = set()
         for index in numbers():
             sentence = candidate(self.seed, index)
-            if sentence is None or not SHORTEST <= sentence.length <= LONGEST:
+            if sentence is None or not MIN_WORDS <= sentence.length <= MAX_WORDS:
                 continue
             text = sentence.target.lower()
             if split_of(text) == split and text not in seen:

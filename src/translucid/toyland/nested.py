@@ -131,10 +131,10 @@ def _with_side(cast: Cast, side_first: bool) -> Pair | None:
     main = scene(
         cast, subject, verb, tense=tense, extra=rng.pick(("none", "none", "not")), place=0.1
     )
-    found = side_clause(cast, main)
-    if found is None:
+    conjoined = side_clause(cast, main)
+    if conjoined is None:
         return None
-    conjunction, side = found
+    conjunction, side = conjoined
     if not side_first:
         return last(main_clause(main), conjunction, side)
     if side.subject.is_pronoun and side.subject.person == 3:
@@ -227,10 +227,10 @@ def relative_subject(cast: Cast) -> Pair | None:
     ):
         main = scene(cast, subject, _lying(subject), extra=rng.pick(("none", "not")))
     else:
-        found = description(cast, subject, negated=rng.flip(0.3))
-        if found is None:
+        clause = description(cast, subject, negated=rng.flip(0.3))
+        if clause is None:
             return None
-        main = found
+        main = clause
     return main_clause(main)
 
 

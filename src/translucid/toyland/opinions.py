@@ -37,9 +37,9 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
     return cast.remember(phrases.noun_phrase(noun, determiner, plural, adjective))
 
 
-def negation_for(cast: Cast, tense: str, share: float = 0.5) -> str:
+def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
     """not, or never for what is over."""
-    if not cast.rng.flip(share):
+    if not cast.rng.flip(probability):
         return ""
     return "never" if tense == "past" and cast.rng.flip(0.3) else "not"
 
@@ -54,7 +54,7 @@ def verdict(
     word = rng.pick(judging(subject.kinds, -label if negation else label))
     degree = None
     if word.english in GRADED and rng.flip(0.3):
-        degree = phrases.said(particles.VERY)
+        degree = phrases.adverbial(particles.VERY)
     complement = phrases.quality(word, degree)
     return Clause(subject, BE, tense, negation=negation, complement=complement)
 
@@ -107,7 +107,7 @@ def evaluation(cast: Cast, label: int) -> Pair:
     clause = verdict(cast, reviewed(cast, people=0.15, liked=False), label)
     roll = rng.weighted(((50, "plain"), (25, "time"), (25, "place")))
     if roll == "time" and clause.tense == "past" and clause.negation != "never":
-        clause.time = phrases.said(rng.pick(particles.PAST_TIMES))
+        clause.time = phrases.adverbial(rng.pick(particles.PAST_TIMES))
         return main_clause(clause, rng.pick(("time", "time", "subject")))
     if roll == "place" and clause.subject.kinds & {"dish", "heard", "show"}:
         clause.place = phrases.prepositional("in", "in", "dat", _venue(cast))

@@ -264,7 +264,7 @@ def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> P
     return Pair([*before, *inner.english()], [*first, *declined])
 
 
-def said(adverb: Adverb) -> Pair:
+def adverbial(adverb: Adverb) -> Pair:
     """An adverb, ready to stand in a sentence."""
     words = [English(text) for text in adverb.english]
     spoken = [

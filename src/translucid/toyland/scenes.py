@@ -63,11 +63,11 @@ def scene(
     )
     _fill(cast, clause, settled=settled, negated=negated)
     if verb.frame == "none" and verb.english in particles.MANNERS and cast.rng.flip(0.3):
-        clause.manner = phrases.said(cast.rng.pick(particles.MANNERS[verb.english]))
+        clause.manner = phrases.adverbial(cast.rng.pick(particles.MANNERS[verb.english]))
     counted = clause.object is not None and not clause.object.definite
     crowded = negated and (counted or bool(clause.complement.english))
-    share = place if clause.object is None else place / 2
-    if verb.place and not crowded and cast.rng.flip(share if place < 1 else 1):
+    probability = place if clause.object is None else place / 2
+    if verb.place and not crowded and cast.rng.flip(probability if place < 1 else 1):
         clause.place = cast.place(wild="animal" in subject.kinds)
     return clause
 
@@ -92,7 +92,7 @@ def _allowed_extra(cast: Cast, subject: Phrase, verb: Verb, tense: str, extra: s
 
 def _adverb(cast: Cast, tense: str) -> Pair:
     several = particles.PERFECT_ADVERBS if tense == "perfect" else particles.FREQUENCIES
-    return phrases.said(cast.rng.pick(several))
+    return phrases.adverbial(cast.rng.pick(several))
 
 
 def _time(cast: Cast, verb: Verb, tense: str) -> Pair:
@@ -100,7 +100,7 @@ def _time(cast: Cast, verb: Verb, tense: str) -> Pair:
         several = particles.PRESENT_TIMES[: 2 if verb.english in RARE else None]
     else:
         several = particles.PERFECT_TIMES if tense == "perfect" else particles.MODAL_TIMES
-    return phrases.said(cast.rng.pick(several))
+    return phrases.adverbial(cast.rng.pick(several))
 
 
 def _fill(cast: Cast, clause: Clause, settled: bool, negated: bool) -> None:

@@ -64,11 +64,11 @@ def that(stream: Pair, content: Clause) -> Pair:
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
-    """Shares in percent; the rest is present tense."""
+    """Weights in percent; the rest is present tense."""
     if verb.stative:
         return "present"
-    shares = ((100 - perfect - modal, "present"), (perfect, "perfect"), (modal, "modal"))
-    drawn = cast.rng.weighted(shares)
+    weights = ((100 - perfect - modal, "present"), (perfect, "perfect"), (modal, "modal"))
+    drawn = cast.rng.weighted(weights)
     return modal_for(cast, subject) if drawn == "modal" else drawn
 
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 
 class Average:
-    """mean = memory * mean + (1 - memory) * weights, after every step."""
+    """mean = decay * mean + (1 - decay) * weights, after every step."""
 
-    def __init__(self, model: nn.Module, memory: float) -> None:
-        self.memory, self.steps = memory, 0
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.steps = decay, 0
         self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
         # Two lists in the same order; to gather them anew would take as long as to average.
         self._means = list(self.weights.values())
@@ -20,8 +20,8 @@ class Average:
     @torch.no_grad()
     def update(self) -> None:
         self.steps += 1
-        memory = min(self.memory, self.steps / (self.steps + 10))  # a young mean forgets its start
-        torch._foreach_lerp_(self._means, self._own, 1 - memory)
+        decay = min(self.decay, self.steps / (self.steps + 10))  # a young mean forgets its start
+        torch._foreach_lerp_(self._means, self._own, 1 - decay)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:

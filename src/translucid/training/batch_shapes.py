@@ -13,21 +13,21 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 
 SMALLEST = 4  # what a length is rounded up to at least; the more, the fewer shapes
-FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than this share of them
+FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than this fraction of them
 
 
-def few(lengths: Any, longest: int) -> NDArray[np.int64]:
+def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
     """Lengths rounded up, further where they are long, but never above the longest there is."""
     lengths = np.asarray(lengths, dtype=np.int64)
     powers = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
     steps = np.maximum(powers // FINENESS, SMALLEST)
-    return np.minimum(-(-lengths // steps) * steps, np.maximum(lengths, longest))
+    return np.minimum(-(-lengths // steps) * steps, np.maximum(lengths, max_length))
 
 
-def in_few_shapes(batch: Batch, budget: int, longest: int) -> Batch:
+def in_few_shapes(batch: Batch, budget: int, max_length: int) -> Batch:
     """The same batch with more padding, and with rows that have no targets.
 
     It has as many rows as the budget of tokens holds, or half, a quarter, an eighth of them. Its
@@ -35,25 +35,25 @@ def in_few_shapes(batch: Batch, budget: int, longest: int) -> Batch:
     that are IGNORE do not count.
     """
     inputs = {
-        name: _lengthen(t, longest, False if t.dtype is torch.bool else 0)
+        name: _lengthen(t, max_length, False if t.dtype is torch.bool else 0)
         for name, t in batch.inputs.items()
     }
-    targets = _lengthen(batch.targets, longest, IGNORE)
-    given = len(targets)
+    targets = _lengthen(batch.targets, max_length, IGNORE)
+    count = len(targets)
     rows = budget // sum(t.shape[1] for t in inputs.values() if t.dtype is not torch.bool)
-    while rows // 2 >= given:
+    while rows // 2 >= count:
         rows //= 2
     # Copies of a row that is there are as harmless as that one.
-    chosen = torch.tensor([*range(given), *[0] * (rows - given)])
+    chosen = torch.tensor([*range(count), *[0] * (rows - count)])
     targets = targets[chosen]
-    targets[given:] = IGNORE
+    targets[count:] = IGNORE
     inputs = {name: t[chosen] for name, t in inputs.items()}
     return replace(batch, inputs=inputs, targets=targets)
 
 
-def _lengthen(tensor: Tensor, longest: int, value: int) -> Tensor:
+def _lengthen(tensor: Tensor, max_length: int, value: int) -> Tensor:
     """(rows, length) with its length rounded up; (rows,) as it is."""
     if tensor.dim() == 1:
         return tensor
     length = tensor.shape[1]
-    return F.pad(tensor, (0, int(few(length, longest)) - length), value=value)
+    return F.pad(tensor, (0, int(few(length, max_length)) - length), value=value)

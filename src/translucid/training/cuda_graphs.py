@@ -22,7 +22,8 @@ from translucid.errors import ConfigError, TrainingError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
-from translucid.tasks.base import Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import Batch
 from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
@@ -93,7 +94,7 @@ class Captured(Gradients):
     ) -> None:
         super().__init__(model, task, config, device, ALONE)
         self._held: dict[tuple[Any, ...], _Held] = {}
-        self._share = torch.zeros((), device=device)
+        self._scale = torch.zeros((), device=device)
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()  # one: no two graphs run at a time
         self._parameters = [p for p in model.parameters() if p.requires_grad]
@@ -107,12 +108,12 @@ class Captured(Gradients):
                 self._held[_shape(batch)] = self._capture(batch)
                 self._zero()
 
-    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
+    def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
         held = self._held[_shape(batch)]
         for name, tensor in batch.inputs.items():
             held.batch.inputs[name].copy_(tensor, non_blocking=True)
         held.batch.targets.copy_(batch.targets, non_blocking=True)
-        self._share.fill_(share)
+        self._scale.fill_(scale)
         held.graph.replay()
         return held.loss
 
@@ -130,14 +131,14 @@ class Captured(Gradients):
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
             with torch.cuda.stream(self._stream):
-                self._pass(batch, self._share)  # kernels are chosen and loaded
+                self._pass(batch, self._scale)  # kernels are chosen and loaded
                 with _no_waiting():
-                    self._pass(batch, self._share)
+                    self._pass(batch, self._scale)
             # The thread that makes batches may ask CUDA for memory meanwhile.
             with torch.cuda.graph(
                 graph, self._pool, self._stream, capture_error_mode="thread_local"
             ):
-                loss = self._pass(batch, self._share)
+                loss = self._pass(batch, self._scale)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:

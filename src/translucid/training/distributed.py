@@ -4,7 +4,7 @@ Every batch is shared out by rows and every gradient is the sum over all rows, s
 processes decides how fast a run is, not what it computes.
 
     ddp    each process holds the whole model; gradients are summed
-    fsdp   each process holds a share of every tensor, and borrows the rest layer by layer
+    fsdp   each process holds a shard of every tensor, and borrows the rest layer by layer
 """
 
 import os
@@ -67,7 +67,7 @@ class Processes:
             for part in network.modules():
                 if isinstance(part, CrossAttention):  # asked for keys and values before its layer
                     fully_shard(part)
-                    register_fsdp_forward_method(part, "remember")
+                    register_fsdp_forward_method(part, "project")
             for part in network.modules():
                 if isinstance(part, nn.ModuleList):
                     for layer in part:
@@ -111,16 +111,16 @@ class Processes:
         """The main process's value, in all of them."""
         if self.alone:
             return value
-        told = torch.tensor([value], dtype=torch.float64)
-        dist.broadcast(told, 0)
-        return float(told)
+        main_value = torch.tensor([value], dtype=torch.float64)
+        dist.broadcast(main_value, 0)
+        return float(main_value)
 
 
 ALONE = Processes()
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor of which each process holds a share."""
+    """All of a tensor of which each process holds a shard."""
     if not dist.is_initialized():
         return tensor
     from torch.distributed.tensor import DTensor  # takes a second: only where there may be one
@@ -128,7 +128,7 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def share(tensor: Tensor, like: Tensor) -> Tensor:
+def shard(tensor: Tensor, like: Tensor) -> Tensor:
     """What this process holds of a whole tensor, shared out as another one is."""
     if not dist.is_initialized():
         return tensor

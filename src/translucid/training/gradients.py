@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.tasks.base import Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
 
@@ -30,17 +31,17 @@ class Gradients:
     def prepare(self, micro: Sequence[Batch]) -> None:
         """Do what must be done before the random draws of a step begin: nothing."""
 
-    def add(self, batch: Batch, share: float, *, last: bool) -> Tensor:
-        """Add the gradient of share times the loss; returns the loss. Gradients are exchanged
+    def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
+        """Add the gradient of scale times the loss; returns the loss. Gradients are exchanged
         between processes after the last batch of a step."""
         with self._processes.syncing(self.model, last):
-            return self._pass(batch.to(self.device), share)
+            return self._pass(batch.to(self.device), scale)
 
-    def _pass(self, batch: Batch, share: float | Tensor) -> Tensor:
+    def _pass(self, batch: Batch, scale: float | Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16) if self._half else nullcontext():
             loss = self.task.loss(self.model, batch)
         loss = loss * 0 if batch.idle else loss
-        (loss * share).backward()
+        (loss * scale).backward()
         return loss.detach()
 
     def clear(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:

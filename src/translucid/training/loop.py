@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
@@ -22,7 +23,7 @@ from translucid.training.optimisers import rate
 from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 
-Ending = Literal["finished", "interrupted"]
+Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
@@ -90,22 +91,23 @@ def train(
     if watchers.looks(state.step, False):
         look(state, watchers)
         marked = time.monotonic()
+    metric = task.criterion(config.best_metric).metric
 
     while not state.finished:
-        share = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
+        factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * share
+                group["lr"] = config.learning_rate * factor
 
         # Divide by the targets of the whole step: batches of unequal length weigh as they should.
         micro = [next(batches) for _ in range(config.accumulate)]
         targets = sum(batch.count for batch in micro)
-        each = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
+        scale = processes.count / max(targets, 1)  # they average their gradients; the sum is wanted
         gradients.prepare(micro)
         seed_step(config.seed, state.step, device, processes.rank)
         step_loss = torch.zeros((), device=device)
         for place, batch in enumerate(micro, start=1):
-            step_loss += gradients.add(batch, each, last=place == len(micro))
+            step_loss += gradients.add(batch, scale, last=place == len(micro))
 
         watched = watchers.watches(state.step + 1)
         sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
@@ -125,8 +127,8 @@ def train(
         state.step += 1
         state.batches += config.accumulate
         if sizes is not None:
-            each_loss, used = float(loss) / max(targets, 1), config.learning_rate * share
-            watchers.stepped(Step(state.step, each_loss, norm, used, sizes.tolist()))
+            mean_loss, used = float(loss) / max(targets, 1), config.learning_rate * factor
+            watchers.stepped(Step(state.step, mean_loss, norm, used, sizes.tolist()))
 
         now = time.monotonic()
         state.seconds = now - began
@@ -139,7 +141,7 @@ def train(
                     step=state.step,
                     loss=float(state.loss_sum) / max(state.target_sum, 1),
                     norm=norm,
-                    learning_rate=config.learning_rate * share,
+                    learning_rate=config.learning_rate * factor,
                     targets=state.target_sum,
                     targets_per_second=speed,
                     seconds=state.seconds,
@@ -152,23 +154,28 @@ def train(
         if evaluating:
             with state.readable() as network:
                 score = task.evaluate(network, valid)
-                value = processes.agree(score.numbers[task.metric])
-                watchers.evaluated(network, score, state.best.update(value))
-            marked = time.monotonic()  # the time of an evaluation is not the time of training
+                value = processes.agree(score.numbers[metric])
+                valid_loss = processes.agree(score.numbers.get("loss", 0.0))
+                watchers.evaluated(network, score, state.best.update(value, valid_loss))
         if watchers.looks(state.step, evaluating):
-            before = time.monotonic()
             look(state, watchers)
-            marked += time.monotonic() - before
         state.finished = last or state.best.stalled
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
             state.seconds = time.monotonic() - began
             watchers.save()
-            marked = time.monotonic()
         if interrupted and not state.finished:
             return "interrupted"
-    return "finished"
+        marked += time.monotonic() - now  # to evaluate, look and save is not to train
+    return _ending(state, config)
+
+
+def _ending(state: State, config: TrainingConfig) -> Ending:
+    """Why a finished run is, also one that had finished in an earlier session."""
+    if state.step >= config.steps:
+        return "steps"
+    return "patience" if state.best.stalled else "minutes"
 
 
 def _gradients(
@@ -182,8 +189,8 @@ def _gradients(
 
 def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
     """The norm of the gradient of each parameter; 0 where there is none. (parameters,)"""
-    found = [p.grad.detach() for p in parameters if p.grad is not None]
-    norms = iter(torch._foreach_norm(found) if found else ())
+    gradients = [p.grad.detach() for p in parameters if p.grad is not None]
+    norms = iter(torch._foreach_norm(gradients) if gradients else ())
     zero = torch.zeros((), device=parameters[0].device)
     return torch.stack([zero if p.grad is None else whole(next(norms)).float() for p in parameters])
 

@@ -38,8 +38,8 @@ class Muon(torch.optim.Optimizer):
         gradients = [p.grad for p in matrices if p.grad is not None]
         means = [self._mean(p) for p in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
-        ahead = torch._foreach_lerp(gradients, means, momentum)  # Nesterov
-        turned = orthogonal(torch.stack(list(ahead))).to(matrices[0].dtype)
+        nesterov = torch._foreach_lerp(gradients, means, momentum)  # Nesterov
+        turned = orthogonal(torch.stack(list(nesterov))).to(matrices[0].dtype)
         torch._foreach_mul_(matrices, 1 - lr * weight_decay)
         length = lr * 0.2 * math.sqrt(max(matrices[0].shape))
         torch._foreach_add_(matrices, list(turned.unbind()), alpha=-length)

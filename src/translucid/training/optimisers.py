@@ -57,10 +57,10 @@ def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 
 
 def rate(step: int, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2) -> float:
-    """The share of the full learning rate at a step (from 0): up in a line, then as named.
+    """The fraction of the full learning rate at a step (from 0): up in a line, then as named.
 
     constant: stays. linear, cosine: down to 0 at the last step. inverse_sqrt: as 1 / sqrt(step),
-    needing no last step. wsd: stays, then down in a line over the last `cooldown` share of steps.
+    needing no last step. wsd: stays, then down in a line over the last fraction `cooldown`.
     """
     if step < warmup:
         return (step + 1) / warmup

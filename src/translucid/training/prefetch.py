@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 
-AHEAD = 8  # batches at most that wait to be taken
+QUEUE_SIZE = 8  # batches at most that wait to be taken
 
 
 @contextmanager
@@ -19,11 +19,11 @@ def prefetched(batches: Iterator[Batch], *, captured: bool) -> Iterator[Iterator
     if not captured:
         yield batches
         return
-    ahead = Prefetcher(batches, pinned)
+    prefetcher = Prefetcher(batches, pinned)
     try:
-        yield ahead
+        yield prefetcher
     finally:
-        ahead.close()
+        prefetcher.close()
 
 
 def pinned(batch: Batch) -> Batch:
@@ -37,7 +37,7 @@ class Prefetcher:
     have been taken; `close` ends the thread."""
 
     def __init__(
-        self, batches: Iterator[Batch], finish: Callable[[Batch], Batch], size: int = AHEAD
+        self, batches: Iterator[Batch], finish: Callable[[Batch], Batch], size: int = QUEUE_SIZE
     ) -> None:
         self._batches, self._finish = batches, finish
         self._made: queue.Queue[Batch | BaseException] = queue.Queue(size)

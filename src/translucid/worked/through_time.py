@@ -35,13 +35,13 @@ def backward(
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"
-    said = _states(board, exercise, trace, loss)
+    trend = _states(board, exercise, trace, loss)
     sums = _sums(board, exercise, trace, loss)
     slopes = exercise.slopes(part, loss)
     for name in exercise.written:
         _weight(board, exercise, trace, name, sums, slopes[name])
     if rate is None:
-        return f"The loss is {board.number(loss.item())}. {said}".strip()
+        return f"The loss is {board.number(loss.item())}. {trend}".strip()
 
     board.section = "One step of gradient descent"
     after = {n: w.detach().clone().requires_grad_() for n, w in exercise.weights.items()}
@@ -55,7 +55,7 @@ def backward(
     again = Trace()
     exercise.read(exercise.build({n: w.detach() for n, w in after.items()}), again)
     lower = squared_loss(board, *_last(exercise, again), goal, "y")
-    return f"{compare(board, loss, lower)} {said}".strip()
+    return f"{compare(board, loss, lower)} {trend}".strip()
 
 
 def _last(exercise: Exercise, trace: Trace) -> tuple[str, Tensor]:
@@ -71,13 +71,13 @@ def _gradients(exercise: Exercise, trace: Trace, loss: Tensor, point: str) -> li
     """∂L/∂point at every step: (hidden,) each."""
     name = f"layers.0.{exercise.kind}.{point}"
     values = [trace[f"{name}@{t}"] for t in range(len(exercise.x))]
-    found = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in found]
+    gradients = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in gradients]
 
 
 def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str:
     """The gradient at each state, latest first, where vanishing shows."""
-    hidden = _gradients(exercise, trace, loss, "hidden")
+    hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
     header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
     columns = [[_row(board, g) for g in hidden], [_one(board, size) for size in sizes]]
@@ -96,32 +96,37 @@ def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str
     )
     if len(sizes) < 2 or not sizes[0] or not sizes[-1]:
         return ""
-    factor = sizes[0] / sizes[-1]
-    verb = "shrinks" if factor < 1 else "grows"
-    return (
-        f"From step {len(sizes)} back to step 1 the gradient {verb} to "
-        f"{board.number(factor)} times its size."
-    )
+    trend, at_cell = _trend(board, hidden), ""
+    if cells and cells[-1].any():  # the way on which an LSTM carries a gradient far back
+        at_cell = f"; at the cell ($dL/dc$), which carries it, it {_trend(board, cells)}"
+        trend = f"at the hidden state ($dL/dh$) {trend}"
+    return f"From step {len(sizes)} back to step 1 the gradient {trend}{at_cell}."
+
+
+def _trend(board: Board, gradients: list[Tensor]) -> str:
+    """From the last step to the first."""
+    factor = gradients[0].norm().item() / gradients[-1].norm().item()
+    return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
 
 
 def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[str, list[Tensor]]:
     """The gradient at each sum, through which it reaches the weights."""
     points = list(dict.fromkeys(_SUMS[exercise.kind].values()))
-    found = {point: _gradients(exercise, trace, loss, point) for point in points}
-    letters = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
+    gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
+    symbols = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
     rows = tuple(
-        (str(t + 1), *(_row(board, found[point][t]) for point in points))
+        (str(t + 1), *(_row(board, gradients[point][t]) for point in points))
         for t in range(len(exercise.x) - 1, -1, -1)
     )
     board.table(
         "Gradient at each sum: through the slope of its sigmoid or tanh"
         if exercise.kind != "rnn"
         else "Gradient at each sum: through the slope of the activation",
-        Table(("$t$", *(f"${_inline(letter)}$" for letter in letters)), rows),
+        Table(("$t$", *(f"${_inline(letter)}$" for letter in symbols)), rows),
         name="dL/da",
-        value={point: plain(torch.stack(found[point])) for point in points},
+        value={point: plain(torch.stack(gradients[point])) for point in points},
     )
-    return found
+    return gradients
 
 
 def _weight(

@@ -53,7 +53,7 @@ class Plan:
     total: int  # bytes of the files
     progress: Progress
 
-    def told(self, done: int) -> None:
+    def report(self, done: int) -> None:
         self.progress(done, self.total)
 
     @property
@@ -163,7 +163,7 @@ def build_plan(plan: Plan) -> Store:
         build.mkdir()
         plan.tokenizer.save(build / TOKENIZER)
         jobs = cut(plan.files, plan.unit, plan.shard_bytes, scanned)
-        shards = encode_jobs(jobs, settings, plan.tokenizer, plan.processes, plan.told)
+        shards = encode_jobs(jobs, settings, plan.tokenizer, plan.processes, plan.report)
         manifest = _manifest(plan, settings, scanned, shards)
         flush_folder(build)
         write_manifest(folder, manifest)

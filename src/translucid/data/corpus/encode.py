@@ -95,15 +95,15 @@ def _encode_piece(
     start = piece.span.start if piece.span else 0
     place = done = start
 
-    def told(now: int) -> None:
+    def report(now: int) -> None:
         nonlocal place
         place = now
 
-    lines = read_lines(piece.path, settings.rule, loading=loading, span=piece.span, told=told)
+    lines = read_lines(piece.path, settings.rule, loading=loading, span=piece.span, report=report)
     for texts, ended in _batches(parts(lines, settings.unit, settings.max_bytes, loading)):
         ids: list[int] = []
-        for found, end in zip(words.encode_batch(texts), ended, strict=True):
-            ids += found
+        for encoded, end in zip(words.encode_batch(texts), ended, strict=True):
+            ids += encoded
             if end:
                 ids.append(EOS)
         write(np.array(ids, dtype=settings.dtype).tobytes())

@@ -73,8 +73,8 @@ def _reusable(plan: Plan, by: Literal["time", "content", "thorough"]) -> tuple[S
         return None, str(error)
     old, making = store.manifest, plan.making
     if old.making.tokenizer != making.tokenizer:
-        known, given = old.making.tokenizer[:12], making.tokenizer[:12]
-        return None, f"it was made by another tokenizer ({known}, now {given})"
+        known, wanted = old.making.tokenizer[:12], making.tokenizer[:12]
+        return None, f"it was made by another tokenizer ({known}, now {wanted})"
     if old.making != making:
         before, now = old.making.model_dump(), making.model_dump()
         changed = [name for name in now if before[name] != now[name]]

@@ -37,7 +37,7 @@ def sample_texts(
 ) -> Iterator[str]:
     """About `most` bytes of the files as texts for `Tokenizer.train`; all of them if that is less.
 
-    A packed file can only be read from its beginning: its share of the sample is its first part.
+    A packed file can only be read from its beginning: its part of the sample is its first part.
     What is left out is said before the first text.
     """
     if most < 1:
@@ -55,11 +55,11 @@ def sample_texts(
         + (f", but from the first part of {sum(packed)} packed files" if any(packed) else "")
     )
     for file, size, is_packed in zip(files, sizes, packed, strict=True):
-        share = most * size // total
+        part_bytes = most * size // total
         if is_packed:
-            yield from _first_texts(file, unit, rule, share)
+            yield from _first_texts(file, unit, rule, part_bytes)
             continue
-        for span in _blocks(file, size, share):
+        for span in _blocks(file, size, part_bytes):
             yield from _texts_at(file, unit, rule, span)
 
 
@@ -73,21 +73,21 @@ def _is_packed(file: str | Path) -> bool:
         return packing_of(file, opened) != "plain"
 
 
-def _blocks(file: str | Path, size: int, share: int) -> Iterator[Span]:
+def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[Span]:
     """Spans of whole lines at even distances. Since lines are whole, a block takes more than its
     part; as often as needed for the sum to be right, one is left out."""
-    blocks = min(_BLOCKS, share)
+    blocks = min(_BLOCKS, part_bytes)
     end = taken = 0
     with open_binary(file) as opened:
         for block in range(blocks):
-            if taken > share * block // blocks:
+            if taken > part_bytes * block // blocks:
                 continue
             first = max(end, size * block // blocks)
             opened.seek(max(first - 1, 0))
             if first and not _to_line_end(opened):
                 return
             start = opened.tell()
-            opened.seek(max(start, first + share // blocks - 1))
+            opened.seek(max(start, first + part_bytes // blocks - 1))
             _to_line_end(opened)
             end = opened.tell()
             taken += end - start
@@ -116,20 +116,20 @@ def _texts_at(file: str | Path, unit: Unit, rule: LineRule, span: Span) -> Itera
         yield from _texts(file, unit, rule, Span(span.start, span.end, _lines_before(file, span)))
 
 
-def _first_texts(file: str | Path, unit: Unit, rule: LineRule, share: int) -> Iterator[str]:
-    """Texts while the bytes that were read of the packed file are below its share."""
+def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) -> Iterator[str]:
+    """Texts while the bytes that were read of the packed file are below its part."""
     place = 0
 
-    def told(now: int) -> None:
+    def report(now: int) -> None:
         nonlocal place
         place = now
 
     loading = Loading()
-    lines = read_lines(file, rule, loading=loading, told=told)
+    lines = read_lines(file, rule, loading=loading, report=report)
     for text, _ in parts(lines, unit, MAX_BYTES, loading):
         if text:
             yield text
-        if place >= share:
+        if place >= part_bytes:
             return
 
 

@@ -100,9 +100,9 @@ def _pieces(
 
 def _first_end(window: bytes, unit: Unit, least: int) -> int | None:
     """Where the first document ends that ends at or after `least`."""
-    for found in _ENDS[unit].finditer(window, max(0, least - _LONGEST_END)):
-        if found.end() >= least:
-            return found.end()
+    for match in _ENDS[unit].finditer(window, max(0, least - _LONGEST_END)):
+        if match.end() >= least:
+            return match.end()
     return None
 
 

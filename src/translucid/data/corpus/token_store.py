@@ -99,14 +99,14 @@ class Store:
         if start < 0 or length < 0:
             raise ConfigError(f"start = {start}, length = {length}: neither may be below 0")
         end = min(start + length, len(self))
-        found = []
+        pieces = []
         number = bisect_right(self._starts, start) - 1
         while start < end:
             first, last = self._starts[number : number + 2]
-            found.append(self._shards[number][start - first : end - first].astype(np.int64))
+            pieces.append(self._shards[number][start - first : end - first].astype(np.int64))
             start, number = min(end, last), number + 1
         self._give_back()
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made the ids."""

@@ -16,29 +16,29 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import TranslucidError
 
-Told = Callable[[int], None]  # hears how many bytes of the files are done
+Report = Callable[[int], None]  # hears how many bytes of the files are done
 _LOOK = 0.2  # seconds between two looks at the processes
 
 
 def encode_jobs(
-    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, told: Told
+    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, report: Report
 ) -> list[Shard]:
     """All shards, in the order of the jobs."""
     if processes > 1:
-        return _encode_in_processes(jobs, settings, tokenizer, processes, told)
+        return _encode_in_processes(jobs, settings, tokenizer, processes, report)
     done = 0
 
     def moved(count: int) -> None:
         nonlocal done
         done += count
-        told(done)
+        report(done)
 
     words = WordCache(tokenizer)
     return [encode_job(job, n, settings, words, moved) for n, job in enumerate(jobs)]
 
 
 def _encode_in_processes(
-    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, told: Told
+    jobs: Iterator[Job], settings: Settings, tokenizer: Tokenizer, processes: int, report: Report
 ) -> list[Shard]:
     # Started afresh, not forked: a fork copies locks that other threads hold.
     context = multiprocessing.get_context("spawn")
@@ -51,12 +51,12 @@ def _encode_in_processes(
     try:
         for number, job in enumerate(jobs):
             running.append(_hand_over(pool, job, number))
-            told(done.value)
+            report(done.value)
         for future in running:  # in order, so that the first mistake in a file is the one reported
             while not wait([future], timeout=_LOOK).done:
-                told(done.value)
+                report(done.value)
             shards.append(future.result())
-            told(done.value)
+            report(done.value)
     except BrokenProcessPool:
         raise TranslucidError(
             "a process that encodes text died: was it killed, or out of memory? Take fewer "

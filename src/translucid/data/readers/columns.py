@@ -89,31 +89,31 @@ def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bo
 
 
 def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -> list[int | str]:
-    found = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
-    missing = [role for role in wanted if role not in found]
+    columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
+    missing = [role for role in wanted if role not in columns]
     if missing and not table.names:
-        free = [place for place in range(table.width) if place not in found.values()]
+        free = [place for place in range(table.width) if place not in columns.values()]
         if len(free) == len(missing):  # no names, but no choice either
-            found |= dict(zip(missing, free, strict=True))
+            columns |= dict(zip(missing, free, strict=True))
     elif missing:
         lowered = [name.lower() for name in table.names]
         for role in missing:
             usual = next((name for name in USUAL[role] if name in lowered), None)
             if usual is not None:
-                found[role] = table.place(table.names[lowered.index(usual)], role)
-    unfound = [role for role in missing if role not in found]
-    if unfound:
+                columns[role] = table.place(table.names[lowered.index(usual)], role)
+    unknown = [role for role in missing if role not in columns]
+    if unknown:
         raise InputError(
-            f"{table.file}: which column holds the {unfound[0]}? {table.describe()}; "
-            f"say {unfound[0]} = ..., in a recipe data.{unfound[0]}_column = ..."
+            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; "
+            f"say {unknown[0]} = ..., in a recipe data.{unknown[0]}_column = ..."
         )
-    if len(set(found.values())) < len(found):
+    if len(set(columns.values())) < len(columns):
         raise ConfigError(
             f"{table.file}: "
             + " and ".join(f"{role} = {column!r}" for role, column in wanted.items())
             + f" are one column; {table.describe()}"
         )
     if missing:
-        chosen = ", ".join(f"{role} = {table.title(found[role])}" for role in wanted)
+        chosen = ", ".join(f"{role} = {table.title(columns[role])}" for role in wanted)
         loading.notes.append(f"columns chosen: {chosen}")
-    return [found[role] for role in wanted]
+    return [columns[role] for role in wanted]

@@ -66,11 +66,11 @@ def read_lines(
     loading: Loading | None = None,
     may_be_empty: bool = False,
     span: Span | None = None,
-    told: Callable[[int], None] | None = None,
+    report: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
     """The numbered lines of a file; None stands for one that was too long, and was counted.
 
-    `-` is standard input. `told` hears after each line how far into the file reading went, in bytes
+    `-` is standard input. `report` hears after each line how far into the file it went, in bytes
     as they are stored.
     """
     name = "standard input" if str(path) == "-" else str(path)
@@ -81,8 +81,8 @@ def read_lines(
             part = _Part(file, span) if span else stream
             for number, line in split_lines(part, name, rule, loading, before):
                 yield number, line
-                if told is not None:
-                    told(file.tell())
+                if report is not None:
+                    report(file.tell())
     except DAMAGED as error:
         raise InputError(
             f"{name}: the archive is damaged or cut short after line {number} "

@@ -104,8 +104,8 @@ def _namer(feature: Any) -> Callable[[Any], Any]:
             )
         inner = feature.get("feature")
     if inner is not None:
-        each = _namer(inner)
-        return lambda value: [each(item) for item in value] if isinstance(value, list) else value
+        name_of = _namer(inner)
+        return lambda value: [name_of(item) for item in value] if isinstance(value, list) else value
     return lambda value: value
 
 

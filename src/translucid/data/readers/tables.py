@@ -53,13 +53,13 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
     if path.is_dir():
         return "datasets"
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    found = _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", otherwise)
-    if found is None:
+    format_ = _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", otherwise)
+    if format_ is None:
         raise ConfigError(
             f"{path}: the name does not tell the format; let it end in one of "
             f"{', '.join(_SUFFIXES)}"
         )
-    return found
+    return format_
 
 
 @dataclass(frozen=True)

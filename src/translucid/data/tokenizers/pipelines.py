@@ -1,7 +1,7 @@
 """The six kinds of tokenizer, built from the parts of the `tokenizers` library.
 
 Special tokens cannot be forged. The library is told not to look for them in text, and no kind can
-put one together by itself: each special token mixes letters with signs, which the splitting of
+put one together by itself: each special token mixes a word with signs, which the splitting of
 `bpe`, `unigram` and `word` keeps apart, and has several characters, where `char` and `bytes` know
 single ones only; and every token of `space` begins with the space before it.
 """
@@ -28,18 +28,18 @@ _WORDS = Regex(rf"{WORD_START}?\w+(?:'\w+)*|{WORD_START}?[^\w\s{WORD_START}]")
 _MIN_BYTES = len(SPECIAL) + 256
 
 
-def _byte_letters() -> list[str]:
+def _byte_characters() -> list[str]:
     """The printable letter that stands for each byte in byte-level pieces (GPT-2's choice)."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    letters = {byte: chr(byte) for byte in shown}
+    characters = {byte: chr(byte) for byte in shown}
     for byte in range(256):
-        if byte not in letters:
-            letters[byte] = chr(256 + len(letters) - len(shown))
-    return [letters[byte] for byte in range(256)]
+        if byte not in characters:
+            characters[byte] = chr(256 + len(characters) - len(shown))
+    return [characters[byte] for byte in range(256)]
 
 
-BYTE_LETTERS = _byte_letters()
-BYTE_OF = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+BYTE_CHARACTERS = _byte_characters()
+BYTE_OF = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def blank(kind: Kind) -> Backend:
@@ -49,8 +49,8 @@ def blank(kind: Kind) -> Backend:
     if kind == "bpe":
         model = models.BPE(vocab=ids, merges=[])
     elif kind == "bytes":
-        letters = {letter: len(SPECIAL) + i for i, letter in enumerate(BYTE_LETTERS)}
-        model = models.BPE(vocab=ids | letters, merges=[])
+        characters = {character: len(SPECIAL) + i for i, character in enumerate(BYTE_CHARACTERS)}
+        model = models.BPE(vocab=ids | characters, merges=[])
     elif kind == "unigram":
         model = models.Unigram(vocab=[(token, 0.0) for token in SPECIAL], unk_id=UNK)
     else:
@@ -115,14 +115,14 @@ def trained(
         trainer = trainers.UnigramTrainer(
             vocab_size=vocab_size or 8000,
             unk_token=SPECIAL[UNK],
-            initial_alphabet=BYTE_LETTERS,
+            initial_alphabet=BYTE_CHARACTERS,
             **common,
         )
     elif kind == "bpe":
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size or 8000,
             min_frequency=2 if min_frequency is None else min_frequency,
-            initial_alphabet=BYTE_LETTERS,
+            initial_alphabet=BYTE_CHARACTERS,
             **common,
         )
     else:

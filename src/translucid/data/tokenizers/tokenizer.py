@@ -115,8 +115,8 @@ class Tokenizer:
             for i, text in enumerate(chunk):
                 _checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
             with _guarded("tokenizing"):
-                found = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
-            ids += [list(encoding.ids) for encoding in found]
+                encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
+            ids += [list(encoding.ids) for encoding in encodings]
         return ids
 
     def encode_document(self, text: str) -> list[int]:
@@ -136,8 +136,8 @@ class Tokenizer:
         for i, word in enumerate(spaced):
             _checked(word, self.max_bytes, f"word {i + 1}")
         with _guarded("tokenizing"):
-            found = self._backend.encode_batch(spaced, add_special_tokens=False)
-        for i, encoding in enumerate(found):
+            encodings = self._backend.encode_batch(spaced, add_special_tokens=False)
+        for i, encoding in enumerate(encodings):
             inside = [i == 0 or end > 1 for _, end in encoding.offsets]
             if not any(inside):
                 raise InputError(
@@ -156,7 +156,7 @@ class Tokenizer:
         return list(self._encode(text).offsets)
 
     def unknown_rate(self, texts: Iterable[str]) -> float:
-        """The share of tokens that the vocabulary does not know; 0 for byte-level kinds."""
+        """The fraction of tokens that the vocabulary does not know; 0 for byte-level kinds."""
         tokens = unknown = 0
         for ids in self.encode_batch(texts):
             tokens += len(ids)

@@ -32,7 +32,7 @@ class WordCache:
             known.clear()  # to begin again is simple, and common words are back at once
         new = [piece for piece in set(chain.from_iterable(pieces)) if piece not in known]
         known.update(zip(new, self._tokenizer.encode_batch(new), strict=True))
-        ids = [list(chain.from_iterable(map(known.__getitem__, found))) for found in pieces]
+        ids = [list(chain.from_iterable(map(known.__getitem__, own))) for own in pieces]
         for piece in new:
             if len(piece) > _LONG:
                 del known[piece]

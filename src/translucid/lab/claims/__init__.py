@@ -40,10 +40,10 @@ FILES = (  # in the order of the claims
 
 def experiments() -> dict[str, Experiment]:
     """All that the lab holds, by name, in the order of the claims."""
-    found: dict[str, Experiment] = {}
+    known: dict[str, Experiment] = {}
     for file in FILES:
-        for each in of_module(import_module(f"{__name__}.{file}")):
-            if each.name in found:
-                raise ConfigError(f"two experiments are called {each.name}")
-            found[each.name] = each
-    return found
+        for experiment in of_module(import_module(f"{__name__}.{file}")):
+            if experiment.name in known:
+                raise ConfigError(f"two experiments are called {experiment.name}")
+            known[experiment.name] = experiment
+    return known

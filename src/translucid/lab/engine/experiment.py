@@ -51,13 +51,13 @@ def of_file(path: Path, taken: Collection[str] = ()) -> list[Experiment]:
         raise ConfigError(
             f"{path}: no such file; `translucid lab new NAME` writes one to begin with"
         )
-    found = of_module(_loaded(path))
-    if not found:
+    experiments = of_module(_loaded(path))
+    if not experiments:
         raise ConfigError(f"{path}: no Experiment is made in it; see `translucid lab new --help`")
-    names = [each.name for each in found]
+    names = [experiment.name for experiment in experiments]
     if twice := [name for name in names if names.count(name) > 1 or name in taken]:
         raise ConfigError(f"{path}: the name {twice[0]} is taken; give the experiment another")
-    return found
+    return experiments
 
 
 def _loaded(path: Path) -> ModuleType:
@@ -82,9 +82,9 @@ def for_claim(key: str, known: Mapping[str, Experiment]) -> Experiment:
     """The experiment that decides on a claim, or that has this name."""
     if key.lower() in known:
         return known[key.lower()]
-    for each in known.values():
-        if key.lower() in map(str.lower, each.claims):
-            return each
+    for experiment in known.values():
+        if key.lower() in map(str.lower, experiment.claims):
+            return experiment
     if key.upper() in claims():
         raise ConfigError(f"{key.upper()}: there is no experiment for this claim yet")
     close = nearest(key.upper(), claims()) or nearest(key.lower(), known)

@@ -45,14 +45,14 @@ def fit(
     optimizers = make_optimizer(
         model, optimizer, learning_rate=learning_rate, weight_decay=0.0, momentum=0.0, betas=betas
     )
-    parameters = [each for each in model.parameters() if each.requires_grad]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     history: list[Step] = []
     model.train()
     for step in range(steps):
         fraction = rate(step, schedule, steps=steps, warmup=warmup, cooldown=cooldown)
-        for each in optimizers:
-            each.zero_grad()
-            for group in each.param_groups:
+        for optimizer_ in optimizers:
+            optimizer_.zero_grad()
+            for group in optimizer_.param_groups:
                 group["lr"] = learning_rate * fraction
         value = loss()
         value.backward()
@@ -63,8 +63,8 @@ def fit(
                 raise TrainingError(
                     f"step {step}: the gradient norm is {norm}; lower the learning rate"
                 )
-        for each in optimizers:
-            each.step()
+        for optimizer_ in optimizers:
+            optimizer_.step()
         history.append(Step(step + 1, value.item(), norm))
         if until(history[-1]):
             break

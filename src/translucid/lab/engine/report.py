@@ -13,7 +13,7 @@ from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
 from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
-from translucid.see.html import escape, table
+from translucid.render.frame import escape, folded, table
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
@@ -43,11 +43,11 @@ def write(folder: Path, rows: Sequence[Row]) -> Path:
 
 def write_figures(folder: Path, rows: Sequence[Row]) -> list[Path]:
     """A file for each experiment that has run: NAME.svg."""
-    found = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
+    measured = {row.experiment.name: row for row in map(_with_code, rows) if row.experiment}
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, row in found.items():
+    for name, row in measured.items():
         if row.experiment is not None and row.kept is not None:
             path = folder / f"{name}.svg"
             with saving(path):
@@ -67,10 +67,10 @@ def _with_code(row: Row) -> Row:
     if row.experiment is not None or row.kept is None or row.kept.file is None:
         return row
     try:
-        found = {each.name: each for each in of_file(Path(row.kept.file))}
+        experiments = {experiment.name: experiment for experiment in of_file(Path(row.kept.file))}
     except TranslucidError:
         return row  # _drawing says that there is no figure, and why
-    return replace(row, experiment=found.get(row.kept.experiment))
+    return replace(row, experiment=experiments.get(row.kept.experiment))
 
 
 def _manual(folder: Path) -> str:
@@ -87,12 +87,12 @@ def _manual(folder: Path) -> str:
 def _front(rows: Sequence[Row], manual: str) -> str:
     parts = [_where(rows)]
     for name, words in VERDICTS.items():
-        found = [row for row in rows if row.state == name]
-        if found:
-            lines = "".join(_entry(row) for row in found)
+        of_verdict = [row for row in rows if row.state == name]
+        if of_verdict:
+            lines = "".join(_entry(row) for row in of_verdict)
             parts.append(
                 f'<section class="group" id="{_slug(name)}" data-verdict="{_slug(name)}">'
-                f"<h2>{mark(name)}{escape(name.capitalize())} <small>{len(found)}</small></h2>"
+                f"<h2>{mark(name)}{escape(name.capitalize())} <small>{len(of_verdict)}</small></h2>"
                 f"<p>{escape(words)}</p><ul>{lines}</ul></section>"
             )
     return "\n".join([*parts, _wavering(rows), _differences(rows), _worked(manual)])
@@ -114,55 +114,63 @@ def _entry(row: Row) -> str:
 
 def _where(rows: Sequence[Row]) -> str:
     """When and on what it ran; seldom more than one line."""
-    told = dict.fromkeys(
+    circumstances = dict.fromkeys(
         f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
         for row in rows
         if row.kept
     )
-    ran = "; ".join(list(told)[:4]) + ("; and others" if len(told) > 4 else "")
+    ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
     read = "0.2 [0.1, 0.3] is a mean over the seeds and, in brackets, between which bounds it lies "
     read += "with 95 % confidence."
-    return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if told else ""
+    return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
 
 def _wavering(rows: Sequence[Row]) -> str:
     """How many verdicts other seeds repeated, and which not."""
-    again, found = sum(row.again is not None for row in rows), [row for row in rows if row.wavers]
-    said = (
-        f"Of {again} measured again with other seeds {again - len(found)} got the same verdict. "
+    again, wavering = (
+        sum(row.again is not None for row in rows),
+        [row for row in rows if row.wavers],
+    )
+    summary = (
+        f"Of {again} measured again with other seeds {again - len(wavering)} got the same verdict. "
         "Those below lie close to a bar of their rule: read them with care."
     )
-    told = [(row, f"{row.state}, then {row.repeated.verdict}") for row in found if row.repeated]
-    return _listed("wavering", "Verdicts that other seeds did not repeat", said, told)
+    remarks = [
+        (row, f"{row.state}, then {row.repeated.verdict}") for row in wavering if row.repeated
+    ]
+    return _listed("wavering", "Verdicts that other seeds did not repeat", summary, remarks)
 
 
 def _differences(rows: Sequence[Row]) -> str:
-    found = [row for row in rows if row.difference and row.claim.literature != "vague"]
-    said = (
+    differing = [row for row in rows if row.difference and row.claim.literature != "vague"]
+    summary = (
         "A rule asks whether the claim holds as it is worded, in the settings that were measured; "
         "the literature has seen more settings."
     )
-    told = [(row, row.difference) for row in found]
-    return _listed("differences", "Where measurement and literature differ", said, told)
+    remarks = [(row, row.difference) for row in differing]
+    return _listed("differences", "Where measurement and literature differ", summary, remarks)
 
 
-def _listed(name: str, title: str, said: str, told: Sequence[tuple[Row, str]]) -> str:
+def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Row, str]]) -> str:
     """Claims, each with a remark."""
-    if not told:
+    if not remarks:
         return ""
     lines = "".join(
         f'<li><a href="#{_id(row)}"><b>{escape(row.claim.key)}</b></a>'
         f"<span>{escape(row.claim.says)} <em>{escape(remark)}</em></span></li>"
-        for row, remark in told
+        for row, remark in remarks
     )
     return (
-        f'<section class="group" id="{name}"><h2>{escape(title)} <small>{len(told)}</small></h2>'
-        f"<p>{escape(said)}</p><ul>{lines}</ul></section>"
+        f'<section class="group" id="{name}"><h2>{escape(title)} <small>{len(remarks)}</small></h2>'
+        f"<p>{escape(summary)}</p><ul>{lines}</ul></section>"
     )
 
 
 def _worked(manual: str) -> str:
-    rows = [(f"<code>translucid work {name}</code>", escape(told)) for name, told in WORKED.items()]
+    rows = [
+        (f"<code>translucid work {name}</code>", escape(meaning))
+        for name, meaning in WORKED.items()
+    ]
     link = f' <a href="{escape(manual)}">The worked examples</a>' if manual else ""
     return (
         '<section class="group" id="worked"><h2>The same parts, worked by hand</h2>'
@@ -182,7 +190,7 @@ def _section(row: Row) -> str:
     differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
     drawn, read = _drawing(row)
     return (
-        f'<section class="claim" id="{_id(row)}" data-verdict="{verdict}">'
+        f'<section class="card claim" id="{_id(row)}" data-verdict="{verdict}">'
         f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
         '<a class="up" href="#top">all claims</a></p>'
         f"<h2>{escape(row.claim.says)}</h2>"
@@ -201,33 +209,33 @@ def _drawing(row: Row) -> tuple[str, str]:
         return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
     try:
         picture = made.draw(kept.data)
-        shown = figure(picture, _id(row))
+        shown = figure(picture)
     except Exception:
         if not kept.stale(made):
             raise  # a mistake in the experiment
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
     read = numbers(picture)
-    opened = " open" if read.count("<tr>") <= FEW + 1 else ""
-    return shown, f"<details{opened}><summary>Numbers of the figure</summary>{read}</details>"
+    opened = read.count("<tr>") <= FEW + 1
+    return shown, folded("Numbers of the figure", read, opened=opened)
 
 
-def _numbers(found: Mapping[str, Any]) -> str:
+def _numbers(values: Mapping[str, Any]) -> str:
     """What the rule looked at."""
-    if not found:
+    if not values:
         return ""
-    rows = [(escape(str(name)), escape(_said(value))) for name, value in found.items()]
+    rows = [(escape(str(name)), escape(_as_words(value))) for name, value in values.items()]
     return f"<h3>What the rule looked at</h3>{table((), rows, numbers=(1,))}"
 
 
-def _said(value: Any) -> str:
+def _as_words(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, int | float):
         return number(value) if isinstance(value, float) else f"{value:,}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_as_words, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_said(part)}" for name, part in value.items())
+        return ", ".join(f"{name}: {_as_words(part)}" for name, part in value.items())
     return str(value)
 
 
@@ -248,15 +256,17 @@ def _facts(row: Row) -> str:
     ]  # fmt: skip
     return (
         "<dl>"
-        + "".join(f"<dt>{name}</dt><dd>{told}</dd>" for name, told in facts if told)
+        + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts if text)
         + ("</dl>")
     )
 
 
-def _reference(told: str) -> str:
-    if not told.startswith(("https://", "http://")):
-        return escape(told)
-    return f'<a href="{escape(told)}" rel="noreferrer">{escape(told.split("://", 1)[1])}</a>'
+def _reference(reference: str) -> str:
+    if not reference.startswith(("https://", "http://")):
+        return escape(reference)
+    return (
+        f'<a href="{escape(reference)}" rel="noreferrer">{escape(reference.split("://", 1)[1])}</a>'
+    )
 
 
 def _sentence(text: str) -> str:
@@ -292,26 +302,26 @@ def _code(rows: Sequence[Row]) -> str:
     """Every file that measured something, once, so that the page holds all of its evidence."""
     made = {row.experiment.name: row.experiment for row in rows if row.kept and row.experiment}
     files: dict[Path, list[Experiment]] = {}
-    for each in made.values():
-        files.setdefault(source_of(each), []).append(each)
-    parts = "".join(_listing(path, found) for path, found in files.items())
+    for experiment in made.values():
+        files.setdefault(source_of(experiment), []).append(experiment)
+    parts = "".join(_listing(path, of_file_) for path, of_file_ in files.items())
     return f'<section class="group" id="code"><h2>The code that measured</h2>{parts}</section>'
 
 
-def _listing(path: Path, found: Sequence[Experiment]) -> str:
-    place = _place(found[0])
-    marked = {line_of(each) for each in found}
+def _listing(path: Path, experiments: Sequence[Experiment]) -> str:
+    place = _place(experiments[0])
+    marked = {line_of(experiment) for experiment in experiments}
     lines = "\n".join(_anchored(path.read_text("utf-8").splitlines(), marked, place))
     return (
-        f'<details id="{place}"><summary><code>{escape(_named(found[0]))}</code></summary>'
+        f'<details id="{place}"><summary><code>{escape(_named(experiments[0]))}</code></summary>'
         f"<pre>{lines}</pre></details>"
     )
 
 
 def _anchored(lines: Sequence[str], marked: set[int], place: str) -> Iterator[str]:
     for at, line in enumerate(lines, 1):
-        told = escape(line)
-        yield f'<span id="{place}-line-{at}">{told}</span>' if at in marked else told
+        text = escape(line)
+        yield f'<span id="{place}-line-{at}">{text}</span>' if at in marked else text
 
 
 def _id(row: Row) -> str:
@@ -324,4 +334,4 @@ def _id(row: Row) -> str:
 
 def _slug(text: str) -> str:
     """A name that an address can have."""
-    return "".join(letter if letter.isalnum() else "-" for letter in text)
+    return "".join(character if character.isalnum() else "-" for character in text)

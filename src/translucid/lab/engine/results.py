@@ -80,10 +80,12 @@ class Kept:
     def when(self) -> str:
         """On which day, where, and how much of it."""
         much = "quick, " if self.quick else ""
-        return f"{much}{self.chance}, {self.date[:10]}, {self.machine}, translucid {self.version}"
+        return (
+            f"{much}{self.seeds_text}, {self.date[:10]}, {self.machine}, translucid {self.version}"
+        )
 
     @property
-    def chance(self) -> str:
+    def seeds_text(self) -> str:
         begin = f" from {self.first_seed} on" if self.first_seed else ""
         return f"{self.seeds} seed{'s' * (self.seeds != 1)}{begin}"
 
@@ -130,10 +132,10 @@ class Row:
         """How that compares: a sentence."""
         if self.again is None or self.repeated is None or self.finding is None:
             return ""
-        told = f"Measured again with {self.again.chance}:"
+        begin = f"Measured again with {self.again.seeds_text}:"
         if not self.wavers:
-            return f"{told} the same verdict."
-        return f"{told} {self.repeated.verdict}. {self.repeated.why}"
+            return f"{begin} the same verdict."
+        return f"{begin} {self.repeated.verdict}. {self.repeated.why}"
 
     @property
     def wavers(self) -> bool:
@@ -147,20 +149,20 @@ def difference(claim: Claim, verdict: Verdict) -> str:
     known = claim.literature
     if known is None or AGREE.get(known) == verdict:
         return ""
-    said = {
+    verdict_of_literature = {
         "right": "calls this right",
         "partly": "calls this partly right",
         "wrong": "calls this wrong",
         "vague": "cannot decide on it, since the wording is vague: the nearest measurable question "
         "was asked",
     }[known]
-    found = {
+    measured = {
         "supported": "these measurements support it",
         "refuted": "these measurements refute it",
         "depends": "in these measurements it depends",
         "undecided": "these measurements do not decide it",
     }[verdict]
-    return f"The literature {said}; {found}."
+    return f"The literature {verdict_of_literature}; {measured}."
 
 
 # ---- reading and writing ----
@@ -185,12 +187,12 @@ def latest(folder: Path, file: str = FILE) -> Results:
 def keep(folder: Path, result: Result) -> Kept:
     """Add a result to the folder's; it takes the place of an older one."""
     made, file = Kept.of(result), AGAIN if result.first else FILE
-    found = {**read(folder, file), made.experiment: made}
-    told = {"about": "what `translucid lab run` measured last", "results": []}
-    told["results"] = [_plain(_as_dict(found[name])) for name in sorted(found)]
+    results = {**read(folder, file), made.experiment: made}
+    content = {"about": "what `translucid lab run` measured last", "results": []}
+    content["results"] = [_plain(_as_dict(results[name])) for name in sorted(results)]
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / file, json.dumps(told, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(folder / file, json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n")
     return made
 
 
@@ -257,18 +259,18 @@ def rows(
         for name, kept in (again or {}).items()
         if name in results and (kept.code, kept.quick) == (results[name].code, results[name].quick)
     }
-    deciding = {key: each for each in known.values() for key in each.claims}
-    found = []
+    deciding = {key: experiment for experiment in known.values() for key in experiment.claims}
+    all_rows = []
     for key in {**claims(), **deciding}:
         made = deciding.get(key)
         claim = claims().get(key) or Claim(key, deciding[key].title, None, BEYOND)
         name = made.name if made else ""
-        found.append(Row(claim, made, results.get(name), repeated.get(name)))
+        all_rows.append(Row(claim, made, results.get(name), repeated.get(name)))
     for kept in results.values():
         if kept.file is not None:
             other = repeated.get(kept.experiment)
-            found += [Row(claim_of(kept, key), None, kept, other) for key in kept.findings]
-    return found
+            all_rows += [Row(claim_of(kept, key), None, kept, other) for key in kept.findings]
+    return all_rows
 
 
 def claim_of(kept: Kept, key: str) -> Claim:

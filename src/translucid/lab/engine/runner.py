@@ -91,12 +91,12 @@ class Result:
         return {key: self._finding(rule) for key, rule in self.experiment.claims.items()}
 
     def _finding(self, rule: Rule) -> Finding:
-        found = rule.judge(self.data)
+        finding = rule.judge(self.data)
         if self.experiment.seeds == 1 or len(self.data) >= LEAST_SEEDS:
-            return found
+            return finding
         seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
-        why = f"{seeds} of chance decide nothing, {LEAST_SEEDS} may; {found.why}"
-        return Finding("undecided", why, found.numbers)
+        why = f"{seeds} of chance decide nothing, {LEAST_SEEDS} may; {finding.why}"
+        return Finding("undecided", why, finding.numbers)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -121,18 +121,18 @@ def digest(experiment: Experiment) -> str:
 
 def _with_imports(path: Path) -> set[Path]:
     """The file and those of the lab that it needs, but for those that only judge or run."""
-    found, waiting = set(), [path]
+    files, waiting = set(), [path]
     while waiting:
         here = waiting.pop()
-        if here in found:
+        if here in files:
             continue
-        found.add(here)
+        files.add(here)
         for node in ast.walk(ast.parse(here.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LAB):
                 name = (node.module or "").removeprefix(LAB)
                 if name == "engine.fit" or not name.startswith("engine."):
                     waiting.append(FOLDER / f"{name.replace('.', '/')}.py")
-    return found
+    return files
 
 
 def source_of(experiment: Experiment) -> Path:
@@ -151,10 +151,10 @@ def outside(experiment: Experiment) -> bool:
 
 
 def _function(experiment: Experiment) -> Any:
-    found: Any = experiment.run
-    while isinstance(found, partial):
-        found = found.func
-    return found
+    function: Any = experiment.run
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def jobs_of(
@@ -199,9 +199,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read ({error}); remove it to measure anew") from None
 
 
-def _as_text(found: dict[str, Any]) -> str:
+def _as_text(data: dict[str, Any]) -> str:
     try:
-        return json.dumps(found, allow_nan=True)
+        return json.dumps(data, allow_nan=True)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"run() returned something that JSON cannot hold ({error}); return numbers, texts, "
@@ -235,15 +235,16 @@ def run(
 ) -> Iterator[Result | Failure]:
     """The results, each as soon as all its seeds are there, and what went wrong, at once."""
     waiting = {
-        each.name: jobs_of(each, out, seeds=seeds, first=first, quick=quick) for each in chosen
+        experiment.name: jobs_of(experiment, out, seeds=seeds, first=first, quick=quick)
+        for experiment in chosen
     }
-    found: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in waiting}
+    measured_by_name: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in waiting}
     kept = {job.path for jobs in waiting.values() for job in jobs if job.kept}
     for job, measured in _measured([job for jobs in waiting.values() for job in jobs], processes):
         if isinstance(measured, Exception):
             yield Failure(job.experiment, job.seed, measured)
             continue
-        rows = found[job.experiment.name]
+        rows = measured_by_name[job.experiment.name]
         rows[job.seed] = measured
         of = len(waiting[job.experiment.name])
         progress(Step(job.experiment, len(rows), of, job.path in kept))
@@ -311,8 +312,8 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
 
 def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -> dict[str, Any]:
     """In another process, where functions are found by name: in a file, or a module of the lab."""
-    found = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
-    (made,) = (each for each in found if each.name == name)
+    experiments = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
+    (made,) = (experiment for experiment in experiments if experiment.name == name)
     return measure(Job(made, seed, quick, path))
 
 

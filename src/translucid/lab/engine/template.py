@@ -29,5 +29,5 @@ def write(name: str, taken: Collection[str], folder: Path = Path()) -> Path:
 
 
 def text(name: str) -> str:
-    found = files("translucid.lab.engine").joinpath("template.txt").read_text("utf-8")
-    return found.replace("NAME", name.lower())
+    template = files("translucid.lab.engine").joinpath("template.txt").read_text("utf-8")
+    return template.replace("NAME", name.lower())

@@ -5,7 +5,7 @@ Only what lies clearly on one side decides; the rest stays undecided, which is a
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -57,20 +57,20 @@ class Interval:
 
 def mean_of(values: Sequence[float]) -> Interval:
     """The mean, with a bootstrap interval; the same values give the same interval."""
-    found = np.asarray(values, dtype=float)
-    if not len(found) or not np.isfinite(found).all():
+    array = np.asarray(values, dtype=float)
+    if not len(array) or not np.isfinite(array).all():
         return Interval(math.nan, -math.inf, math.inf)  # decides nothing
-    chosen = np.random.default_rng(0).integers(0, len(found), (RESAMPLES, len(found)))
-    means = found[chosen].mean(axis=1)
+    chosen = np.random.default_rng(0).integers(0, len(array), (RESAMPLES, len(array)))
+    means = array[chosen].mean(axis=1)
     rest = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [rest, 1 - rest])
-    return Interval(float(found.mean()), float(low), float(high))
+    return Interval(float(array.mean()), float(low), float(high))
 
 
-def share_of(successes: int, tries: int) -> Interval:
-    """A share of yes among yes and no, with the exact interval of Clopper and Pearson."""
+def fraction_of(successes: int, tries: int) -> Interval:
+    """A fraction of yes among yes and no, with the exact interval of Clopper and Pearson."""
     if not 0 <= successes <= tries or tries == 0:
-        raise ValueError(f"{successes} of {tries} is no share")
+        raise ValueError(f"{successes} of {tries} is no fraction")
     rest = (1 - CONFIDENCE) / 2
     low = 0.0 if successes == 0 else _solve(lambda p: _at_least(successes, tries, p) - rest)
     high = (
@@ -93,24 +93,30 @@ def ratio_of(a: Sequence[float], b: Sequence[float]) -> Interval:
 
 def column(data: Sequence[Data], *path: str | int) -> list[float]:
     """One number of every seed: data[seed][path[0]][path[1]]..."""
-    found = []
-    for each in data:
-        value: Any = each
+    numbers = []
+    for run in data:
+        value: Any = run
         for key in path:
             value = value[key]
-        found.append(float(value))
-    return found
+        numbers.append(float(value))
+    return numbers
 
 
 def average(data: Sequence[Mapping[str, Any]], *path: str | int) -> Tensor:
     """The mean over seeds of numbers or lists, for a picture; what no seed measured is nan."""
     rows = []
-    for each in data:
-        value: Any = each
+    for run in data:
+        value: Any = run
         for key in path:
             value = value[key]
         rows.append(torch.tensor(value, dtype=torch.float64))
     return torch.stack(rows).nanmean(dim=0)
+
+
+def all_hold(conditions: Iterable[bool | None]) -> bool | None:
+    """True if all do, False if one does not, else None: the data do not say."""
+    known = list(conditions)
+    return False if False in known else None if None in known else True
 
 
 def decide(
@@ -118,12 +124,8 @@ def decide(
 ) -> Finding:
     """Supported if all conditions hold, refuted if one clearly fails, else undecided. None: the
     data do not say."""
-    if any(side is False for side in sides.values()):
-        verdict: Verdict = "refuted"
-    elif all(side is True for side in sides.values()):
-        verdict = "supported"
-    else:
-        verdict = "undecided"
+    verdicts: dict[bool | None, Verdict] = {True: "supported", False: "refuted", None: "undecided"}
+    verdict = verdicts[all_hold(sides.values())]
     return Finding(verdict, why + _not_met(sides), numbers or {})
 
 
@@ -135,16 +137,16 @@ def by_case(
 ) -> Finding:
     """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
     holds in some and clearly not in others; else undecided. None: the data do not say."""
-    holds = [case for case, found in cases.items() if found is True]
-    fails = [case for case, found in cases.items() if found is False]
-    open_still = [case for case, found in cases.items() if found is None]
+    holds = [case for case, holds_here in cases.items() if holds_here is True]
+    fails = [case for case, holds_here in cases.items() if holds_here is False]
+    open_still = [case for case, holds_here in cases.items() if holds_here is None]
     verdict: Verdict = "undecided"
     if holds and fails:
         verdict = "depends"
     elif not open_still:
         verdict = "supported" if holds else "refuted"
     parts = [f"it depends on {depends_on}"] if verdict == "depends" else []
-    parts += [f"{said}: {' and '.join(names)}" for said, names in
+    parts += [f"{state}: {' and '.join(names)}" for state, names in
               (("holds", holds), ("fails", fails), ("open", open_still)) if names]  # fmt: skip
     return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {})
 
@@ -153,9 +155,9 @@ def _not_met(sides: Mapping[str, bool | None]) -> str:
     """The conditions that failed, and those that stay open."""
     failed = "; ".join(name for name, side in sides.items() if side is False)
     open_ = "; ".join(name for name, side in sides.items() if side is None)
-    told = [f"does not hold: {failed}"] if failed else []
-    told += [f"not clear: {open_}"] if open_ else []
-    return f" ({'. '.join(told)})" if told else ""
+    remarks = [f"does not hold: {failed}"] if failed else []
+    remarks += [f"not clear: {open_}"] if open_ else []
+    return f" ({'. '.join(remarks)})" if remarks else ""
 
 
 def clearly(side: Side, wanted: Side) -> bool | None:

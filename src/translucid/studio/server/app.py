@@ -37,7 +37,7 @@ mimetypes.add_type("text/css", ".css")
 mimetypes.add_type("image/svg+xml", ".svg")
 
 
-class Told(JSONResponse):
+class JsonReply(JSONResponse):
     def render(self, content: Any) -> bytes:
         return as_json(content)
 
@@ -45,8 +45,8 @@ class Told(JSONResponse):
 class Pages(StaticFiles):
     """The page's files; a browser asks each time whether they have changed."""
 
-    def file_response(self, *given: Any, **more: Any) -> Response:
-        answer = super().file_response(*given, **more)
+    def file_response(self, *args: Any, **more: Any) -> Response:
+        answer = super().file_response(*args, **more)
         answer.headers["cache-control"] = "no-cache"
         return answer
 
@@ -71,7 +71,7 @@ class Studio:
             Mount("/static", Pages(directory=STATIC, follow_symlink=False)),
         ]
 
-    async def _desk(self) -> "Handlers":
+    async def _handlers(self) -> "Handlers":
         """As soon as the models are open; a page that goes in the meantime stops nobody."""
         return await asyncio.shield(asyncio.wrap_future(self.opening))
 
@@ -82,10 +82,10 @@ class Studio:
             body = await request.body()  # to its end, so that it is seen when nobody waits any more
             asked = Asked(request.path_params, read_query(request.url.query), body)
             if self.waiting >= WAITING:
-                return Told({"error": "the studio is busy; ask again in a moment"}, 503)
+                return JsonReply({"error": "the studio is busy; ask again in a moment"}, 503)
             self.waiting += 1
             try:
-                handlers = await self._desk()
+                handlers = await self._handlers()
                 async with self.turn:
                     if await request.is_disconnected():
                         raise ClientDisconnect
@@ -117,7 +117,7 @@ class Studio:
     async def train(self, socket: WebSocket) -> None:
         from translucid.studio.server.live import follow
 
-        run = (await self._desk()).followed.get(socket.path_params["m"])
+        run = (await self._handlers()).followed.get(socket.path_params["m"])
         if run is None or self.live >= LIVE:
             await socket.close(1008)
             return
@@ -132,16 +132,16 @@ async def _wrong(request: Request, error: Exception) -> Response:
     """No such address, another method, a request that was cut short, a mistake of ours."""
     match error:
         case HTTPException():
-            return Told({"error": error.detail}, error.status_code, headers=error.headers)
+            return JsonReply({"error": error.detail}, error.status_code, headers=error.headers)
         case Refused():
-            return Told({"error": error.why}, error.status, headers={"connection": "close"})
+            return JsonReply({"error": error.why}, error.status, headers={"connection": "close"})
         case TranslucidError():
-            return Told({"error": str(error)}, 422)  # the models could not be opened
+            return JsonReply({"error": str(error)}, 422)  # the models could not be opened
         case ClientDisconnect():
             return Response(status_code=400)  # nobody reads it
         case _:
-            said = "the studio has made a mistake; what went wrong stands where it was started"
-            return Told({"error": said}, 500)
+            message = "the studio has made a mistake; see the terminal that runs it"
+            return JsonReply({"error": message}, 500)
 
 
 def make_app(

@@ -24,7 +24,7 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
 }
-UNLESS_SAID = {b"cache-control": b"no-store"}
+DEFAULT_HEADERS = {b"cache-control": b"no-store"}
 TOO_LARGE = f"a request may have {LARGEST:,} bytes"
 TOO_SLOW = f"the request did not come within {PATIENCE:.0f} seconds"
 
@@ -48,9 +48,9 @@ class Guard:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
-        given: dict[str, list[str]] = {}
+        headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
-            given.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
         begun = False
 
         async def sealed(message: Any) -> None:
@@ -61,7 +61,7 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope, given)
+            self._check(scope, headers)
             await self.app(scope, _counted(receive), sealed)
         except Refused as error:
             if scope["type"] == "websocket":
@@ -69,8 +69,8 @@ class Guard:
             elif not begun:
                 await _refuse(sealed, error)
 
-    def _check(self, scope: Any, given: dict[str, list[str]]) -> None:
-        hosts, origins = given.get("host", []), given.get("origin", [])
+    def _check(self, scope: Any, headers: dict[str, list[str]]) -> None:
+        hosts, origins = headers.get("host", []), headers.get("origin", [])
         asks = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             raise Refused(403, "this studio answers only under its own address")
@@ -80,17 +80,17 @@ class Guard:
             raise Refused(403, "the request does not say which page it comes from")
         if self._opens(scope):
             return
-        if any(site not in ("same-origin", "none") for site in given.get("sec-fetch-site", [])):
+        if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
             raise Refused(403, "another page may not ask the studio")
-        if not self._known(given, cookie_name(hosts[0])):
+        if not self._known(headers, cookie_name(hosts[0])):
             raise Refused(
                 403, "open the address that `translucid explore` has printed: it holds the token"
             )
         if asks:
-            kinds = given.get("content-type", [])
+            kinds = headers.get("content-type", [])
             if [kind.partition(";")[0].strip().lower() for kind in kinds] != ["application/json"]:
                 raise Refused(415, "only application/json is read")
-        for length in given.get("content-length", []):
+        for length in headers.get("content-length", []):
             if not (length.isascii() and length.isdigit() and len(length) < 10):
                 raise Refused(413, TOO_LARGE)
             if int(length) > LARGEST:
@@ -108,11 +108,11 @@ class Guard:
             return True
         return _same(shown, self.token)
 
-    def _known(self, given: dict[str, list[str]], name: str) -> bool:
+    def _known(self, headers: dict[str, list[str]], name: str) -> bool:
         """The token stands in a cookie, which the address that was printed sets. Other programs on
         this machine may have set cookies of any shape for the same name of a host."""
         pairs = (
-            pair.partition("=") for line in given.get("cookie", []) for pair in line.split(";")
+            pair.partition("=") for line in headers.get("cookie", []) for pair in line.split(";")
         )
         return any(key.strip() == name and _same(value.strip(), self.token)
                    for key, _, value in pairs)  # fmt: skip
@@ -123,8 +123,8 @@ def cookie_name(host: str) -> str:
     return f"translucid-{host.rpartition(':')[2] if ':' in host else '80'}"
 
 
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+def _same(value: str, token: str) -> bool:
+    return hmac.compare_digest(value.encode("utf-8", "replace"), token.encode())
 
 
 def _counted(receive: Any) -> Any:
@@ -153,7 +153,7 @@ def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     """With the guard's headers, each once."""
     kept = [(name, value) for name, value in headers if name.lower() not in HEADERS]
     names = {name.lower() for name, _ in kept}
-    missing = [(name, value) for name, value in UNLESS_SAID.items() if name not in names]
+    missing = [(name, value) for name, value in DEFAULT_HEADERS.items() if name not in names]
     return [*kept, *missing, *HEADERS.items()]
 
 

@@ -65,5 +65,5 @@ async def _gone(socket: WebSocket) -> None:
         await socket.close(1008, "the Train view sends nothing")
 
 
-def _json(told: dict[str, Any]) -> str:
-    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -32,7 +32,7 @@ class Reply:
     forever: bool = False  # a run never changes
 
 
-class Given(dict[str, list[str]]):
+class Query(dict[str, list[str]]):
     """A query: names may stand several times; the last one counts where one is wanted."""
 
     def one(self, name: str, otherwise: str | None = None) -> str | None:
@@ -45,14 +45,14 @@ class Given(dict[str, list[str]]):
         return self.get(name, [])
 
 
-def read_query(text: str) -> Given:
-    return Given(parse_qs(text, keep_blank_values=True))
+def read_query(text: str) -> Query:
+    return Query(parse_qs(text, keep_blank_values=True))
 
 
 @dataclass(frozen=True)
 class Asked:
     place: dict[str, str]  # what the path names: a model, a run
-    given: Given
+    query: Query
     body: bytes = b""
 
 
@@ -73,12 +73,12 @@ def _finite(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _finite(part) for key, part in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [_finite(part) for part in value]
         case _:
             return value
 
 
-def told(content: Any, status: int = 200, *, forever: bool = False) -> Reply:
+def json_reply(content: Any, status: int = 200, *, forever: bool = False) -> Reply:
     return Reply(as_json(content), JSON, status, forever)

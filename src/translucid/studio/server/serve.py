@@ -66,7 +66,7 @@ class Ready:
             self.server.should_exit = True
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def in_background(self) -> Iterator[None]:
         """On a thread of its own, as long as the block lasts."""
         thread = threading.Thread(target=self.run, name="studio", daemon=True)
         thread.start()
@@ -109,7 +109,7 @@ def ready(port: int) -> Ready:
     return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
 
 
-def beside_training(folder: Path, port: int) -> Ready:
+def for_training(folder: Path, port: int) -> Ready:
     """For a run that is about to begin: there is no model to open, only its files to follow."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.run_follower import RunFollower

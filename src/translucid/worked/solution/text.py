@@ -2,17 +2,18 @@
 
 import textwrap
 
-from translucid.worked.solution.content import Content, Given, Step, Table, dollars
-from translucid.worked.solution.layout import (
+from translucid.render.plain_math import (
     OPERATORS,
     Box,
-    beside,
     columns,
     flow,
+    in_row,
     inline,
     pad,
+    spaced,
     words,
 )
+from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 
 _INDENT = 4
 _COLUMNS = 6  # a table with more than this may lose inner columns; words do not stand in it
@@ -36,11 +37,8 @@ def render(solution: Content, width: int, color: bool) -> str:
         out += _wrap(solution.opening, width)
     if solution.given:
         out += ["", bold("Given"), *_given(solution.given, width)]
-    section = ""
-    for number, step in enumerate(solution.steps, 1):
-        if step.section != section:
-            section = step.section
-            out += ["", bold(f"── {inline(section)} ──")] if section else []
+    for number, heading, step in solution.numbered():
+        out += ["", bold(f"── {inline(heading)} ──")] if heading else []
         out.append("")
         lead = f"{number}. "
         head = _wrap(lead + inline(step.title), width, len(lead))
@@ -78,27 +76,22 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     """X = ..., as many on a line as fit."""
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
-    items = [beside(_apart(words(formula, room - 10))) for formula in formulas]
     lines: list[list[Box]] = [[]]
-    for item in items:
-        if lines[-1] and sum(b.width + 3 for b in [*lines[-1], item]) - 3 > room:
+    for box in (spaced(words(formula, room - 10)) for formula in formulas):
+        if lines[-1] and sum(b.width + 3 for b in [*lines[-1], box]) - 3 > room:
             lines.append([])
-        lines[-1].append(item)
-    rows = [beside([piece for box in line for piece in (Box(("   ",)), box)][1:]) for line in lines]
+        lines[-1].append(box)
+    rows = [spaced(line, "   ") for line in lines]
     tall = any(row.height > 1 for row in rows)
     out: list[str] = []
     for row in rows:
         out += [""] if out and tall else []
         out += _indented(row, _INDENT)
-    for each in given:
-        if each.table is not None:
-            out += ["", *_wrap(inline(each.symbol), width, _INDENT, _INDENT)]
-            out += _table(each.table, width)
+    for item in given:
+        if item.table is not None:
+            out += ["", *_wrap(inline(item.symbol), width, _INDENT, _INDENT)]
+            out += _table(item.table, width)
     return out
-
-
-def _apart(boxes: list[Box]) -> list[Box]:
-    return [piece for box in boxes for piece in (Box((" ",)), box)][1:]
 
 
 def _body(step: Step, width: int) -> list[str]:
@@ -115,7 +108,7 @@ def _formula(step: Step, width: int) -> list[str]:
         return []
     left = words(step.symbol)
     if all(box.height == 1 for side in sides for box in side):
-        whole = beside(_apart(left + [box for side in sides for box in side]))
+        whole = spaced(left + [box for side in sides for box in side])
         if whole.width <= room:
             return _indented(whole, _INDENT)
     lines: list[Box] = []
@@ -138,7 +131,7 @@ def _formula(step: Step, width: int) -> list[str]:
 def _inner(row: list[Box], room: int) -> list[Box]:
     """A line that continues a formula stands a little to the right."""
     starts = row[0].lines[0] in OPERATORS
-    return [beside([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
+    return [in_row([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
 
 def _indented(box: Box, indent: int) -> list[str]:

@@ -22,8 +22,9 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.models.base import DecoderModel
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 
@@ -51,7 +52,7 @@ def _leak(seed: int, quick: bool) -> Data:
     chain = Chain.random(WORDS, 1, 1.5, generator)
     texts, test = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 200))
     looks = [steps * (at + 1) // LOOKS for at in range(LOOKS)]
-    found: dict[str, Any] = {"steps": looks, "truth": chain.truth(test), "rate": chain.entropy()}
+    measured: dict[str, Any] = {"steps": looks, "truth": chain.truth(test), "rate": chain.entropy()}
     for arm, trace in ARMS.items():
         net = small_decoder(WORDS, seed=seed, layers=1)
         whole: list[float] = []
@@ -64,8 +65,8 @@ def _leak(seed: int, quick: bool) -> Data:
             return False
 
         train(net, rows_of(texts, 64, generator), steps, rate=1e-2, trace=trace, until=look)
-        found[arm] = {"whole": whole, "prefix": prefix}
-    return found
+        measured[arm] = {"whole": whole, "prefix": prefix}
+    return measured
 
 
 def rows_of(
@@ -124,11 +125,11 @@ def _judge_leak(data: Sequence[Data]) -> Finding:
 
 
 def _draw_leak(data: Sequence[Data]) -> Lines:
-    said = {"whole": "the whole text is there", "prefix": "only the words before"}
+    labels = {"whole": "the whole text is there", "prefix": "only the words before"}
     series = {
         f"{arm}: {words}": average(data, arm, seen).numpy()
         for arm in ARMS
-        for seen, words in said.items()
+        for seen, words in labels.items()
     }
     truth = float(np.mean(column(data, "truth")))
     series["entropy of the text"] = np.full(LOOKS, truth)

@@ -25,8 +25,9 @@ from translucid.lab.engine.verdict import (
 from translucid.models import RecurrentConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import Trace
 
 PAD, START, END, FIRST, WORDS = 0, 1, 2, 3, 8  # the first word's number, and how many there are
@@ -46,19 +47,19 @@ def _translate(seed: int, quick: bool) -> Data:
     """Two recurrent encoder-decoders, one with attention, one that gets the encoder's last state
     alone: how many sentences are right, by length; where the attention looks; what ends."""
     steps = 140 if quick else 500
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for arm in ARMS:
         generator = torch.Generator().manual_seed(seed)
         net = _translator(arm, seed)
         if arm == "attention":
-            found["untrained ends"] = _ends(net, LENGTHS[-1], generator)[0]
+            measured["untrained ends"] = _ends(net, LENGTHS[-1], generator)[0]
         _teach(net, steps, generator)
-        found[arm] = [_right(net, length, generator) for length in LENGTHS]
+        measured[arm] = [_right(net, length, generator) for length in LENGTHS]
         if arm == "attention":
-            found["aligned"] = [_aligned(net, length, generator) for length in LENGTHS]
+            measured["aligned"] = [_aligned(net, length, generator) for length in LENGTHS]
             ends = [_ends(net, length, generator) for length in (*LENGTHS, LONGER)]
-            found["ends"], found["length right"] = map(list, zip(*ends, strict=True))
-    return found
+            measured["ends"], measured["length right"] = map(list, zip(*ends, strict=True))
+    return measured
 
 
 def _translator(arm: str, seed: int) -> EncoderDecoderModel:
@@ -88,11 +89,11 @@ def _written(net: EncoderDecoderModel, source: Tensor) -> list[Hypothesis]:
     """What greedy search writes, from <start> on; at most twice the source and 10 more."""
     net.eval()
     inputs = GenerationInputs.of(source)
-    found = find(
+    hypotheses = find(
         net, [[START]] * len(source), inputs, GenerationConfig(beam_size=1), eos=END, pad=PAD
     )
     net.train()
-    return [texts[0] for texts in found]
+    return [texts[0] for texts in hypotheses]
 
 
 def _right(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> float:
@@ -102,15 +103,15 @@ def _right(net: EncoderDecoderModel, length: int, generator: torch.Generator) ->
 
 
 def _ends(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> tuple[float, float]:
-    """The shares of texts that end by themselves, and that have the right number of words."""
+    """The fractions of texts that end by themselves, and that have the right number of words."""
     texts = _written(net, pairs(TESTS, length, generator)[0])
-    shares = ([text.finished for text in texts], [len(text.tokens) == length for text in texts])
-    return float(np.mean(shares[0])), float(np.mean(shares[1]))
+    fractions = ([text.finished for text in texts], [len(text.tokens) == length for text in texts])
+    return float(np.mean(fractions[0])), float(np.mean(fractions[1]))
 
 
 @torch.no_grad()
 def _aligned(net: EncoderDecoderModel, length: int, generator: torch.Generator) -> float:
-    """The share of words whose largest weight lies on the source word that they translate."""
+    """The fraction of words whose largest weight lies on the source word that they translate."""
     source, target = pairs(TESTS, length, generator)
     read = torch.cat([torch.full((TESTS, 1), START), target[:, :-1]], dim=1)
     trace = Trace("*.alignment.pattern")
@@ -143,7 +144,7 @@ def _judge_attention(data: Sequence[Data]) -> Finding:
 def _judge_ends(data: Sequence[Data]) -> Finding:
     trained = range(len(LENGTHS))
     ends, right = (
-        mean_of([float(np.mean([each[name][at] for at in trained])) for each in data])
+        mean_of([float(np.mean([run[name][at] for at in trained])) for run in data])
         for name in ("ends", "length right")
     )
     longer, untrained = (mean_of(column(data, *path)) for path in
@@ -165,7 +166,7 @@ def _draw_attention(data: Sequence[Data]) -> Lines:
     series["weights on the right word"] = average(data, "aligned").numpy()
     return Lines(
         "Attention against one vector for the whole sentence",
-        Axis("words in the sentence", tuple(map(str, LENGTHS))), "share that is right", series,
+        Axis("words in the sentence", tuple(map(str, LENGTHS))), "accuracy", series,
         note="a toy translation that turns every sentence round; exact matches",
     )  # fmt: skip
 

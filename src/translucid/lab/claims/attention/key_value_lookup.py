@@ -82,7 +82,7 @@ def _dictionary(seed: int, quick: bool) -> Data:
     return {
         "accuracy": right(net, (x, values[:, 0])),
         "weight": float(pattern[:, 0, -1, 0].mean()),
-        "weights": [float(each) for each in pattern[:, 0, -1].mean(dim=0)],
+        "weights": [float(weight) for weight in pattern[:, 0, -1].mean(dim=0)],
         "follows": {
             name: right(net, (x, wanted), Trace([], edit=edit))
             for name, (edit, wanted) in changes.items()
@@ -90,10 +90,10 @@ def _dictionary(seed: int, quick: bool) -> Data:
     }
 
 
-def _exchange(each: Tensor) -> Tensor:
+def _exchange(tensor: Tensor) -> Tensor:
     """The first and the second entry change places. (batch, heads, positions, d_head)"""
-    order = [1, 0, *range(2, each.shape[2])]
-    return each[:, :, order]
+    order = [1, 0, *range(2, tensor.shape[2])]
+    return tensor[:, :, order]
 
 
 def _judge_dictionary(data: Sequence[Data]) -> Finding:
@@ -103,12 +103,12 @@ def _judge_dictionary(data: Sequence[Data]) -> Finding:
         "nine of ten right": clearly(accuracy.against(0.9), "above"),
         "four fifths of the weight on the match": clearly(weight.against(0.8), "above"),
     }
-    sides |= {f"{name}: most answers follow": clearly(each.against(0.5), "above")
-              for name, each in follows.items()}  # fmt: skip
-    said = ", ".join(f"{name} {each}" for name, each in follows.items())
+    sides |= {f"{name}: most answers follow": clearly(interval.against(0.5), "above")
+              for name, interval in follows.items()}  # fmt: skip
+    summary = ", ".join(f"{name} {value}" for name, value in follows.items())
     return decide(
         sides, f"right {accuracy} (chance {1 / CONTENTS:.2g}), weight on the matching key {weight};"
-        f" answers as a dictionary would give them with {said}",
+        f" answers as a dictionary would give them with {summary}",
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _draw_dictionary(data: Sequence[Data]) -> Bars:
     values = [float(average(data, "accuracy")), float(average(data, "weight"))]
     values += [float(average(data, "follows", name)) for name in changes]
     return Bars(
-        "Attention as a dictionary", "share",
+        "Attention as a dictionary", "fraction",
         ("right", "weight on the matching key", *(f"right with {name}" for name in changes)),
         np.array(values), note=f"{ENTRIES} entries, one layer, one head",
     )  # fmt: skip

@@ -23,7 +23,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DISTANCES = (5, 20, 50, 100)
 FILLERS = 4
@@ -32,7 +33,7 @@ NETS = ("attention", "LSTM", "RNN")
 
 def far_question(distance: int, rows: int, generator: torch.Generator) -> Batch:
     """Two entries, filler words, and the key of one of the entries, so many words after it."""
-    entries, keys, values = (each[:, :2] for each in dictionaries(rows, generator))
+    entries, keys, values = (part[:, :2] for part in dictionaries(rows, generator))
     filler = torch.randint(FILLERS, (rows, distance - 2), generator=generator) + ASKING + NAMES
     which = torch.randint(2, (rows, 1), generator=generator)
     asked = ASKING + keys.gather(1, which)
@@ -52,16 +53,16 @@ def _far_net(name: str, seed: int) -> Network:
 
 
 def _far(seed: int, quick: bool) -> Data:
-    """The share of look-ups right, by distance, for nets of about equal size that train on all
+    """The fraction of look-ups right, by distance, for nets of about equal size that train on all
     distances."""
     distances = (5, 40) if quick else DISTANCES
-    found: dict[str, Any] = {"distances": list(distances)}
+    measured: dict[str, Any] = {"distances": list(distances)}
     for name in NETS:
         net = train(_far_net(name, seed), partial(_any_distance, distances), seed,
                     steps=60 if quick else 500, rate=1e-2)  # fmt: skip
         fresh = torch.Generator().manual_seed(seed + 1_000_000)
-        found[name] = [right(net, far_question(each, 300, fresh)) for each in distances]
-    return found
+        measured[name] = [right(net, far_question(distance, 300, fresh)) for distance in distances]
+    return measured
 
 
 def _any_distance(distances: Sequence[int], generator: torch.Generator) -> Batch:
@@ -91,7 +92,7 @@ def _draw_far(data: Sequence[Data]) -> Lines:
     distances = data[0]["distances"]
     return Lines(
         "Looking up an entry so many words back", Axis("words back", tuple(map(str, distances))),
-        "share right", {name: average(data, name).numpy() for name in NETS}
+        "accuracy", {name: average(data, name).numpy() for name in NETS}
         | {"guessing": np.full(len(distances), 1 / CONTENTS)},
     )  # fmt: skip
 
@@ -100,7 +101,7 @@ far = Experiment(
     name="look-up-distance",
     title="Looking up an entry near and far: attention, LSTM, RNN",
     varies="how many words lie between an entry and the question; the kind of net",
-    measures="the share of look-ups that are right",
+    measures="the fraction of look-ups that are right",
     claims={
         "C57": Rule(
             "Supported if attention clearly gets more than 0.9 right at the largest distance, and "

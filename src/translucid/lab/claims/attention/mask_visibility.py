@@ -10,7 +10,8 @@ from translucid.lab.claims.attention.causal_mask import WORDS
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case
 from translucid.models import TransformerConfig, build
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 
 PLACES = 8
 SEEN = 1e-9  # of the largest change: what is less is rounding
@@ -19,7 +20,7 @@ STACKS = ("decoder", "encoder")
 
 def _influence(seed: int, quick: bool) -> Data:
     """How much the output at each place changes when the word at another is changed:
-    [place of the output][place of the word], as a share of the largest change."""
+    [place of the output][place of the word], as a fraction of the largest change."""
     return {stack: _changes(stack, seed, 4 if quick else 32) for stack in STACKS}
 
 
@@ -43,7 +44,7 @@ def _changes(stack: str, seed: int, texts: int) -> list[list[float]]:
 
 def _sees(data: Sequence[Data], stack: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which word reaches which output, in any of the runs: (outputs, words)."""
-    return np.max([each[stack] for each in data], axis=0) > SEEN
+    return np.max([run[stack] for run in data], axis=0) > SEEN
 
 
 def _judge_influence(data: Sequence[Data]) -> Finding:
@@ -56,7 +57,7 @@ def _judge_influence(data: Sequence[Data]) -> Finding:
             (sees, np.triu(np.ones_like(sees), 1)),
         )
     )
-    if not past or not np.isfinite([each["decoder"] for each in data]).all():
+    if not past or not np.isfinite([run["decoder"] for run in data]).all():
         return Finding("undecided", "no output depends on an earlier word, so that a mask has "
                        "nothing to hide")  # fmt: skip
     cases: dict[str, bool | None] = {
@@ -74,9 +75,9 @@ def _judge_influence(data: Sequence[Data]) -> Finding:
 
 def _draw_influence(data: Sequence[Data]) -> Grid:
     labels = tuple(str(place + 1) for place in range(PLACES))
-    said = {"decoder": "masked: decoder", "encoder": "not masked: encoder"}
+    titles = {"decoder": "masked: decoder", "encoder": "not masked: encoder"}
     heats = tuple(
-        Heat(said[stack], average(data, stack).numpy(), Axis("output at", labels),
+        Heat(titles[stack], average(data, stack).numpy(), Axis("output at", labels),
              Axis("word changed at", labels), scale="positive")
         for stack in STACKS
     )  # fmt: skip

@@ -35,7 +35,7 @@ def _writing(seed: int, quick: bool) -> Data:
     texts, test, others = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 50, 50))
     net = small_decoder(WORDS, seed=seed)
     train(net, rows_of(texts, 64, generator), 50 if quick else 300, rate=1e-2)
-    found: dict[str, Any] = {"changes": [], "leaks": [], "masked leaks": []}
+    measured: dict[str, Any] = {"changes": [], "leaks": [], "masked leaks": []}
     for way in WAYS:
         changes, leaks, masked = [], [], []
         for end in range(2, LENGTH, 3):
@@ -48,8 +48,8 @@ def _writing(seed: int, quick: bool) -> Data:
             leaks.append(_variation(free, free_swapped))
             masked.append(_variation(right, right_swapped))
         for name, values in (("changes", changes), ("leaks", leaks), ("masked leaks", masked)):
-            found[name].append(float(np.mean(values)))
-    return found
+            measured[name].append(float(np.mean(values)))
+    return measured
 
 
 @torch.no_grad()
@@ -80,14 +80,14 @@ def _judge_writing(data: Sequence[Data]) -> Finding:
         way: True if leak.low > LEAKS else False if leak.high < TIGHT else None
         for way, leak in zip(WAYS, leaks, strict=True)
     }
-    kept = max(max(each["masked leaks"]) for each in data)
-    said = "; ".join(
+    kept = max(max(run["masked leaks"]) for run in data)
+    summary = "; ".join(
         f"{way}: {leak} of other slots, {change.mean:.3g} in all"
         for way, leak, change in zip(WAYS, leaks, changes, strict=True)
     )
     return by_case(
-        cases, f"total variation of the next word's probabilities without the mask: {said} (with "
-        f"the mask at most {kept:.1g} of other slots)",
+        cases, f"total variation of the next word's probabilities without the mask: {summary} "
+        f"(with the mask at most {kept:.1g} of other slots)",
         "how a text is written: only a buffer has slots to hide; elsewhere no word to come exists",
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -21,8 +22,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Heat
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 KINDS, LENGTH = 6, 8
@@ -56,14 +58,14 @@ def _carried(seed: int, quick: bool) -> Data:
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     shown, fresh = (_before(150 if quick else 300, generator) for _ in range(2))
     seen, unseen = _rows(net, shown[0]), _rows(net, fresh[0])
-    found: dict[str, Any] = {"learned": right(net, fresh)}
+    measured: dict[str, Any] = {"learned": right(net, fresh)}
     for place in PLACES:
-        found[place] = [
+        measured[place] = [
             _probed(seen[place], facts(shown[0])[asked], unseen[place], facts(fresh[0])[asked],
                     seed, 50 if quick else 150)
             for asked in ASKED
         ]  # fmt: skip
-    return found
+    return measured
 
 
 def _rows(net: Network, x: Tensor) -> dict[str, Tensor]:
@@ -84,7 +86,7 @@ def facts(x: Tensor) -> dict[str, Tensor]:
 def _probed(
     rows: Tensor, wanted: Tensor, new_rows: Tensor, new_wanted: Tensor, seed: int, steps: int
 ) -> float:
-    """The share of new rows of which one affine map tells a fact."""
+    """The fraction of new rows of which one affine map tells a fact."""
     torch.manual_seed(seed)
     probe = build(MLPConfig(inputs=rows.shape[1], hidden=(), outputs=int(wanted.max()) + 1))
     train(probe, lambda generator: (rows, wanted), seed, steps=steps, rate=0.1)
@@ -92,18 +94,22 @@ def _probed(
 
 
 def _judge_carried(data: Sequence[Data]) -> Finding:
-    told = {place: [mean_of(column(data, place, at)) for at in range(len(ASKED))]
+    accuracy = {place: [mean_of(column(data, place, at)) for at in range(len(ASKED))]
             for place in PLACES}  # fmt: skip
-    unknown = clearly(told["input"][-1].against(1 / KINDS + 0.1), "below")
+    unknown = clearly(accuracy["input"][-1].against(1 / KINDS + 0.1), "below")
     cases: dict[str, bool | None] = {}
     for place in list(PLACES)[1:]:
-        sides = [unknown, *(clearly(each.against(LEAST), "above") for each in told[place])]
-        cases[place] = False if False in sides else True if all(sides) else None
-    said = "; ".join(
-        f"{place}: " + ", ".join(f"{asked} {each}" for asked, each in zip(ASKED, row, strict=True))
-        for place, row in told.items()
+        sides = [
+            unknown,
+            *(clearly(interval.against(LEAST), "above") for interval in accuracy[place]),
+        ]
+        cases[place] = all_hold(sides)
+    summary = "; ".join(
+        f"{place}: "
+        + ", ".join(f"{asked} {value}" for asked, value in zip(ASKED, row, strict=True))
+        for place, row in accuracy.items()
     )
-    return by_case(cases, f"told from a row by a linear probe: {said}",
+    return by_case(cases, f"told from a row by a linear probe: {summary}",
                    "whether an output row is taken with the residual or without")  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.activations import softmax
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTHS = (4, 16, 64, 256, 512)
 KEYS = 6
@@ -28,19 +29,19 @@ def _scale(seed: int, quick: bool) -> Data:
     how much of a gradient it lets through, raw and scaled."""
     generator = torch.Generator().manual_seed(seed)
     rows = 500 if quick else 4000
-    found: dict[str, list[float]] = {
+    measured: dict[str, list[float]] = {
         name: [] for name in ("variance", "raw", "scaled", "raw_top", "scaled_top")
     }
     for width in WIDTHS:
         q = torch.randn(rows, 1, width, generator=generator, dtype=torch.float64)
         k = torch.randn(rows, KEYS, width, generator=generator, dtype=torch.float64)
         scores = (q * k).sum(-1)  # (rows, keys)
-        found["variance"].append(float(scores.var() / width))
+        measured["variance"].append(float(scores.var() / width))
         for name, seen in (("raw", scores), ("scaled", scores / width**0.5)):
             weights = softmax(seen)
-            found[name].append(float(_jacobian(weights).mean()))
-            found[f"{name}_top"].append(float(weights.max(-1).values.mean()))
-    return found
+            measured[name].append(float(_jacobian(weights).mean()))
+            measured[f"{name}_top"].append(float(weights.max(-1).values.mean()))
+    return measured
 
 
 def _jacobian(weights: torch.Tensor) -> torch.Tensor:
@@ -66,21 +67,23 @@ def _judge_scale(data: Sequence[Data]) -> Finding:
 
 
 def _judge_variance(data: Sequence[Data]) -> Finding:
-    found = [mean_of(column(data, "variance", place)) for place in range(len(WIDTHS))]
+    intervals = [mean_of(column(data, "variance", place)) for place in range(len(WIDTHS))]
     near = [interval.against(0.95) == "above" and interval.against(1.05) == "below"
-            for interval in found]  # fmt: skip
+            for interval in intervals]  # fmt: skip
     far = any(interval.against(0.9) == "below" or interval.against(1.1) == "above"
-              for interval in found)  # fmt: skip
+              for interval in intervals)  # fmt: skip
     sides = {"variance / d_k lies between 0.95 and 1.05": True if all(near) else
              False if far else None}  # fmt: skip
-    said = ", ".join(f"{width}: {interval}" for width, interval in zip(WIDTHS, found, strict=True))
-    return decide(sides, f"variance of q·k over d_k, for d_k = {said}")
+    summary = ", ".join(
+        f"{width}: {interval}" for width, interval in zip(WIDTHS, intervals, strict=True)
+    )
+    return decide(sides, f"variance of q·k over d_k, for d_k = {summary}")
 
 
 def _draw_scale(data: Sequence[Data]) -> Lines:
     series = {
-        said: np.mean([each[name] for each in data], axis=0)
-        for name, said in (("raw", "as they are"), ("scaled", "divided by √d_k"))
+        label: np.mean([run[name] for run in data], axis=0)
+        for name, label in (("raw", "as they are"), ("scaled", "divided by √d_k"))
     }
     return Lines(
         "How much of a gradient the softmax lets through", Axis("d_k", tuple(map(str, WIDTHS))),

@@ -6,7 +6,16 @@ import numpy as np
 import torch
 
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    all_hold,
+    clearly,
+    column,
+    decide,
+    mean_of,
+)
 from translucid.models import TransformerConfig, build
 from translucid.parts.activations import softmax
 from translucid.see.pictures import Bars
@@ -16,7 +25,7 @@ TOKENS, DIMENSIONS = 16, (2, 8, 64)
 
 
 def _diagonal(seed: int, quick: bool) -> Data:
-    """The share of rows whose largest weight is the token's own: with queries equal to keys, and
+    """The fraction of rows whose largest weight is the token's own: with queries equal to keys, and
     in an untrained attention layer, which has a projection for each."""
     generator = torch.Generator().manual_seed(seed)
     tied = []
@@ -41,14 +50,13 @@ def _diagonal(seed: int, quick: bool) -> Data:
 def _judge_diagonal(data: Sequence[Data]) -> Finding:
     tied = [mean_of(column(data, "tied", place)) for place in range(len(DIMENSIONS))]
     projected = mean_of(column(data, "projected"))
-    said = ", ".join(f"{d}: {each}" for d, each in zip(DIMENSIONS, tied, strict=True))
+    summary = ", ".join(f"{d}: {value}" for d, value in zip(DIMENSIONS, tied, strict=True))
     every = [*tied, projected]
-    sides = [clearly(each.against(0.9), "above") for each in every]
+    sides = [clearly(interval.against(0.9), "above") for interval in every]
     return decide(
-        {"nine of ten rows, in every setting": False if False in sides else
-         True if all(sides) else None},
-        f"rows whose own weight is largest: queries equal to keys, d = {said}; with projections of "
-        f"their own {projected} (chance {1 / TOKENS:.3g})",
+        {"nine of ten rows, in every setting": all_hold(sides)},
+        f"rows whose own weight is largest: queries equal to keys, d = {summary}; with projections "
+        f"of their own {projected} (chance {1 / TOKENS:.3g})",
     )  # fmt: skip
 
 
@@ -58,16 +66,16 @@ def _draw_diagonal(data: Sequence[Data]) -> Bars:
         "own projections, d = 64",
         "chance",
     )
-    tied = np.mean([each["tied"] for each in data], axis=0)
-    values = np.array([*tied, np.mean([each["projected"] for each in data]), 1 / TOKENS])
-    return Bars("Rows in which a token looks at itself most", "share of rows", labels, values)
+    tied = np.mean([run["tied"] for run in data], axis=0)
+    values = np.array([*tied, np.mean([run["projected"] for run in data]), 1 / TOKENS])
+    return Bars("Rows in which a token looks at itself most", "fraction of rows", labels, values)
 
 
 own_token = Experiment(
     name="own-token",
     title="Does a token look at itself most?",
     varies="the width; queries equal to keys, or projections of their own as models have them",
-    measures="the share of rows of the attention matrix whose diagonal is the largest weight",
+    measures="the fraction of rows of the attention matrix whose diagonal is the largest weight",
     claims={
         "C48": Rule(
             "Supported if the diagonal is largest in more than nine of ten rows in every setting; "

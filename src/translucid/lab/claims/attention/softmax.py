@@ -20,19 +20,19 @@ def _promises(seed: int, quick: bool) -> Data:
         "masked": torch.where(torch.rand(200, 9, generator=generator) < 0.5, -torch.inf, rows),
     }
     cases["masked"][:, 0] = 0.0
-    found = {name: softmax(scores) for name, scores in cases.items()}
+    weights = {name: softmax(scores) for name, scores in cases.items()}
     shifted = softmax(rows + 1234.0)
     return {
-        "sum": max(float((p.sum(-1) - 1).abs().max()) for p in found.values()),
-        "inside": all(bool(((p >= 0) & (p <= 1)).all()) for p in found.values()),
-        "shift": float((shifted - found["ordinary"]).abs().max()),
+        "sum": max(float((p.sum(-1) - 1).abs().max()) for p in weights.values()),
+        "inside": all(bool(((p >= 0) & (p <= 1)).all()) for p in weights.values()),
+        "shift": float((shifted - weights["ordinary"]).abs().max()),
         "naive": bool(torch.isfinite(torch.exp(cases["huge"]).sum(-1)).all()),
     }
 
 
 def _judge_promises(data: Sequence[Data]) -> Finding:
     worst = max(column(data, "sum"))
-    inside = all(each["inside"] for each in data)
+    inside = all(run["inside"] for run in data)
     return decide(
         {"sums to 1 within 1e-12": worst < 1e-12, "all between 0 and 1": inside},
         f"the sums of 600 rows are at most {worst:.1e} from 1; without taking off the largest, "

@@ -20,8 +20,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Heat
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
+from translucid.tasks.batch import IGNORE
 
 # Each subject with its form of "to be" and the names it may have.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
@@ -35,7 +36,7 @@ ASKED = tuple(sentence for sentence in SENTENCES if sentence[0] == "I")
 
 
 def numbers(sentences: Sequence[Sequence[str]]) -> Tensor:
-    return torch.tensor([[VOCABULARY.index(word) for word in each] for each in sentences])
+    return torch.tensor([[VOCABULARY.index(word) for word in sentence] for sentence in sentences])
 
 
 def _hidden(rows: int, generator: torch.Generator) -> Batch:
@@ -66,7 +67,7 @@ def _three_words(seed: int, quick: bool) -> Data:
         maps.append(patterns(net, numbers(ASKED))[0][:, 0].mean(dim=0))
     return {
         "accuracy": float(np.mean(accuracy)),
-        "links": {name: float(np.mean([strongest(each, *link) for each in maps]))
+        "links": {name: float(np.mean([strongest(map_, *link) for map_ in maps]))
                   for name, link in LINKS.items()},
         "map": torch.stack(maps).mean(dim=0).tolist(),
     }  # fmt: skip
@@ -80,13 +81,13 @@ def strongest(pattern: Tensor, word: int, other: int) -> bool:
 
 
 def _judge_three_words(data: Sequence[Data]) -> Finding:
-    found = {name: mean_of(column(data, "links", name)) for name in LINKS}
-    said = ", ".join(f"{name} in {each}" for name, each in found.items())
+    intervals = {name: mean_of(column(data, "links", name)) for name in LINKS}
+    summary = ", ".join(f"{name} in {value}" for name, value in intervals.items())
     return decide(
-        {f"{name} in most nets": clearly(each.against(0.5), "above")
-         for name, each in found.items()},
-        f"strongest link to another word: {said} of the nets (guessing: 0.5); hidden words filled "
-        f"in: {mean_of(column(data, 'accuracy'))}",
+        {f"{name} in most nets": clearly(interval.against(0.5), "above")
+         for name, interval in intervals.items()},
+        f"strongest link to another word: {summary} of the nets (guessing: 0.5); hidden words "
+        f"filled in: {mean_of(column(data, 'accuracy'))}",
     )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ three_words = Experiment(
     name="three-words",
     title="Who looks at whom in a sentence of three words",
     varies="the first weights of small nets that learn to fill in a hidden word",
-    measures="the share of nets in which a link is the strongest to another word",
+    measures="the fraction of nets in which a link is the strongest to another word",
     claims={
         "C59": Rule(
             "The claim illustrates; asked is whether training leads to it. Supported if in clearly "

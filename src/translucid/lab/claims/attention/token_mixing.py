@@ -53,8 +53,8 @@ def _reader(seed: int) -> Network:
 
 
 def _alone(seed: int, quick: bool) -> Data:
-    """The share of words before the last that are named, and how much an answer changes when that
-    word is another one."""
+    """The fraction of words before the last that are named, and how much an answer changes when
+    that word is another one."""
     torch.manual_seed(seed)
     whole = build(MLPConfig(inputs=KINDS * LENGTH, hidden=(64,), outputs=KINDS))
     nets: dict[str, tuple[Network, Callable[[Batch], Batch]]] = {
@@ -65,14 +65,14 @@ def _alone(seed: int, quick: bool) -> Data:
     seen = _previous(500, torch.Generator().manual_seed(seed + 1_000_000))
     changed = seen[0].clone()
     changed[:, -2] = (changed[:, -2] + 1) % KINDS
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, (net, form) in nets.items():
         draw = partial(_formed, form)
         train(net, draw, seed, steps=70 if quick else 400, rate=1e-2)
         with torch.no_grad():
             moved = net(form((changed, seen[1]))[0]) - net(form(seen)[0])
-        found[name] = {"accuracy": right(net, form(seen)), "moved": float(moved.abs().max())}
-    return found
+        measured[name] = {"accuracy": right(net, form(seen)), "moved": float(moved.abs().max())}
+    return measured
 
 
 def _judge_alone(data: Sequence[Data]) -> Finding:
@@ -98,7 +98,7 @@ def _draw_alone(data: Sequence[Data]) -> Bars:
     names = tuple(data[0])
     values = [float(average(data, name, "accuracy")) for name in names]
     return Bars(
-        "Naming the word before", "share right", (*names, "chance"),
+        "Naming the word before", "accuracy", (*names, "chance"),
         np.array([*values, 1 / KINDS]), marked=(0,),
     )  # fmt: skip
 

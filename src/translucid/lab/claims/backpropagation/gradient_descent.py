@@ -7,14 +7,15 @@ import torch
 
 from translucid.lab.claims.backpropagation.worked_example import Problem, random_problem, worked
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, share_of
-from translucid.see.pictures import Axis, Lines
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, fraction_of
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C10: the first step ----
 
 
 FIRST_RATES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4)
-SAID, SAID_RATE = 0.2876, 0.02
+CLAIMED, CLAIMED_RATE = 0.2876, 0.02
 
 
 def _first_step(seed: int, quick: bool) -> Data:
@@ -22,16 +23,16 @@ def _first_step(seed: int, quick: bool) -> Data:
     book, losses = worked(), []
     for _ in range(21):
         losses.append(float(book.loss().detach()))
-        book.step(SAID_RATE)
+        book.step(CLAIMED_RATE)
     starts = 20 if quick else 100
     fell, rose = [0] * len(FIRST_RATES), [0] * len(FIRST_RATES)
     for place, rate in enumerate(FIRST_RATES):
         generator = torch.Generator().manual_seed(seed)  # the same starts for every rate
         for _ in range(starts):
-            each = random_problem(generator)
-            before = float(each.loss().detach())
-            each.step(rate)
-            after = float(each.loss().detach())
+            problem = random_problem(generator)
+            before = float(problem.loss().detach())
+            problem.step(rate)
+            after = float(problem.loss().detach())
             fell[place] += after < before
             rose[place] += after > before
     return {"worked": losses, "starts": starts, "fell": fell, "rose": rose}
@@ -44,30 +45,30 @@ def _judge_first_step(data: Sequence[Data]) -> Finding:
         [int(sum(column(data, name, place))) for place in range(len(FIRST_RATES))]
         for name in ("fell", "rose")
     )
-    there = FIRST_RATES.index(SAID_RATE)
+    there = FIRST_RATES.index(CLAIMED_RATE)
     return decide(
         {
-            f"from 8 to {SAID}": abs(losses[0] - 8) < 1e-9 and abs(losses[1] - SAID) < 5e-5,
+            f"from 8 to {CLAIMED}": abs(losses[0] - 8) < 1e-9 and abs(losses[1] - CLAIMED) < 5e-5,
             f"at rate {FIRST_RATES[-1]:g} every start gets better":
                 False if rose[-1] else True if fell[-1] == starts else None,
         },
         f"loss {losses[0]:.4g}, then {losses[1]:.6g}, after 20 steps {losses[20]:.1e}; of {starts} "
-        f"random starts the first step makes better {share_of(fell[there], starts)} at rate "
-        f"{SAID_RATE}, {share_of(fell[0], starts)} at {FIRST_RATES[0]} and "
-        f"{share_of(fell[-1], starts)} at {FIRST_RATES[-1]:g}",
+        f"random starts the first step makes better {fraction_of(fell[there], starts)} at rate "
+        f"{CLAIMED_RATE}, {fraction_of(fell[0], starts)} at {FIRST_RATES[0]} and "
+        f"{fraction_of(fell[-1], starts)} at {FIRST_RATES[-1]:g}",
         {"loss": losses[1], "fell": fell},
     )  # fmt: skip
 
 
 def _draw_first_step(data: Sequence[Data]) -> Lines:
     starts = sum(column(data, "starts"))
-    fell = np.sum([each["fell"] for each in data], axis=0) / starts
+    fell = np.sum([run["fell"] for run in data], axis=0) / starts
     return Lines(
         "How often the first step lowers the loss",
-        Axis("learning rate", tuple(f"{rate:g}" for rate in FIRST_RATES)), "share of random starts",
-        {"loss fell": fell},
+        Axis("learning rate", tuple(f"{rate:g}" for rate in FIRST_RATES)),
+        "fraction of random starts", {"loss fell": fell},
         note=f"In the worked example it falls from {data[0]['worked'][0]:g} to "
-        f"{data[0]['worked'][1]:.4f} at rate {SAID_RATE}.",
+        f"{data[0]['worked'][1]:.4f} at rate {CLAIMED_RATE}.",
     )  # fmt: skip
 
 
@@ -105,17 +106,17 @@ def _rates(seed: int, quick: bool) -> Data:
     at which it settles."""
     generator = torch.Generator().manual_seed(seed)
     starts = 4 if quick else 30
-    found = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
+    measured = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
     for _ in range(starts):
         outcomes = _outcomes(random_problem(generator))
         if "settles" not in outcomes:
             continue
         first = outcomes.index("settles")
-        found["settles"] += 1
-        found["slow"] += "slow" in outcomes[:first]
-        found["oscillates"] += "oscillates" in outcomes[first:]
-        found["otherwise"] += bool({"dead", "diverges"} & set(outcomes[first:]))
-    return found | {"starts": starts, "worked": [_worked(rate) for rate in SHOWN_RATES]}
+        measured["settles"] += 1
+        measured["slow"] += "slow" in outcomes[:first]
+        measured["oscillates"] += "oscillates" in outcomes[first:]
+        measured["otherwise"] += bool({"dead", "diverges"} & set(outcomes[first:]))
+    return measured | {"starts": starts, "worked": [_worked(rate) for rate in SHOWN_RATES]}
 
 
 def _worked(rate: float) -> Data:
@@ -129,11 +130,11 @@ def _worked(rate: float) -> Data:
 
 def _outcomes(problem: Problem) -> list[str]:
     start = {name: value.clone() for name, value in problem.net.state_dict().items()}
-    found = []
+    outcomes = []
     for rate in LADDER:
         problem.net.load_state_dict(start)
-        found.append(outcome(*descend(problem, rate)))
-    return found
+        outcomes.append(outcome(*descend(problem, rate)))
+    return outcomes
 
 
 def descend(problem: Problem, rate: float) -> tuple[list[float], int]:
@@ -159,18 +160,18 @@ def _judge_rates(data: Sequence[Data]) -> Finding:
     tries = int(sum(column(data, "settles")))
     if not tries:
         return Finding("undecided", "no start settles at any rate")
-    shares = {
-        name: share_of(int(sum(column(data, name))), tries)
+    fractions = {
+        name: fraction_of(int(sum(column(data, name))), tries)
         for name in ("slow", "oscillates", "otherwise")
     }
     slow, oscillates, otherwise = (
-        clearly(share.against(0.5), "above") for share in shares.values()
+        clearly(fraction.against(0.5), "above") for fraction in fractions.values()
     )
-    example = ", ".join(f"{each['rate']:g} {each['outcome']}" for each in data[0]["worked"])
+    example = ", ".join(f"{step['rate']:g} {step['outcome']}" for step in data[0]["worked"])
     why = (
-        f"of {tries} starts that settle at some rate, {shares['slow']} are slow at a smaller one; "
-        f"at a larger one {shares['oscillates']} oscillate, and {shares['otherwise']} diverge or "
-        f"lose all their ReLU units; the worked example: {example}"
+        f"of {tries} starts that settle at some rate, {fractions['slow']} are slow at a smaller "
+        f"one; at a larger one {fractions['oscillates']} oscillate, and {fractions['otherwise']} "
+        f"diverge or lose all their ReLU units; the worked example: {example}"
     )
     if slow and oscillates and otherwise:
         return Finding("depends", f"it depends on how much too large the rate is: {why}")
@@ -185,9 +186,9 @@ def _draw_rates(data: Sequence[Data]) -> Lines:
     return Lines(
         "The same start at six learning rates",
         Axis("step", tuple(map(str, range(SHOWN_STEPS + 1)))), "loss",
-        {f"{each['rate']:g}: {each['outcome']}":
+        {f"{value['rate']:g}: {value['outcome']}":
          np.mean([seed["worked"][place]["losses"] for seed in data], axis=0)
-         for place, each in enumerate(data[0]["worked"])},
+         for place, value in enumerate(data[0]["worked"])},
         logarithmic=True,
         note="The worked example; dead: no ReLU unit is active any more, and only the last bias "
         "learns.",

@@ -22,7 +22,7 @@ def _output_gradient(seed: int, quick: bool) -> Data:
     size; and the numbers of the worked example."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator) for _ in range(5 if quick else 20)]
-    rows = [_candidates(each) for each in nets]
+    rows = [_candidates(net) for net in nets]
     numbers = _candidates(worked())
     return {
         **{name: float(np.mean([_distance(row[name], row["numeric"]) for row in rows]))
@@ -31,9 +31,9 @@ def _output_gradient(seed: int, quick: bool) -> Data:
     }  # fmt: skip
 
 
-def _distance(given: Tensor, right: Tensor) -> float:
+def _distance(formula: Tensor, right: Tensor) -> float:
     """Of 0 to 2: over the larger of the two."""
-    return float((given - right).norm() / max(given.norm(), right.norm()))
+    return float((formula - right).norm() / max(formula.norm(), right.norm()))
 
 
 def _candidates(problem: Problem) -> dict[str, Tensor]:
@@ -50,7 +50,7 @@ def _candidates(problem: Problem) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _central_differences(problem: Problem, weight: Tensor) -> Tensor:
-    found = torch.zeros_like(weight[0])
+    gradient = torch.zeros_like(weight[0])
     for place in range(weight.shape[1]):
         kept = float(weight[0, place])
         sides = []
@@ -58,8 +58,8 @@ def _central_differences(problem: Problem, weight: Tensor) -> Tensor:
             weight[0, place] = kept + move
             sides.append(float(problem.loss()))
         weight[0, place] = kept
-        found[place] = (sides[0] - sides[1]) / (2 * TINY)
-    return found
+        gradient[place] = (sides[0] - sides[1]) / (2 * TINY)
+    return gradient
 
 
 def _judge_output_gradient(data: Sequence[Data]) -> Finding:
@@ -85,9 +85,9 @@ def _few(values: Sequence[float]) -> str:
 def _draw_output_gradient(data: Sequence[Data]) -> Bars:
     named = {"numeric": "measured", "delta_v": "δ v", "delta_h": "δ h"}
     rows = [
-        (f"{said}, weight {place + 1}", np.mean([each["worked"][name][place] for each in data]))
+        (f"{label}, weight {place + 1}", np.mean([run["worked"][name][place] for run in data]))
         for place in range(2)
-        for name, said in named.items()
+        for name, label in named.items()
     ]
     return Bars(
         "The gradient of the output weights: measured, and two formulas", "dL / dv",

@@ -14,7 +14,8 @@ from translucid.lab.claims.backpropagation.worked_example import (
 from translucid.lab.claims.shared.mlp_weights import layers_of
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 BIASES = np.linspace(-3, 3, 25)
 
@@ -25,12 +26,12 @@ def _kinks(seed: int, quick: bool) -> Data:
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
-        "curvature_output": float(np.mean([_curvature(each, "output") for each in nets])),
-        "curvature_loss": float(np.mean([_curvature(each, "loss") for each in nets])),
-        "negative": float(np.mean([float((each.seen("preactivation") < 0).double().mean())
-                                   for each in nets])),
-        "kink": float(np.mean([_slope_jump(each, at_zero=True) for each in nets])),
-        "elsewhere": float(np.mean([_slope_jump(each, at_zero=False) for each in nets])),
+        "curvature_output": float(np.mean([_curvature(net, "output") for net in nets])),
+        "curvature_loss": float(np.mean([_curvature(net, "loss") for net in nets])),
+        "negative": float(np.mean([float((net.seen("preactivation") < 0).double().mean())
+                                   for net in nets])),
+        "kink": float(np.mean([_slope_jump(net, at_zero=True) for net in nets])),
+        "elsewhere": float(np.mean([_slope_jump(net, at_zero=False) for net in nets])),
         "along": {what: [_at_bias(worked(), float(b), what) for b in BIASES]
                   for what in ("output", "loss")},
     }  # fmt: skip
@@ -76,8 +77,8 @@ def _judge_kinks(data: Sequence[Data]) -> Finding:
             "the slope jumps where a z is 0": clearly(kink.against(1e-3), "above"),
             "and does not elsewhere": clearly(elsewhere.against(1e-3), "below"),
         },
-        f"curvature inside a region: output {output}, loss {loss}; share of negative z {negative}; "
-        f"change of slope at z = 0 {kink}, elsewhere {elsewhere}",
+        f"curvature inside a region: output {output}, loss {loss}; fraction of negative z "
+        f"{negative}; change of slope at z = 0 {kink}, elsewhere {elsewhere}",
     )
 
 
@@ -85,8 +86,8 @@ def _draw_kinks(data: Sequence[Data]) -> Lines:
     return Lines(
         "The output is piecewise linear, the squared loss is not",
         Axis("bias of the first unit", tuple(f"{b:g}" for b in BIASES)), "value",
-        {said: np.mean([each["along"][name] for each in data], axis=0)
-         for name, said in (("output", "output ŷ"), ("loss", "loss (ŷ - 3)² / 2"))},
+        {label: np.mean([run["along"][name] for run in data], axis=0)
+         for name, label in (("output", "output ŷ"), ("loss", "loss (ŷ - 3)² / 2"))},
         note="The unit's z is 0 at -1: to the left it is off, and both lines are flat.",
     )  # fmt: skip
 

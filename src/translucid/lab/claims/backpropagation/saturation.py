@@ -15,7 +15,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, decide
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C5: the slopes of sigmoid and tanh ----
 
@@ -49,7 +50,7 @@ def _judge_slopes(data: Sequence[Data]) -> Finding:
 def _draw_slopes(data: Sequence[Data]) -> Lines:
     return Lines(
         "The slopes of three activations", Axis("z", tuple(f"{z:.3g}" for z in SEEN)), "derivative",
-        {name: np.mean([each["curves"][name] for each in data], axis=0) for name in SLOPED},
+        {name: np.mean([run["curves"][name] for run in data], axis=0) for name in SLOPED},
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def _steps(offset: float, loss: str) -> int:
 
 def _judge_saturation(data: Sequence[Data]) -> Finding:
     (only,) = data[:1]
-    none, five, ten = (OFFSETS.index(each) for each in (0.0, 5.0, 10.0))
+    none, five, ten = (OFFSETS.index(value) for value in (0.0, 5.0, 10.0))
     steps, others = only["squared"], only["cross_entropy"]
     slope_at_five = only["slopes"][five]
     growth = (steps[ten] - steps[five]) / max(steps[five] - steps[none], 1)
@@ -133,8 +134,8 @@ def _draw_saturation(data: Sequence[Data]) -> Lines:
         "A sigmoid that starts on the wrong side",
         Axis("how far it starts from zero", tuple(f"{z:g}" for z in OFFSETS)),
         "steps until it is right",
-        {said: np.mean([each[name] for each in data], axis=0)
-         for name, said in (("squared", "squared error"), ("cross_entropy", "cross-entropy"))},
+        {label: np.mean([run[name] for run in data], axis=0)
+         for name, label in (("squared", "squared error"), ("cross_entropy", "cross-entropy"))},
         logarithmic=True,
     )  # fmt: skip
 

@@ -16,7 +16,8 @@ from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, ActivationName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import Trace
 
 LAYERS, WIDTH, BATCH = 20, 64, 16
@@ -27,7 +28,7 @@ GAINS: dict[ActivationName, tuple[float, ...]] = {
     "relu": (0.5, HE, 3.0),
 }
 SETTINGS = tuple((name, gain) for name, gains in GAINS.items() for gain in gains)
-DRAWN = tuple(each for each in SETTINGS if each not in (("tanh", 0.5), ("tanh", 2.0)))
+DRAWN = tuple(setting for setting in SETTINGS if setting not in (("tanh", 0.5), ("tanh", 2.0)))
 RATES = (0.01, 0.15)  # a usual one, and one that is too large
 UNITS = 32
 
@@ -37,28 +38,28 @@ def _gradients(seed: int, quick: bool) -> Data:
     multiply it: the gain times the size of the activation's slopes."""
     torch.manual_seed(seed)
     nets = 1 if quick else 8
-    found: dict[str, Data] = {}
+    measured: dict[str, Data] = {}
     for name, gain in SETTINGS:
         rows = [_gradient_by_layer(name, gain) for _ in range(nets)]
-        found[_said(name, gain)] = {
+        measured[_setting(name, gain)] = {
             "norms": np.mean(
                 [row[0] for row in rows], axis=0
             ).tolist(),  # log10; of the input first
             "factor": float(np.mean([row[1] for row in rows])),
         }
     dead = [_dead_units(rate, 100 if quick else 500) for rate in RATES]
-    return {"settings": found, "dead": dead}
+    return {"settings": measured, "dead": dead}
 
 
-def _said(name: str, gain: float) -> str:
+def _setting(name: str, gain: float) -> str:
     return f"{name}, gain {gain:.3g}"
 
 
 def slope(name: ActivationName, z: Tensor) -> Tensor:
     """The derivative, by autograd."""
     z = z.detach().requires_grad_()
-    (found,) = torch.autograd.grad(ACTIVATIONS[name](z).sum(), z)
-    return found
+    (gradient,) = torch.autograd.grad(ACTIVATIONS[name](z).sum(), z)
+    return gradient
 
 
 def deep_net(name: ActivationName, gain: float) -> MLP:
@@ -79,7 +80,7 @@ def gradient_norms(net: MLP, x: Tensor) -> tuple[Tensor, Tensor]:
     hidden = [trace[f"layers.{i}.dense.activation"] for i in range(len(net.layers))]
     before = [trace[f"layers.{i}.dense.preactivation"] for i in range(len(net.layers))]
     gradients = torch.autograd.grad(output.sum(), [x, *hidden])
-    norms = torch.stack([(each.norm() / math.sqrt(len(x))).log10() for each in gradients])
+    norms = torch.stack([(gradient.norm() / math.sqrt(len(x))).log10() for gradient in gradients])
     slopes = [slope(net.config.activation, z).square().mean().sqrt() for z in before]
     return norms.detach(), torch.stack(slopes)
 
@@ -104,30 +105,30 @@ def _dead_units(rate: float, steps: int) -> int:
     return int(asleep.all(dim=0).sum())
 
 
-def _fall(data: Sequence[Data], said: str) -> list[float]:
+def _fall(data: Sequence[Data], setting: str) -> list[float]:
     """log10 of the gradient at the input over that at the last hidden layer, seed by seed."""
-    rows = [each["settings"][said]["norms"] for each in data]
+    rows = [run["settings"][setting]["norms"] for run in data]
     return [row[0] - row[-1] for row in rows]
 
 
-def _straightness(data: Sequence[Data], said: str) -> float:
+def _straightness(data: Sequence[Data], setting: str) -> float:
     """How close the logarithms lie to a line over the layers: their squared correlation."""
-    norms = np.mean([each["settings"][said]["norms"] for each in data], axis=0)
+    norms = np.mean([run["settings"][setting]["norms"] for run in data], axis=0)
     return float(np.corrcoef(norms, np.arange(len(norms)))[0, 1] ** 2)
 
 
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
-    shrinking, said = {}, []
+    shrinking, parts = {}, []
     for name, gain in SETTINGS:
-        setting = _said(name, gain)
+        setting = _setting(name, gain)
         factor = mean_of(column(data, "settings", setting, "factor"))
         fall = mean_of(_fall(data, setting))
-        said.append(f"{setting}: factor {factor.mean:.2f}, 10^{fall.mean:.2g}")
+        parts.append(f"{setting}: factor {factor.mean:.2f}, 10^{fall.mean:.2g}")
         if factor.against(0.85) == "below":
             shrinking[setting] = (
                 clearly(fall.against(-1.0), "below"), _straightness(data, setting) > 0.95,
             )  # fmt: skip
-    small = {_said("relu", 0.5), _said("sigmoid", 1.0)}  # weights; slopes
+    small = {_setting("relu", 0.5), _setting("sigmoid", 1.0)}  # weights; slopes
     return decide(
         {
             "small weights alone and small slopes alone are among the cases":
@@ -138,22 +139,22 @@ def _judge_vanishing(data: Sequence[Data]) -> Finding:
                for setting, (_, straight) in shrinking.items()},
         },
         f"gain times slope, and the gradient at the input over that at layer {LAYERS}: "
-        + "; ".join(said),
+        + "; ".join(parts),
     )  # fmt: skip
 
 
 def _judge_relu(data: Sequence[Data]) -> Finding:
-    falls = {gain: mean_of(_fall(data, _said("relu", gain))) for gain in GAINS["relu"]}
-    dead = [mean_of([each["dead"][place] / UNITS for each in data]) for place in range(len(RATES))]
+    falls = {gain: mean_of(_fall(data, _setting("relu", gain))) for gain in GAINS["relu"]}
+    dead = [mean_of([run["dead"][place] / UNITS for run in data]) for place in range(len(RATES))]
     kept = {f"at gain {gain:.3g}": clearly(fall.against(-1.0), "above")
             for gain, fall in falls.items()}  # fmt: skip
-    alive = {f"at rate {rate:g}": clearly(each.against(0.1), "below")
-             for rate, each in zip(RATES, dead, strict=True)}  # fmt: skip
+    alive = {f"at rate {rate:g}": clearly(interval.against(0.1), "below")
+             for rate, interval in zip(RATES, dead, strict=True)}  # fmt: skip
     why = (
         f"log10 of the gradient at the input over that at layer {LAYERS}: "
         + ", ".join(f"gain {gain:.3g}: {fall}" for gain, fall in falls.items())
-        + "; share of units dead after training: "
-        + ", ".join(f"rate {rate:g}: {each}" for rate, each in zip(RATES, dead, strict=True))
+        + "; fraction of units dead after training: "
+        + ", ".join(f"rate {rate:g}: {value}" for rate, value in zip(RATES, dead, strict=True))
     )
     on = [
         what
@@ -173,8 +174,8 @@ def _draw_gradients(data: Sequence[Data]) -> Lines:
         Axis("layer, counted from the input", tuple(str(i) for i in range(LAYERS + 1))),
         "norm of d output / d h",
         {
-            _said(name, gain): 10
-            ** np.mean([each["settings"][_said(name, gain)]["norms"] for each in data], axis=0)
+            _setting(name, gain): 10
+            ** np.mean([run["settings"][_setting(name, gain)]["norms"] for run in data], axis=0)
             for name, gain in DRAWN
         },
         logarithmic=True,

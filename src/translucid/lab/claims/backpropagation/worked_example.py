@@ -58,9 +58,9 @@ def random_problem(generator: torch.Generator, units: int = 2) -> Problem:
         w, b, v, (c, y), x = drawn.split([3 * units, units, units, 2, 3])
         net = MLP(MLPConfig(inputs=3, hidden=(units,))).double()
         set_weights(net, [w.view(units, 3), v[None]], [b, c[None]])
-        found = Problem(net, 2 * x[None], 3 * float(y))
-        if (found.seen("activation") > 0).any():
-            return found
+        problem = Problem(net, 2 * x[None], 3 * float(y))
+        if (problem.seen("activation") > 0).any():
+            return problem
 
 
 TINY = 1e-4

@@ -15,13 +15,15 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 BLOCKS = 12
 # residual or not, and what its branches are multiplied by
@@ -31,9 +33,9 @@ NETS = {"residual": (True, 1.0), "residual, small branches": (True, BLOCKS**-0.5
 
 def _deletion(seed: int, quick: bool) -> Data:
     """Train nets of 12 blocks with layer norm; then leave out one block at a time: by how much the
-    loss grows, as a share of the target's variance (1: as bad as always saying the mean)."""
+    loss grows, as a fraction of the target's variance (1: as bad as always saying the mean)."""
     steps = 80 if quick else 400
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, (residual, branch) in NETS.items():
         torch.manual_seed(seed)
         x, y = smooth_target(128, 8, torch.Generator().manual_seed(seed))
@@ -43,8 +45,8 @@ def _deletion(seed: int, quick: bool) -> Data:
         with torch.no_grad():
             whole = float(mean_square(net(x), y))
             less = [float(mean_square(net(x, without=at), y)) for at in range(BLOCKS)]
-        found[name] = {"loss": whole, "cost": [each - whole for each in less]}
-    return found
+        measured[name] = {"loss": whole, "cost": [value - whole for value in less]}
+    return measured
 
 
 def _error(net: Deep, x: Tensor, y: Tensor) -> Tensor:
@@ -52,20 +54,19 @@ def _error(net: Deep, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _judge_deletion(data: Sequence[Data]) -> Finding:
-    cost = {name: mean_of([float(np.mean(each[name]["cost"])) for each in data]) for name in NETS}
+    cost = {name: mean_of([float(np.mean(run[name]["cost"])) for run in data]) for name in NETS}
     whole = {name: mean_of(column(data, name, "loss")) for name in NETS}
     ruined = clearly(cost["plain"].against(0.75), "above")
     cases: dict[str, bool | None] = {}
-    for name in (each for each in NETS if each != "plain"):
-        both = (ruined, clearly(cost[name].against(0.25), "below"))
-        cases[name] = False if False in both else True if all(both) else None
-        if any(whole[each].against(0.25) != "below" for each in (name, "plain")):
+    for name in (other for other in NETS if other != "plain"):
+        cases[name] = all_hold((ruined, clearly(cost[name].against(0.25), "below")))
+        if any(whole[other].against(0.25) != "below" for other in (name, "plain")):
             cases[name] = None  # nothing was learned that could be lost
-    said = "; ".join(f"{name} net {cost[name]}, whole {whole[name].mean:.2g}" for name in NETS)
+    summary = "; ".join(f"{name} net {cost[name]}, whole {whole[name].mean:.2g}" for name in NETS)
     return by_case(
         cases, f"leaving out one of {BLOCKS} blocks adds to the loss, in the target's variance: "
-        f"{said}", "how large the branches are beside what passes by them",
-        {name: each.mean for name, each in cost.items()},
+        f"{summary}", "how large the branches are beside what passes by them",
+        {name: interval.mean for name, interval in cost.items()},
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ deletion = Experiment(
     name="leaving-out-blocks",
     title="Leaving out one block of a trained net",
     varies="residual connections, the size of their branches; which of 12 blocks is left out",
-    measures="by how much the training loss grows, as a share of the target's variance",
+    measures="by how much the training loss grows, as a fraction of the target's variance",
     claims={
         "C62": Rule(
             "Holds for branches of full size, and for branches scaled by 1 / √blocks, if leaving "

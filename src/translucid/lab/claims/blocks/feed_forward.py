@@ -14,6 +14,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -40,7 +41,7 @@ LACKING, HAVING = tuple(FEEDFORWARDS)[:3], tuple(FEEDFORWARDS)[3:5]
 
 
 def _expressive(seed: int, quick: bool) -> Data:
-    """The share of all sums a + b mod 17 that one layer gets right after training on them."""
+    """The fraction of all sums a + b mod 17 that one layer gets right after training on them."""
     names = list(FEEDFORWARDS)[:5] if quick else list(FEEDFORWARDS)
     return {"accuracy": {name: _sums(seed, name, 60 if quick else 300) for name in names}}
 
@@ -63,29 +64,29 @@ def _sums(seed: int, name: str, steps: int) -> float:
 
 def _silence(net: nn.Module) -> None:
     """A feed-forward block that adds 0 for ever is none."""
-    for block in (each for each in net.modules() if isinstance(each, FeedForward)):
+    for block in (module for module in net.modules() if isinstance(module, FeedForward)):
         for weight in block.parameters():
             weight.requires_grad_(False)
             weight.zero_()
 
 
 def _judge_expressive(data: Sequence[Data]) -> Finding:
-    found = {name: column(data, "accuracy", name) for name in data[0]["accuracy"]}
+    accuracies = {name: column(data, "accuracy", name) for name in data[0]["accuracy"]}
     cases: dict[str, bool | None] = {}
     for lacking in LACKING:
         more = [
-            clearly(difference_of(found[having], found[lacking]).against(0.1), "above")
+            clearly(difference_of(accuracies[having], accuracies[lacking]).against(0.1), "above")
             for having in HAVING
         ]
-        cases[lacking] = False if False in more else True if all(more) else None
-    said = ", ".join(f"{name} {mean_of(each)}" for name, each in found.items())
-    return by_case(cases, f"share of sums right: {said}", "what stands in the block's place")
+        cases[lacking] = all_hold(more)
+    summary = ", ".join(f"{name} {mean_of(values)}" for name, values in accuracies.items())
+    return by_case(cases, f"fraction of sums right: {summary}", "what stands in the block's place")
 
 
 def _draw_expressive(data: Sequence[Data]) -> Bars:
     names = tuple(data[0]["accuracy"])
     return Bars(
-        f"a + b mod {MODULUS} with one layer", "share of all sums right", names,
+        f"a + b mod {MODULUS} with one layer", "fraction of all sums right", names,
         np.array([float(average(data, "accuracy", name)) for name in names]),
         note="width 8, or as wide as makes layers of about equal size",
     )  # fmt: skip
@@ -95,7 +96,7 @@ feedforward = Experiment(
     name="feed-forward",
     title="What the feed-forward block adds",
     varies="no feed-forward block, none in a wider layer, a linear one, ReLU, GELU; widenings",
-    measures="the share of all sums a + b mod 17 that one layer learns to get right",
+    measures="the fraction of all sums a + b mod 17 that one layer learns to get right",
     claims={
         "C76": Rule(
             "Holds against no block, against no block in a wider layer of equal size, and against "

@@ -24,7 +24,8 @@ from translucid.models import TransformerConfig, build
 from translucid.models.transformer import Layer
 from translucid.parts.norms import NormName
 from translucid.parts.residual import Placement
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 ORDERS: dict[str, tuple[NormName, Placement]] = {
     "post": ("layer", "post"),
@@ -41,14 +42,14 @@ def _order(seed: int, quick: bool) -> Data:
     """The loss at the end of training a language model on toyland: [rate] with and without
     warm-up, and [start]."""
     steps, rates = (16, RATES[1::2]) if quick else (120, RATES)
-    found: dict[str, Any] = {"rates": list(rates), "starts": list(STARTS)}
+    measured: dict[str, Any] = {"rates": list(rates), "starts": list(STARTS)}
     for order in ORDERS:
-        found[order] = {
-            "no warm-up": [_language(seed, order, each, steps, 0) for each in rates],
-            "warm-up": [_language(seed, order, each, steps, steps // 4) for each in rates],
+        measured[order] = {
+            "no warm-up": [_language(seed, order, rate, steps, 0) for rate in rates],
+            "warm-up": [_language(seed, order, rate, steps, steps // 4) for rate in rates],
             "other starts": [_language(seed, order, 1e-3, steps, 0, start) for start in STARTS],
         }
-    return found
+    return measured
 
 
 def _language(
@@ -71,25 +72,27 @@ def _language(
 
 def _scale_layers(net: nn.Module, start: float) -> None:
     with torch.no_grad():
-        for layer in (each for each in net.modules() if isinstance(each, Layer)):
-            for linear in (each for each in layer.modules() if isinstance(each, nn.Linear)):
+        for layer in (module for module in net.modules() if isinstance(module, Layer)):
+            for linear in (module for module in layer.modules() if isinstance(module, nn.Linear)):
                 linear.weight.mul_(start)
 
 
 def _over(data: Sequence[Data], order: str, setting: str) -> list[float]:
-    return [float(np.mean(each[order][setting])) for each in data]
+    return [float(np.mean(run[order][setting])) for run in data]
 
 
 def _judge_order(data: Sequence[Data]) -> Finding:
     better = {setting: difference_of(_over(data, "post", setting), _over(data, "none", setting))
               for setting in SETTINGS}  # fmt: skip
-    wins = {setting: clearly(each.against(0.0), "below") for setting, each in better.items()}
+    wins = {
+        setting: clearly(interval.against(0.0), "below") for setting, interval in better.items()
+    }
     gain = {order: np.subtract(_over(data, order, "no warm-up"), _over(data, order, "warm-up"))
             for order in ORDERS}  # fmt: skip
     more = difference_of(gain["post"].tolist(), gain["pre"].tolist())
     needs = clearly(more.against(NEED), "above")
     verdict: Verdict = "undecided"
-    if all(each is False for each in wins.values()):
+    if all(value is False for value in wins.values()):
         verdict = "refuted"
     elif all(wins.values()) and needs is False:
         verdict = "supported"
@@ -97,7 +100,7 @@ def _judge_order(data: Sequence[Data]) -> Finding:
         verdict = "depends"
     why = (
         "loss of post-norm less that of no norm: "
-        + ", ".join(f"{setting} {each}" for setting, each in better.items())
+        + ", ".join(f"{setting} {value}" for setting, value in better.items())
         + f"; warm-up gains post-norm {mean_of(gain['post'].tolist())} and pre-norm "
         f"{mean_of(gain['pre'].tolist())}, {more} more"
     )
@@ -113,10 +116,10 @@ def _draw_order(data: Sequence[Data]) -> Lines:
     names = {"post": "norm after the sum", "pre": "norm before the block", "none": "no norm"}
     return Lines(
         "Loss after training, by learning rate",
-        Axis("learning rate", tuple(f"{each:g}" for each in data[0]["rates"])),
+        Axis("learning rate", tuple(f"{rate:g}" for rate in data[0]["rates"])),
         "nats for each word",
-        {f"{said}, {setting}": average(data, order, setting).numpy()
-         for setting in SETTINGS[:2] for order, said in names.items()},
+        {f"{label}, {setting}": average(data, order, setting).numpy()
+         for setting in SETTINGS[:2] for order, label in names.items()},
         note="4 layers, toyland; what diverged counts as guessing",
     )  # fmt: skip
 

@@ -13,13 +13,15 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
 KINDS: dict[str, dict[str, Any]] = {
@@ -42,15 +44,15 @@ def _depth(seed: int, quick: bool) -> Data:
     block's weights get at the start: [depth] for every kind."""
     steps, depths = (40, DEPTHS[:2]) if quick else (250, DEPTHS)
     rates = (3e-3,) if quick else (1e-3, 3e-3)
-    found: dict[str, Any] = {"depths": list(depths)}
+    measured: dict[str, Any] = {"depths": list(depths)}
     for kind in KINDS:
-        runs = [[_trained(seed, kind, depth, each, steps) for each in rates]
+        runs = [[_trained(seed, kind, depth, rate, steps) for rate in rates]
                 for depth in depths]  # fmt: skip
-        found[kind] = {
+        measured[kind] = {
             "loss": [min(loss for loss, _ in both) for both in runs],
             "gradient": [both[0][1] for both in runs],
         }
-    return found
+    return measured
 
 
 def _deep(seed: int, kind: str, depth: int) -> Deep:
@@ -62,7 +64,7 @@ def _deep(seed: int, kind: str, depth: int) -> Deep:
 def _trained(seed: int, kind: str, depth: int, rate: float, steps: int) -> tuple[float, float]:
     net = _deep(seed, kind, depth)
     x, y = smooth_target(128, 8, torch.Generator().manual_seed(seed))
-    first = net.each()[0].dense.linear.weight
+    first = net.block_list()[0].dense.linear.weight
     slopes = []
 
     def look(step: Step) -> bool:
@@ -77,24 +79,23 @@ def _trained(seed: int, kind: str, depth: int, rate: float, steps: int) -> tuple
 
 def _judge_depth(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for case, (without, having) in PAIRS.items():
         ends = [mean_of(column(data, kind, "loss", -1)) for kind in (without, having)]
         stalls = clearly(ends[0].against(STALLS), "above")
         learns = clearly(ends[1].against(LEARNS), "below")
-        both = (stalls, learns)
-        cases[case] = False if False in both else True if all(both) else None
-        said.append(f"with {case}, {ends[0]} without residuals and {ends[1]} with them")
+        cases[case] = all_hold((stalls, learns))
+        parts.append(f"with {case}, {ends[0]} without residuals and {ends[1]} with them")
     return by_case(
-        cases, f"training loss at depth {data[0]['depths'][-1]} as a share of the target's "
-        f"variance: {'; '.join(said)}", "what keeps the sum of many branches in scale",
+        cases, f"training loss at depth {data[0]['depths'][-1]} as a fraction of the target's "
+        f"variance: {'; '.join(parts)}", "what keeps the sum of many branches in scale",
     )  # fmt: skip
 
 
 def _draw_depth(data: Sequence[Data]) -> Lines:
     return Lines(
         "Training loss by depth", Axis("blocks", tuple(map(str, data[0]["depths"]))),
-        "share of the target's variance",
+        "fraction of the target's variance",
         {kind: average(data, kind, "loss").numpy() for kind in KINDS}, logarithmic=True,
         note="after equal steps, each at the better of two rates",
     )  # fmt: skip

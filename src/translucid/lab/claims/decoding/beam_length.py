@@ -9,7 +9,7 @@ import torch
 from translucid.generate.beam_search import GenerationConfig, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.lab.claims.shared.small_language_model import (
-    LONGEST,
+    MAX_LENGTH,
     STEPS,
     LanguageModel,
     language_model,
@@ -26,7 +26,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.models.autoregressive import GenerationInputs
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 FINALLY = (0.2, 0.3, 0.4)  # P(finally); that of `fine` is 0.5
 BEAMS = (1, 2, 4, 8)
@@ -48,41 +49,41 @@ def example(p: float) -> TableModel:
 
 def _lengths(seed: int, quick: bool) -> Data:
     """How many words a search writes: in the worked example, and from a trained author."""
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "example": {
             score: [_words(example(p), GenerationConfig(beam_size=2, alpha=alpha)) for p in FINALLY]
             for score, alpha in SCORES.items()
         },
         "greedy": [_words(example(p), GenerationConfig(beam_size=1)) for p in FINALLY],
     }
-    writer = language_model(seed, STEPS[quick])
+    model = language_model(seed, STEPS[quick])
     for score, alpha in SCORES.items():
-        found[score] = [mean_length(writer, beams, alpha) for beams in BEAMS]
-    return found
+        measured[score] = [mean_length(model, beams, alpha) for beams in BEAMS]
+    return measured
 
 
-def _words(model: TableModel, how: GenerationConfig) -> int:
+def _words(model: TableModel, config: GenerationConfig) -> int:
     """Of the sentence that a search finds behind `I am`."""
-    state, prefix = model.start(GenerationInputs(1), capacity=LONGEST), model.encode("I am")
+    state, prefix = model.start(GenerationInputs(1), capacity=MAX_LENGTH), model.encode("I am")
     model.step(prefix[:, :-1], state)
-    state.expand(how.beam_size)
-    least, most = torch.zeros(1, dtype=torch.long), torch.tensor([LONGEST])
-    found = search(
-        model.step, state, prefix, least, most, how, eos=model.ids[END], pad=model.ids[PAD]
+    state.expand(config.beam_size)
+    least, most = torch.zeros(1, dtype=torch.long), torch.tensor([MAX_LENGTH])
+    hypotheses = search(
+        model.step, state, prefix, least, most, config, eos=model.ids[END], pad=model.ids[PAD]
     )
-    return len(found[0][0].tokens)
+    return len(hypotheses[0][0].tokens)
 
 
-def mean_length(writer: LanguageModel, beams: int, alpha: float) -> float:
-    return float(np.mean([len(text.tokens) for text in writer.generate(beams=beams, alpha=alpha)]))
+def mean_length(model: LanguageModel, beams: int, alpha: float) -> float:
+    return float(np.mean([len(text.tokens) for text in model.generate(beams=beams, alpha=alpha)]))
 
 
 def _judge_lengths(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    told = []
+    parts = []
     greedy = data[0]["greedy"]
     for score in SCORES:
-        longer = [found > short for found, short in
+        longer = [length > short for length, short in
                   zip(data[0]["example"][score], greedy, strict=True)]  # fmt: skip
         for p, holds in zip(FINALLY, longer, strict=True):
             cases[f"example with {p}, {score}"] = holds
@@ -90,10 +91,10 @@ def _judge_lengths(data: Sequence[Data]) -> Finding:
         cases[f"trained model, {score}"] = (
             True if more.low > 0 else False if more.high < 0 else None
         )
-        told.append(f"{score} by {more} words")
+        parts.append(f"{score} by {more} words")
     return by_case(
         cases, f"a beam of {BEAMS[-1]} of a trained model is longer than greedy, compared "
-        f"{' and '.join(told)} (greedy: {mean_of(column(data, SUM, 0))}); the worked example, "
+        f"{' and '.join(parts)} (greedy: {mean_of(column(data, SUM, 0))}); the worked example, "
         f"with P(finally) = {', '.join(map(str, FINALLY))}, gives {data[0]['example'][SUM]} words "
         f"by probability, {data[0]['example'][DIVIDED]} divided by length, greedy {greedy}",
         "the probabilities, and on whether texts are compared by probability or divided by length",
@@ -107,7 +108,7 @@ def _draw_lengths(data: Sequence[Data]) -> Lines:
     return Lines(
         "Words that a search writes", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))),
         "words, on average", {score: average(data, score).numpy() for score in SCORES},
-        note=f"a small model of Toyland's English; at most {LONGEST} words",
+        note=f"a small model of Toyland's English; at most {MAX_LENGTH} words",
     )  # fmt: skip
 
 

@@ -19,12 +19,13 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WORDS, LENGTH = 8, 10
 BEAMS = (1, 2, 4, 8, 16)
 TINY = 1e-9  # of a log-probability: rounding
-MISSES = 0.05  # share of models
+MISSES = 0.05  # fraction of models
 
 
 def _optimum(seed: int, quick: bool) -> Data:
@@ -36,9 +37,9 @@ def _optimum(seed: int, quick: bool) -> Data:
     scores = [_scores(models, beams) for beams in BEAMS]
     greedy = scores[0]
     return {
-        "found": [_share(own > best - TINY) for own in scores],
-        "above": [_share(own > greedy + TINY) for own in scores],
-        "below": [_share(own < greedy - TINY) for own in scores],
+        "found": [_fraction(own > best - TINY) for own in scores],
+        "above": [_fraction(own > greedy + TINY) for own in scores],
+        "below": [_fraction(own < greedy - TINY) for own in scores],
     }
 
 
@@ -61,11 +62,13 @@ def likeliest(log_probs: Tensor, length: int) -> Tensor:
 
 
 def _scores(models: Tensor, beams: int) -> Tensor:
-    found = Tables(models).find(0, LENGTH, GenerationConfig(beam_size=beams, alpha=0.0), eos=WORDS)
-    return torch.tensor([text.log_probability for text in found], dtype=torch.float64)
+    hypotheses = Tables(models).find(
+        0, LENGTH, GenerationConfig(beam_size=beams, alpha=0.0), eos=WORDS
+    )
+    return torch.tensor([text.log_probability for text in hypotheses], dtype=torch.float64)
 
 
-def _share(hits: Tensor) -> float:
+def _fraction(hits: Tensor) -> float:
     return float(hits.double().mean())
 
 
@@ -73,7 +76,7 @@ def _judge_optimum(data: Sequence[Data]) -> Finding:
     wide = BEAMS.index(8)
     above = mean_of(column(data, "above", wide))
     more = difference_of(column(data, "found", wide), column(data, "found", 0))
-    found = ", ".join(f"{beams}: {mean_of(column(data, 'found', at)).mean:.3g}"
+    optimum = ", ".join(f"{beams}: {mean_of(column(data, 'found', at)).mean:.3g}"
                       for at, beams in enumerate(BEAMS))  # fmt: skip
     below = ", ".join(f"{beams}: {mean_of(column(data, 'below', at)).mean:.2g}"
                       for at, beams in enumerate(BEAMS) if at)  # fmt: skip
@@ -84,17 +87,18 @@ def _judge_optimum(data: Sequence[Data]) -> Finding:
             "and finds the optimum more often": clearly(more.against(0.0), "above"),
         },
         f"a beam of 8 finds a likelier text than greedy in {above} of the models; the optimum is "
-        f"found, by beam, in {found}; a beam ends below greedy in {below}",
+        f"found, by beam, in {optimum}; a beam ends below greedy in {below}",
         {"above": above.mean, "more": more.mean},
     )  # fmt: skip
 
 
 def _draw_optimum(data: Sequence[Data]) -> Lines:
-    said = {"found": "the likeliest of all", "above": "likelier than greedy",
+    labels = {"found": "the likeliest of all", "above": "likelier than greedy",
             "below": "less likely than greedy"}  # fmt: skip
     return Lines(
-        "What a beam finds", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))), "share of models",
-        {words: average(data, name).numpy() for name, words in said.items()},
+        "What a beam finds", Axis("beams; 1 is greedy", tuple(map(str, BEAMS))),
+        "fraction of models",
+        {words: average(data, name).numpy() for name, words in labels.items()},
         note=f"random models of {WORDS} words, texts of {LENGTH}; the exact optimum by Viterbi",
     )  # fmt: skip
 

@@ -37,21 +37,21 @@ def _dead_ends(seed: int, quick: bool) -> Data:
     hard = _bracket_models(count, generator)
     soft = (1 - UNSEEN * (END + 1)) * hard[..., : END + 1] + UNSEEN
     soft = torch.cat([soft, torch.zeros_like(hard[..., END + 1 :])], dim=-1)
-    found: dict[str, Any] = {"tries": count}
+    measured: dict[str, Any] = {"tries": count}
     for name, models in (("hard", hard), ("soft", soft)):
         texts = Tables(models.log()).find(
             START, ROOM, GenerationConfig(beam_size=1, alpha=0.0), eos=END
         )
         ways = _ways(models)
         prefixes = [list(_prefixes(text)) for text in texts]
-        found[f"{name}, impossible"] = sum(
+        measured[f"{name}, impossible"] = sum(
             any(not ways[row, left, prefix[-1]] for prefix, left in own)
             for row, own in enumerate(prefixes)
         )
-        found[f"{name}, ungrammatical"] = sum(
+        measured[f"{name}, ungrammatical"] = sum(
             any(not finishable(prefix, left) for prefix, left in own) for own in prefixes
         )
-    return found  # fmt: skip
+    return measured  # fmt: skip
 
 
 def sentences(pairs: int = PAIRS) -> list[str]:
@@ -123,29 +123,29 @@ def finishable(prefix: Sequence[int], left: int) -> bool:
 
 
 def _judge_dead_ends(data: Sequence[Data]) -> Finding:
-    tries = sum(each["tries"] for each in data)
-    shares = {said: mean_of([each[name] / each["tries"] for each in data])
-              for said, name in KINDS.items()}  # fmt: skip
+    tries = sum(run["tries"] for run in data)
+    fractions = {label: mean_of([run[name] / run["tries"] for run in data])
+              for label, name in KINDS.items()}  # fmt: skip
     return by_case(
-        {said: _happens(share, tries) for said, share in shares.items()},
+        {label: _happens(fraction, tries) for label, fraction in fractions.items()},
         f"of greedy's texts over {tries} random models of brackets, so many come to a dead end: "
-        + "; ".join(f"{said} {share}" for said, share in shares.items()),
+        + "; ".join(f"{label} {fraction}" for label, fraction in fractions.items()),
         "what `no way` means: a softmax leaves everything possible, but not everything grammatical",
-        {said: share.mean for said, share in shares.items()},
+        {label: fraction.mean for label, fraction in fractions.items()},
     )
 
 
-def _happens(share: Interval, tries: int) -> bool | None:
+def _happens(fraction: Interval, tries: int) -> bool | None:
     """What never happened in n tries may still happen in 3 of n."""
-    never = max(share.high, 3 / tries) < RARE
-    return True if share.low > RARE else False if never else None
+    never = max(fraction.high, 3 / tries) < RARE
+    return True if fraction.low > RARE else False if never else None
 
 
 def _draw_dead_ends(data: Sequence[Data]) -> Bars:
-    tries = sum(each["tries"] for each in data)
-    values = np.array([sum(each[name] for each in data) / tries for name in KINDS.values()])
+    tries = sum(run["tries"] for run in data)
+    values = np.array([sum(run[name] for run in data) / tries for name in KINDS.values()])
     return Bars(
-        "Greedy's dead ends", "share of models", tuple(KINDS), values,
+        "Greedy's dead ends", "fraction of models", tuple(KINDS), values,
         note=f"brackets must close within {ROOM - 1} signs; the models know the last sign",
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from translucid.see.pictures import Bars
 WORDS, LENGTH, BEFORE = 12, 16, 12
 # Share of the words that a step of training reads from the net itself (Bengio et al. 2015).
 OWN = {"the text's words": 0.0, "half its own words": 0.5}
-OWN_WORDS = 0.95  # share of what is read that counts as all
+OWN_WORDS = 0.95  # fraction of what is read that counts as all
 SIDES = ("on the text", "on its own")
 
 
@@ -41,35 +41,35 @@ def _exposure(seed: int, quick: bool) -> Data:
     # The first words are drawn evenly, which no later ones are: they are left out.
     texts, test = (chain.draw(count, BEFORE + LENGTH + 1, generator)[:, BEFORE:]
                    for count in (400, 200))  # fmt: skip
-    found: dict[str, Any] = {"truth": chain.truth(test)}
-    for arm, share in OWN.items():
+    measured: dict[str, Any] = {"truth": chain.truth(test)}
+    for arm, fraction in OWN.items():
         net = small_decoder(WORDS + 1, seed=seed)  # one more: an end, which never comes
-        train(net, _batches(net, texts, share, generator), 50 if quick else 300, rate=1e-2)
+        train(net, _batches(net, texts, fraction, generator), 50 if quick else 300, rate=1e-2)
         net.eval()
         own = _written(net, test[:, :2], generator)
-        found[arm] = {SIDES[0]: _distance(net, chain, test[:, :LENGTH]),
+        measured[arm] = {SIDES[0]: _distance(net, chain, test[:, :LENGTH]),
                       SIDES[1]: _distance(net, chain, own)}  # fmt: skip
-        if not share:
-            found["same"] = float(
+        if not fraction:
+            measured["same"] = float(
                 (_drawn(net, test[:, :-1], generator) == test[:, 1:]).float().mean()
             )
-            found["later"] = _later(net, test)
-    return found
+            measured["later"] = _later(net, test)
+    return measured
 
 
 def _batches(
-    net: DecoderModel, texts: Tensor, share: float, generator: torch.Generator
+    net: DecoderModel, texts: Tensor, fraction: float, generator: torch.Generator
 ) -> Callable[[], tuple[Tensor, Tensor]]:
-    """Inputs and targets; this share of the inputs, the first one not, is what the net says in its
-    place. The targets are always the text's."""
+    """Inputs and targets; this fraction of the inputs, the first one not, is what the net says in
+    its place. The targets are always the text's."""
 
     def batch() -> tuple[Tensor, Tensor]:
         rows = texts[torch.randint(len(texts), (32,), generator=generator)]
         read, targets = rows[:, :-1].clone(), rows[:, 1:]
-        if share:
-            said = _drawn(net, read, generator)[:, :-1]
-            swapped = torch.rand(said.shape, generator=generator) < share
-            read[:, 1:] = torch.where(swapped, said, read[:, 1:])
+        if fraction:
+            own_words = _drawn(net, read, generator)[:, :-1]
+            swapped = torch.rand(own_words.shape, generator=generator) < fraction
+            read[:, 1:] = torch.where(swapped, own_words, read[:, 1:])
         return read, targets
 
     return batch
@@ -97,9 +97,9 @@ def _written(net: DecoderModel, starts: Tensor, generator: torch.Generator) -> T
 @torch.no_grad()
 def _distance(net: DecoderModel, chain: Chain, texts: Tensor) -> float:
     """KL(truth, net) of the next word, on average, in nats."""
-    said = net(texts)[:, chain.order - 1 :].log_softmax(dim=-1)[..., :WORDS]
+    log_probs = net(texts)[:, chain.order - 1 :].log_softmax(dim=-1)[..., :WORDS]
     truth = chain.next(texts)
-    return float((truth * (truth.log() - said)).sum(dim=-1).mean())
+    return float((truth * (truth.log() - log_probs)).sum(dim=-1).mean())
 
 
 @torch.no_grad()

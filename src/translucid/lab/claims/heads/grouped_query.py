@@ -27,7 +27,8 @@ from translucid.models import TransformerConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import KVCache
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 HEADS, SHARED = 8, (8, 4, 2, 1)  # heads of queries; of keys and values
 HELD_OUT = 150  # of toyland's sentences
@@ -39,7 +40,7 @@ def _grouped(seed: int, quick: bool) -> Data:
     sentences that were held out, and what a decoder remembers of each word."""
     text = next_words(seed)
     seen, fresh = replace(text, ids=text.ids[:-HELD_OUT]), text.ids[-HELD_OUT:]
-    found: dict[str, Any] = {"loss": [], "numbers": []}
+    measured: dict[str, Any] = {"loss": [], "numbers": []}
     for shared in SHARED:
         torch.manual_seed(seed)
         net = build(TransformerConfig(
@@ -49,9 +50,9 @@ def _grouped(seed: int, quick: bool) -> Data:
         assert isinstance(net, DecoderModel)
         text.generator.manual_seed(seed)  # every net reads the same sentences in the same order
         fit(net, partial(seen.loss, net), steps=12 if quick else 300, learning_rate=5e-3)
-        found["loss"].append(_held_out(net.eval(), fresh))
-        found["numbers"].append(remembered(net))
-    return found
+        measured["loss"].append(_held_out(net.eval(), fresh))
+        measured["numbers"].append(remembered(net))
+    return measured
 
 
 @torch.no_grad()
@@ -64,22 +65,22 @@ def remembered(net: DecoderModel) -> int:
     """How many numbers the cache holds for each word."""
     words = 16
     state = net.start(GenerationInputs(1), capacity=words)
-    caches = [each for each in state.layers if isinstance(each, KVCache)]
-    return sum(each.keys.numel() + each.values.numel() for each in caches) // words
+    caches = [layer for layer in state.layers if isinstance(layer, KVCache)]
+    return sum(cache.keys.numel() + cache.values.numel() for cache in caches) // words
 
 
 def _judge_grouped(data: Sequence[Data]) -> Finding:
     whole = column(data, "loss", 0)
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for place, shared in enumerate(SHARED[1:], start=1):
         more = difference_of(column(data, "loss", place), whole)
         cases[f"{shared} of {HEADS}"] = clearly(more.against(WORTH), "below")
-        share = data[0]["numbers"][place] / data[0]["numbers"][0]
-        said.append(f"{more} with {shared} heads of keys and values, which need {share:.3g} of the "
-                    "cache")  # fmt: skip
+        fraction = data[0]["numbers"][place] / data[0]["numbers"][0]
+        parts.append(f"{more} with {shared} heads of keys and values, which need {fraction:.3g} of "
+                     "the cache")  # fmt: skip
     return by_case(cases, f"added to the loss of {float(np.mean(whole)):.3g} nats a word: "
-                   f"{', '.join(said)}", "how few heads of keys and values are left")  # fmt: skip
+                   f"{', '.join(parts)}", "how few heads of keys and values are left")  # fmt: skip
 
 
 def _draw_grouped(data: Sequence[Data]) -> Lines:

@@ -21,51 +21,55 @@ def _sizes(seed: int, quick: bool) -> Data:
     """A layer of self-attention with each number of heads from 1 to 12 that is allowed."""
     torch.manual_seed(seed)
     x = torch.randn(1, WORDS, D_MODEL)
-    found: dict[str, Any] = {"heads": [], "width": [], "weights": [], "multiplications": []}
+    measured: dict[str, Any] = {"heads": [], "width": [], "weights": [], "multiplications": []}
     for heads in range(1, 13):
         try:
             layer = SelfAttention(D_MODEL, heads, bias=False)
         except ConfigError:  # 768 is no multiple of it
             continue
-        found["heads"].append(heads)
-        found["width"].append(layer.d_head)
-        found["weights"].append(layer.qkv.weight.numel())
-        found["multiplications"].append(_multiplications(layer, x))
-    return found
+        measured["heads"].append(heads)
+        measured["width"].append(layer.d_head)
+        measured["weights"].append(layer.qkv.weight.numel())
+        measured["multiplications"].append(_multiplications(layer, x))
+    return measured
 
 
 def _multiplications(layer: SelfAttention, x: Tensor) -> int:
-    """Of all products of matrices in a layer, by the shapes that come up when it runs."""
+    """Of all matrix multiplications in a layer, by the shapes that come up when it runs."""
     trace = Trace(["*query", "*scores", "*pattern"])
     with torch.no_grad():
         layer(x, Layout(), trace=trace.at("attention"))
-    projections = sum(x[..., 0].numel() * each.weight.numel() for each in (layer.qkv, layer.output))
+    projections = sum(
+        x[..., 0].numel() * linear.weight.numel() for linear in (layer.qkv, layer.output)
+    )
     pairs = trace["attention.scores"].numel() + trace["attention.pattern"].numel()
     return projections + pairs * trace["attention.query"].shape[-1]
 
 
 def _judge_sizes(data: Sequence[Data]) -> Finding:
-    (found,) = data[:1]
-    products = {heads * width for heads, width in zip(found["heads"], found["width"], strict=True)}
+    (measured,) = data[:1]
+    widths = {
+        heads * width for heads, width in zip(measured["heads"], measured["width"], strict=True)
+    }
     return decide(
         {
-            "head width is d_model / heads": products == {D_MODEL},
-            "equal weights for every number of heads": len(set(found["weights"])) == 1,
-            "equal multiplications": len(set(found["multiplications"])) == 1,
+            "head width is d_model / heads": widths == {D_MODEL},
+            "equal weights for every number of heads": len(set(measured["weights"])) == 1,
+            "equal multiplications": len(set(measured["multiplications"])) == 1,
         },
-        f"with {', '.join(map(str, found['heads']))} heads of a width of {D_MODEL}: weights of "
-        f"queries, keys and values {sorted(set(found['weights']))}, multiplications for {WORDS} "
-        f"words {sorted(set(found['multiplications']))}",
+        f"with {', '.join(map(str, measured['heads']))} heads of a width of {D_MODEL}: weights of "
+        f"queries, keys and values {sorted(set(measured['weights']))}, multiplications for {WORDS} "
+        f"words {sorted(set(measured['multiplications']))}",
     )
 
 
 def _draw_sizes(data: Sequence[Data]) -> Bars:
-    (found,) = data[:1]
+    (measured,) = data[:1]
     labels = tuple(f"{heads} × {width}" for heads, width in
-                   zip(found["heads"], found["width"], strict=True))  # fmt: skip
+                   zip(measured["heads"], measured["width"], strict=True))  # fmt: skip
     return Bars(
         f"Weights of queries, keys and values at width {D_MODEL}", "weights, in millions", labels,
-        np.array(found["weights"]) / 1e6, note="heads × width of a head",
+        np.array(measured["weights"]) / 1e6, note="heads × width of a head",
     )  # fmt: skip
 
 

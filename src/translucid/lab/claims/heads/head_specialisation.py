@@ -31,10 +31,10 @@ BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, f
 
 
 def _coarse_fine(seed: int, quick: bool) -> Data:
-    """Layers with two heads fetch the coarse and the fine features of earlier words: the share of
-    layers whose heads split them, before and after training."""
+    """Layers with two heads fetch the coarse and the fine features of earlier words: the fraction
+    of layers whose heads split them, before and after training."""
     nets, steps = (2, 100) if quick else (8, 400)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, back in BACK.items():
         before, after, errors = [], [], []
         for number in range(nets):
@@ -43,23 +43,23 @@ def _coarse_fine(seed: int, quick: bool) -> Data:
             before.append(split(layer))
             errors.append(_fetch(layer, back, 1000 * seed + number, steps))
             after.append(split(layer))
-        found[name] = {
-            "before": float(np.mean([each > SPLIT for each in before])),
-            "after": float(np.mean([each > SPLIT for each in after])),
+        measured[name] = {
+            "before": float(np.mean([value > SPLIT for value in before])),
+            "after": float(np.mean([value > SPLIT for value in after])),
             "split": float(np.mean(after)),
             "error": float(np.mean(errors)),
         }
-    return found
+    return measured
 
 
 def split(layer: SelfAttention) -> float:
     """How differently two heads' values are made of coarse and fine features: 0 alike, 1 each of
-    its own. The share of each head's weight that reads coarse features, one less the other."""
+    its own. The fraction of each head's weight that reads coarse features, one less the other."""
     value = layer.qkv.weight[2 * WIDTH :].detach().unflatten(0, (2, -1))  # (heads, d_head, inputs)
     energy = value.square().sum(dim=1)  # (heads, inputs)
     coarse, fine = energy[:, :FEATURES].sum(1), energy[:, FEATURES : 2 * FEATURES].sum(1)
-    share = coarse / (coarse + fine)
-    return float((share[0] - share[1]).abs())
+    fraction = coarse / (coarse + fine)
+    return float((fraction[0] - fraction[1]).abs())
 
 
 def features(rows: int, generator: torch.Generator) -> Tensor:
@@ -95,14 +95,14 @@ def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -
 
 
 def _judge_coarse_fine(data: Sequence[Data]) -> Finding:
-    cases, said = {}, []
+    cases, parts = {}, []
     for name in BACK:
         before, after = (column(data, name, key) for key in ("before", "after"))
         more = difference_of(after, before)
         cases[f"features of {name}"] = clearly(more.against(0.1), "above")
-        said.append(f"{name}: {mean_of(after)} of the trained layers, {mean_of(before)} before")
+        parts.append(f"{name}: {mean_of(after)} of the trained layers, {mean_of(before)} before")
     return by_case(
-        cases, f"layers whose two heads split coarse and fine features: {'; '.join(said)}",
+        cases, f"layers whose two heads split coarse and fine features: {'; '.join(parts)}",
         "whether the task fetches them from different words",
         {name: float(np.mean(column(data, name, "error"))) for name in BACK},
     )  # fmt: skip
@@ -115,7 +115,7 @@ def _draw_coarse_fine(data: Sequence[Data]) -> Bars:
             labels.append(f"{name}, {key} training")
             values.append(float(average(data, name, key)))
     return Bars(
-        "Two heads that split coarse and fine features", "share of layers", tuple(labels),
+        "Two heads that split coarse and fine features", "fraction of layers", tuple(labels),
         np.array(values), note="features fetched from the same word, or from different words",
     )  # fmt: skip
 
@@ -124,12 +124,12 @@ coarse_fine = Experiment(
     name="coarse-and-fine",
     title="Do two heads split coarse and fine features?",
     varies="whether coarse and fine features are to be fetched from the same word",
-    measures="the share of layers whose heads' values read different features, before and after "
+    measures="the fraction of layers whose heads' values read different features, before and after "
     "training",
     claims={
         "C55": Rule(
             "The claim is vague; asked is whether training makes two heads split features of large "
-            "and of small variance (coarse shares of their value weights more than 0.5 apart) "
+            "and of small variance (coarse fractions of their value weights more than 0.5 apart) "
             "clearly in 0.1 more of the layers than before training. Supported if so both when the "
             "features come from the same word and from different words, refuted if clearly in "
             "neither, depends if in one.",

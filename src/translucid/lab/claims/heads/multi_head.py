@@ -20,6 +20,7 @@ from translucid.lab.engine.verdict import (
     Finding,
     Rule,
     Verdict,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -31,9 +32,10 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Grid, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.see.switches import choose, switches, together
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 # ---- C50, C51: two relations at the same time ----
@@ -75,44 +77,46 @@ def _relations(seed: int, quick: bool) -> Data:
     look, and how much each head looks at which word; then one head with more of everything else."""
     steps = 150 if quick else 600
     seen = _fresh(seed)
-    found: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
+    measured: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
     for heads in HEADS:
         net = _trained(_net(seed, heads), seed, steps)
         (pattern,) = patterns(net, seen[0])
-        found["accuracy"].append(right(net, seen))
-        found["apart"].append(apart(pattern[:, :, FAR:]))
-        found["back"].append(looking_back(pattern))
+        measured["accuracy"].append(right(net, seen))
+        measured["apart"].append(apart(pattern[:, :, FAR:]))
+        measured["back"].append(looking_back(pattern))
     single = {"other positions": _trained(_net(seed, 1, positions="learned"), seed, steps)}
     if not quick:
         single["longer"] = _trained(_net(seed, 1), seed, 4 * steps)
         single["deeper"] = _trained(_net(seed, 1, layers=2), seed, steps)
-    found["single"] = {name: right(net, seen) for name, net in single.items()}
-    return found
+    measured["single"] = {name: right(net, seen) for name, net in single.items()}
+    return measured
 
 
 def looking_back(pattern: Tensor) -> list[list[float]]:
     """The mean weight of each head, [head][words back], over words that have FAR words before."""
     every = [pattern.diagonal(-back, 2, 3)[:, :, FAR - back :] for back in range(FAR + 1)]
-    table = torch.stack([each.mean(dim=(0, 2)) for each in every], dim=1)
+    table = torch.stack([weights.mean(dim=(0, 2)) for weights in every], dim=1)
     return [[float(weight) for weight in row] for row in table]
 
 
 def _judge_relations(data: Sequence[Data]) -> Finding:
     one, *several = (column(data, "accuracy", place) for place in range(len(HEADS)))
-    levels = [mean_of(each) for each in several]
-    gains = [difference_of(each, one) for each in several]
+    levels = [mean_of(values) for values in several]
+    improvements = [difference_of(value, one) for value in several]
     distances = [mean_of(column(data, "apart", place)) for place in range(1, len(HEADS))]
     return decide(
         {
             # Who has not learned the task yet cannot show what heads are for.
-            "several heads get nine of ten right": _all(
-                clearly(each.against(0.9), "above") for each in levels
+            "several heads get nine of ten right": all_hold(
+                clearly(level.against(0.9), "above") for level in levels
             )
             or None,
-            "and 0.02 more than one head": _all(
-                clearly(each.against(0.02), "above") for each in gains
+            "and 0.02 more than one head": all_hold(
+                clearly(gain.against(0.02), "above") for gain in improvements
             ),
-            "their heads differ": _all(clearly(each.against(0.1), "above") for each in distances),
+            "their heads differ": all_hold(
+                clearly(distance.against(0.1), "above") for distance in distances
+            ),
         },
         f"both words right: one head {mean_of(one)}, "
         + ", ".join(
@@ -122,12 +126,6 @@ def _judge_relations(data: Sequence[Data]) -> Finding:
     )
 
 
-def _all(found: Any) -> bool | None:
-    """True if all are, False if one is not, None if the data do not say."""
-    sides = list(found)
-    return False if False in sides else True if all(sides) else None
-
-
 def _judge_ever(data: Sequence[Data]) -> Finding:
     one = column(data, "accuracy", 0)
     best = column(data, "accuracy", len(HEADS) - 1)
@@ -135,7 +133,9 @@ def _judge_ever(data: Sequence[Data]) -> Finding:
     worse = clearly(difference_of(best, one).against(0.02), "above")
     tries = {"equal steps": one}
     tries |= {name: column(data, "single", name) for name in data[0]["single"]}
-    reached = {name: sum(each >= level - 0.02 for each in found) for name, found in tries.items()}
+    reached = {
+        name: sum(interval >= level - 0.02 for interval in values) for name, values in tries.items()
+    }
     verdict: Verdict = "undecided"
     if worse is False:
         verdict = "refuted"
@@ -143,14 +143,14 @@ def _judge_ever(data: Sequence[Data]) -> Finding:
         verdict = "depends" if any(reached.values()) else "supported"
     why = (
         f"both words right: {HEADS[-1]} heads {mean_of(best)}; one head, "
-        + ", ".join(f"{name} {mean_of(each)}" for name, each in tries.items())
+        + ", ".join(f"{name} {mean_of(values)}" for name, values in tries.items())
         + "; runs with one head that get as far: "
         + ", ".join(f"{name} {count} of {len(data)}" for name, count in reached.items())
     )
     if verdict == "depends":
         why += "; it depends on depth, positions and time: one head learns it less reliably, but it"
         why += " can"
-    return Finding(verdict, why, {name: float(np.mean(each)) for name, each in tries.items()})
+    return Finding(verdict, why, {name: float(np.mean(values)) for name, values in tries.items()})
 
 
 def _draw_relations(data: Sequence[Data]) -> Grid:
@@ -214,13 +214,13 @@ def _pruning(seed: int, quick: bool) -> Data:
     early, late = (40, 90) if quick else (60, 600)
     net = _trained(_net(seed, MANY), seed, early)
     halves = _fresh(seed), _fresh(seed + 1)
-    found: dict[str, Any] = {"early": _gain(net, *halves)}
+    measured: dict[str, Any] = {"early": _gain(net, *halves)}
     net = _trained(net, seed + 1, late)
-    found["late"] = _gain(net, *halves)
-    found["curve"] = _curve(net, *halves)
-    found["removable"] = removable(found["curve"])
-    found["apart"] = apart(patterns(net, halves[0][0])[0][:, :, FAR:])
-    return found
+    measured["late"] = _gain(net, *halves)
+    measured["curve"] = _curve(net, *halves)
+    measured["removable"] = removable(measured["curve"])
+    measured["apart"] = apart(patterns(net, halves[0][0])[0][:, :, FAR:])
+    return measured
 
 
 def _without(net: Network, gone: Sequence[int], batch: Batch) -> float:
@@ -242,11 +242,11 @@ def _gain(net: Network, chosen_on: Batch, measured_on: Batch) -> float:
 def _curve(net: Network, chosen_on: Batch, measured_on: Batch) -> list[float]:
     """What is right with 0, 1, ... heads removed."""
     gone: list[int] = []
-    found = [right(net, measured_on)]
+    curve = [right(net, measured_on)]
     while len(gone) < MANY - 1:
         gone = _next_to_go(net, gone, chosen_on)
-        found.append(_without(net, gone, measured_on))
-    return found
+        curve.append(_without(net, gone, measured_on))
+    return curve
 
 
 def removable(curve: Sequence[float]) -> int:
@@ -274,7 +274,7 @@ def _judge_pruning(data: Sequence[Data]) -> Finding:
 def _draw_pruning(data: Sequence[Data]) -> Lines:
     return Lines(
         "Removing heads one by one", Axis("heads removed", tuple(map(str, range(MANY)))),
-        "share right", {f"{MANY} heads": average(data, "curve").numpy()},
+        "accuracy", {f"{MANY} heads": average(data, "curve").numpy()},
         note="after training; each time the head that is missed least",
     )  # fmt: skip
 
@@ -283,7 +283,7 @@ pruning = Experiment(
     name="removing-heads",
     title="Removing heads after training, one by one",
     varies="how many of eight heads are switched off; early in training and at its end",
-    measures="the share of fresh words right without the heads that are missed least",
+    measures="the fraction of fresh words right without the heads that are missed least",
     claims={
         "C52": Rule(
             "Heads duplicate one another if clearly more than 1.5 of 8 can go, one by one, before "

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Sentence
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
@@ -29,35 +29,35 @@ class Texts:
     def links(self, relation: str) -> Tensor:
         """(links, 3): sentence, word, and the word it belongs to. A subject right before its verb
         needs no search, so it is left out."""
-        found = []
-        for row, each in enumerate(self.sentences):
-            pairs = each.subjects if relation == "subject" else each.antecedents
+        pairs_ = []
+        for row, value in enumerate(self.sentences):
+            pairs = value.subjects if relation == "subject" else value.antecedents
             least = 2 if relation == "subject" else 1
-            found += [(row, word, head) for word, head in pairs if abs(word - head) >= least]
-        return torch.tensor(found)
+            pairs_ += [(row, word, head) for word, head in pairs if abs(word - head) >= least]
+        return torch.tensor(pairs_)
 
 
 class Lexicon:
     """Numbers for the words of both languages, from the sentences of training."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
-        self.english = _numbered(word for each in sentences for word in as_read(each))
-        self.german = _numbered(word for each in sentences for word in each.german)
+        self.english = _numbered(word for sentence in sentences for word in as_read(sentence))
+        self.german = _numbered(word for sentence in sentences for word in sentence.german)
 
     def texts(self, sentences: Sequence[Sentence]) -> Texts:
-        shape = len(sentences), max(len(each.english) for each in sentences)
+        shape = len(sentences), max(len(sentence.english) for sentence in sentences)
         english = torch.zeros(shape, dtype=torch.long)
         german = torch.full(shape, IGNORE)
-        for row, each in enumerate(sentences):
-            for place, word in enumerate(as_read(each)):
+        for row, value in enumerate(sentences):
+            for place, word in enumerate(as_read(value)):
                 english[row, place] = self.english.get(word, 1)
-            for place, at in reversed(each.alignment):  # the first German word of several counts
-                german[row, place] = self.german.get(each.german[at].lower(), 1)
+            for place, at in reversed(value.alignment):  # the first German word of several counts
+                german[row, place] = self.german.get(value.german[at].lower(), 1)
         return Texts(sentences, english, german)
 
 
 def as_read(sentence: Sentence) -> list[str]:
-    """Its words in small letters, and verbs without what tells one from many."""
+    """Its words in lower case, and verbs without what tells one from many."""
     words = [word.lower() for word in sentence.english]
     for verb, _ in sentence.subjects:
         words[verb] = WITHOUT_NUMBER.get(words[verb], words[verb].removesuffix("s"))

@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     by_case,
     clearly,
     column,
@@ -30,9 +31,10 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 from translucid.see.switches import choose, switches
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
@@ -57,17 +59,17 @@ def _measured(seed: int, sizes: Sequence[int], steps: int) -> Data:
     words = Lexicon(train)
     net = _trained(words, words.texts(train), seed, steps)
     chosen_on, measured_on = words.texts(valid), words.texts(test)
-    before, after = (_maps(net, each) for each in (chosen_on, measured_on))
+    before, after = (_maps(net, texts_) for texts_ in (chosen_on, measured_on))
     whole = _losses(net, measured_on)
-    found: dict[str, Any] = {"loss": _mean(whole, measured_on.german != IGNORE)}
+    measured: dict[str, Any] = {"loss": _mean(whole, measured_on.german != IGNORE)}
     for relation in RELATIONS:
-        found[relation] = _relation(relation, chosen_on, before, measured_on, after)
-        best = found[relation]["best"]
+        measured[relation] = _relation(relation, chosen_on, before, measured_on, after)
+        best = measured[relation]["best"]
         without = _losses(net, measured_on, Trace([], edit=_heads(net)[best].edit))
-        found[relation] |= _lost(relation, measured_on, without - whole)
-    found["fixed"] = [fixed_offset(each, measured_on.mask) for each in after]
-    found["example"] = _example(found, measured_on, after)
-    return found
+        measured[relation] |= _lost(relation, measured_on, without - whole)
+    measured["fixed"] = [fixed_offset(texts_, measured_on.mask) for texts_ in after]
+    measured["example"] = _example(measured, measured_on, after)
+    return measured
 
 
 def _trained(words: Lexicon, texts: Texts, seed: int, steps: int) -> Network:
@@ -109,7 +111,7 @@ def _mean(losses: Tensor, where: Tensor) -> float:
 
 
 def meets(pattern: Tensor, links: Tensor) -> float:
-    """The share of links whose word looks most at the word it belongs to."""
+    """The fraction of links whose word looks most at the word it belongs to."""
     row, word, head = links.unbind(1)
     return float((pattern[row, word].argmax(dim=-1) == head).float().mean())
 
@@ -123,12 +125,12 @@ def _relation(
     relation: str, texts: Texts, maps: list[Tensor], fresh: Texts, fresh_maps: list[Tensor]
 ) -> dict[str, Any]:
     known, new = texts.links(relation), fresh.links(relation)
-    best = int(np.argmax([meets(each, known) for each in maps]))
+    best = int(np.argmax([meets(value, known) for value in maps]))
     offset = best_offset(known)
     return {
         "links": len(new),
         "best": best,
-        "share": [meets(each, new) for each in fresh_maps],  # of every head
+        "share": [meets(fresh_map, new) for fresh_map in fresh_maps],  # of every head
         "offset": offset,
         "baseline": float((new[:, 2] - new[:, 1] == offset).float().mean()),
     }
@@ -144,7 +146,7 @@ def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
 
 
 def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
-    """The share of words at which a head looks most at its favourite distance, its own word
+    """The fraction of words at which a head looks most at its favourite distance, its own word
     aside."""
     away = pattern.argmax(dim=-1) - torch.arange(pattern.shape[-1])
     away = away[mask]
@@ -153,7 +155,7 @@ def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
     return float(counts.max() / len(away))
 
 
-def _example(found: Data, texts: Texts, maps: list[Tensor]) -> dict[str, Any]:
+def _example(measured: Data, texts: Texts, maps: list[Tensor]) -> dict[str, Any]:
     """A short sentence with both kinds of links, and how the two best heads read it."""
     both = [set(texts.links(relation)[:, 0].tolist()) for relation in RELATIONS]
     fits = [row for row in sorted(both[0] & both[1])
@@ -165,7 +167,7 @@ def _example(found: Data, texts: Texts, maps: list[Tensor]) -> dict[str, Any]:
         "words": list(sentence.english),
         "subject": [list(link) for link in sentence.subjects],
         "antecedent": [list(link) for link in sentence.antecedents],
-        "maps": [maps[found[relation]["best"]][row, :length, :length].tolist()
+        "maps": [maps[measured[relation]["best"]][row, :length, :length].tolist()
                  for relation in RELATIONS],
     }  # fmt: skip
 
@@ -173,41 +175,41 @@ def _example(found: Data, texts: Texts, maps: list[Tensor]) -> dict[str, Any]:
 def roles(data: Data) -> list[bool]:
     """Does each head have one: a relation that it meets more often than a fixed offset does, or an
     offset at which it looks more often than not?"""
-    found = []
+    has_role = []
     for head, fixed in enumerate(data["fixed"]):
         beats = [data[relation]["share"][head] > data[relation]["baseline"] + BEATS
                  for relation in RELATIONS]  # fmt: skip
-        found.append(any(beats) or fixed > 0.5)
-    return found
+        has_role.append(any(beats) or fixed > 0.5)
+    return has_role
 
 
 def _judge_links(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
     loss = mean_of(column(data, "loss"))
-    said = [f"loss {loss} nats a word"]
+    parts = [f"loss {loss} nats a word"]
     for relation, name in zip(RELATIONS, ("verb and subject", "pronoun"), strict=True):
-        share = [each[relation]["share"][each[relation]["best"]] for each in data]
+        fraction = [run[relation]["share"][run[relation]["best"]] for run in data]
         baseline = column(data, relation, "baseline")
         lost, elsewhere = (column(data, relation, key) for key in ("lost", "lost elsewhere"))
         sides = (
-            clearly(difference_of(share, baseline).against(BEATS), "above"),
+            clearly(difference_of(fraction, baseline).against(BEATS), "above"),
             clearly(difference_of(lost, elsewhere).against(0.0), "above"),
         )
-        cases[name] = False if False in sides else True if all(sides) else None
-        said.append(
-            f"{name}: the best head meets {mean_of(share)} of the links, a fixed offset "
+        cases[name] = all_hold(sides)
+        parts.append(
+            f"{name}: the best head meets {mean_of(fraction)} of the links, a fixed offset "
             f"{mean_of(baseline)}; without it these words lose {mean_of(lost)} nats and others "
             f"{mean_of(elsewhere)}"
         )
-    order = mean_of([max(each["fixed"]) for each in data])
+    order = mean_of([max(run["fixed"]) for run in data])
     cases["word order"] = clearly(order.against(0.5), "above")
-    share_of_heads = mean_of([float(np.mean(roles(each))) for each in data])
-    cases["more than half of the heads"] = clearly(share_of_heads.against(0.5), "above")
-    said.append(f"the steadiest head looks at one distance at {order} of the words")
-    said.append(f"{share_of_heads} of all heads have one of these roles")
+    heads_with_role = mean_of([float(np.mean(roles(run))) for run in data])
+    cases["more than half of the heads"] = clearly(heads_with_role.against(0.5), "above")
+    parts.append(f"the steadiest head looks at one distance at {order} of the words")
+    parts.append(f"{heads_with_role} of all heads have one of these roles")
     if loss.against(LEARNED) != "below":
         cases = dict.fromkeys(cases)
-    return by_case(cases, "; ".join(said), "the relation and the head")
+    return by_case(cases, "; ".join(parts), "the relation and the head")
 
 
 def _draw_links(data: Sequence[Data]) -> Grid:
@@ -224,13 +226,13 @@ def _draw_links(data: Sequence[Data]) -> Grid:
         )
         for relation, values in zip(RELATIONS, seen["maps"], strict=True)
     )  # fmt: skip
-    shares = np.array([[*first[relation]["share"], first[relation]["baseline"]]
+    fractions = np.array([[*first[relation]["share"], first[relation]["baseline"]]
                        for relation in RELATIONS]).T  # fmt: skip
     heads = (*(_name(head) for head in range(LAYERS * HEADS)), "fixed offset")
     table = Heat(
-        "Links that each head meets", shares, Axis("", heads),
+        "Links that each head meets", fractions, Axis("", heads),
         Axis("", ("subject", "pronoun")), "unit",
-        texts=tuple(tuple(f"{value:.2f}" for value in row) for row in shares),
+        texts=tuple(tuple(f"{value:.2f}" for value in row) for row in fractions),
     )  # fmt: skip
     return Grid(
         "Heads and the links that toyland knows", (*maps, table), 3,

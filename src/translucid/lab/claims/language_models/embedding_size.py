@@ -17,7 +17,8 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTHS = (4, 16, 64, 256)
 
@@ -36,22 +37,22 @@ def _widths(seed: int, quick: bool) -> Data:
 def _judge_widths(data: Sequence[Data]) -> Finding:
     learnt = [difference_of(column(data, "counts"), column(data, "loss", at))
               for at in range(len(WIDTHS))]  # fmt: skip
-    worst = min(learnt, key=lambda each: each.mean)
-    spread = mean_of([max(each["loss"]) - min(each["loss"]) for each in data])
-    said = ", ".join(f"{wide}: {mean_of(column(data, 'loss', at))}"
+    worst = min(learnt, key=lambda interval: interval.mean)
+    spread = mean_of([max(run["loss"]) - min(run["loss"]) for run in data])
+    summary = ", ".join(f"{wide}: {mean_of(column(data, 'loss', at))}"
                      for at, wide in enumerate(WIDTHS))  # fmt: skip
     return decide(
         {
             "every size learns more than word counts say": clearly(worst.against(0.0), "above"),
             "sizes differ by more than 0.1": clearly(spread.against(0.1), "above"),
         },
-        f"nats for each new word, by the size of a vector: {said}",
+        f"nats for each new word, by the size of a vector: {summary}",
     )
 
 
 def _draw_widths(data: Sequence[Data]) -> Lines:
     shown = {
-        "GRU": np.mean([each["loss"] for each in data], axis=0),
+        "GRU": np.mean([run["loss"] for run in data], axis=0),
         "word counts alone": np.full(len(WIDTHS), np.mean(column(data, "counts"))),
     }
     return Lines("Loss on new text, by the size of a word's vector",

@@ -22,8 +22,9 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import IGNORE, cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import IGNORE, cross_entropy
 
 SMOOTHING = (0.0, 0.1)
 # How many sentences, and steps of training in times of the usual: few are learned by heart.
@@ -37,15 +38,17 @@ BINS = 10
 def _honesty(seed: int, quick: bool) -> Data:
     """Language models of few and of many sentences, with and without smoothing, on new sentences:
     by how much they are surer of their likeliest word than they are right, and their loss."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for setting, (sentences, times) in SETTINGS.items():
-        each: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
-        for share in SMOOTHING:
-            made = language_model(seed, STEPS[quick] * times, smoothing=share, sentences=sentences)
+        values: dict[str, list[Any]] = {"error": [], "loss": [], "sure": [], "right": []}
+        for smoothing in SMOOTHING:
+            made = language_model(
+                seed, STEPS[quick] * times, smoothing=smoothing, sentences=sentences
+            )
             for name, value in _on_unseen(made).items():
-                each[name].append(value)
-        found[setting] = each
-    return found
+                values[name].append(value)
+        measured[setting] = values
+    return measured
 
 
 @torch.no_grad()
@@ -53,8 +56,8 @@ def _on_unseen(made: LanguageModel) -> dict[str, float]:
     read, targets = made.unseen[:, :-1], made.unseen[:, 1:]
     there = targets != 0
     logits = made.net(read)
-    top, said = logits.softmax(dim=-1)[there].max(dim=-1)
-    right = said == targets[there]
+    top, likeliest = logits.softmax(dim=-1)[there].max(dim=-1)
+    right = likeliest == targets[there]
     loss = cross_entropy(logits, targets.masked_fill(~there, IGNORE)) / there.sum()
     return {
         "error": calibration_error(top, right),
@@ -66,7 +69,7 @@ def _on_unseen(made: LanguageModel) -> dict[str, float]:
 
 def calibration_error(sure: Tensor, right: Tensor) -> float:
     """How far what one is sure of is from what one is right in, over ten bins of sureness, each
-    by its share. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
+    by its weight. Guo et al. 2017, https://arxiv.org/abs/1706.04599"""
     bins = (sure * BINS).long().clamp(max=BINS - 1)
     gaps = torch.zeros(BINS, dtype=torch.float64)
     gaps.index_add_(0, bins, sure.double() - right.double())
@@ -75,16 +78,16 @@ def calibration_error(sure: Tensor, right: Tensor) -> float:
 
 def _judge_honesty(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    told = []
+    parts = []
     for setting in SETTINGS:
         without, smoothed = (column(data, setting, "error", at) for at in (0, 1))
         less = difference_of(smoothed, without)
         cases[setting] = True if less.high < 0 else False if less.low > 0 else None
         loss = difference_of(*(column(data, setting, "loss", at) for at in (1, 0)))
-        told.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
+        parts.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
                     f"loss changes by {loss})")  # fmt: skip
     return by_case(
-        cases, f"calibration error on new sentences: {'; '.join(told)}",
+        cases, f"calibration error on new sentences: {'; '.join(parts)}",
         "whether the model is too sure of itself without it",
     )  # fmt: skip
 
@@ -92,11 +95,11 @@ def _judge_honesty(data: Sequence[Data]) -> Finding:
 def _draw_honesty(data: Sequence[Data]) -> Lines:
     series = {}
     for setting in SETTINGS:
-        for name, said in (("sure", "how sure"), ("right", "how often right")):
-            series[f"{setting}: {said}"] = average(data, setting, name).numpy()
+        for name, label in (("sure", "how sure"), ("right", "how often right")):
+            series[f"{setting}: {label}"] = average(data, setting, name).numpy()
     return Lines(
         "Label smoothing: how sure, and how often right",
-        Axis("label smoothing", tuple(f"{share:g}" for share in SMOOTHING)),
+        Axis("label smoothing", tuple(f"{smoothing:g}" for smoothing in SMOOTHING)),
         "of the likeliest word, on new sentences", series,
         note="honest where one is as sure as one is right; few sentences are learned by heart",
     )  # fmt: skip
@@ -140,41 +143,45 @@ def _shorter(seed: int, quick: bool) -> Data:
     logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)
     truth = (SHARPNESS * logits).softmax(dim=-1)
     return {
-        f"{share:g}": {
-            score: [_mean_length(smoothed(truth, share), beams, alpha) for beams in BEAMS]
+        f"{smoothing:g}": {
+            score: [_mean_length(smoothed(truth, smoothing), beams, alpha) for beams in BEAMS]
             for score, alpha in SCORES.items()
         }
-        for share in SMOOTHING
+        for smoothing in SMOOTHING
     }
 
 
-def smoothed(p: Tensor, share: float) -> Tensor:
+def smoothed(p: Tensor, smoothing: float) -> Tensor:
     """What has the least smoothed cross-entropy where p is the truth."""
-    return (1 - share) * p + share / p.shape[-1]
+    return (1 - smoothing) * p + smoothing / p.shape[-1]
 
 
 def _mean_length(p: Tensor, beams: int, alpha: float) -> float:
-    found = Tables(p.log()).find(0, MOST, GenerationConfig(beam_size=beams, alpha=alpha), eos=WORDS)
-    return float(np.mean([len(text.tokens) for text in found]))
+    hypotheses = Tables(p.log()).find(
+        0, MOST, GenerationConfig(beam_size=beams, alpha=alpha), eos=WORDS
+    )
+    return float(np.mean([len(text.tokens) for text in hypotheses]))
 
 
 def _judge_shorter(data: Sequence[Data]) -> Finding:
-    without, with_it = (f"{share:g}" for share in SMOOTHING)
+    without, with_it = (f"{smoothing:g}" for smoothing in SMOOTHING)
     less = {
         score: difference_of(column(data, with_it, score, -1), column(data, without, score, -1))
         for score in SCORES
     }
     plain = next(iter(SCORES))
-    shown = {share: mean_of(column(data, share, plain, -1)) for share in (without, with_it)}
+    shown = {
+        smoothing: mean_of(column(data, smoothing, plain, -1)) for smoothing in (without, with_it)
+    }
     greedy = difference_of(column(data, with_it, plain, 0), column(data, without, plain, 0))
     return by_case(
-        {f"compared {score}": _is_shorter(each)
-         for score, each in less.items()},
+        {f"compared {score}": _is_shorter(value)
+         for score, value in less.items()},
         f"compared by probability, a beam of {BEAMS[-1]} writes {shown[without]} words without "
         f"smoothing and {shown[with_it]} with it; compared divided by length, smoothing changes "
         f"it by {less['divided by length']} words; greedy's texts change by {greedy}",
         "how texts are compared",
-        {score: each.mean for score, each in less.items()},
+        {score: interval.mean for score, interval in less.items()},
     )  # fmt: skip
 
 
@@ -186,8 +193,8 @@ def _draw_shorter(data: Sequence[Data]) -> Lines:
     return Lines(
         "Words that a search writes, with and without label smoothing",
         Axis("beams; 1 is greedy", tuple(map(str, BEAMS))), "words, on average",
-        {f"smoothing {share:g}, {score}": average(data, f"{share:g}", score).numpy()
-         for share in SMOOTHING for score in SCORES},
+        {f"smoothing {smoothing:g}, {score}": average(data, f"{smoothing:g}", score).numpy()
+         for smoothing in SMOOTHING for score in SCORES},
         note=f"random models, and what smoothed labels would teach; at most {MOST} words",
     )  # fmt: skip
 

@@ -22,7 +22,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 LENGTHS = (32, 128, 512)
 SPEEDS = ("reads", "trains", "writes")
@@ -35,9 +36,9 @@ def _speeds(seed: int, quick: bool) -> Data:
     nets = {"GRU": recurrent(vocab, wide=64), "Transformer": transformer(vocab, wide=64)}
     built = {name: made(config, seed) for name, config in nets.items()}
     generator = torch.Generator().manual_seed(seed)
-    found: dict[str, Any] = {"lengths": list(LENGTHS[:2] if quick else LENGTHS)}
-    found |= {name: {speed: [] for speed in SPEEDS} for name in nets}
-    for length in found["lengths"]:
+    measured: dict[str, Any] = {"lengths": list(LENGTHS[:2] if quick else LENGTHS)}
+    measured |= {name: {speed: [] for speed in SPEEDS} for name in nets}
+    for length in measured["lengths"]:
         ids = torch.randint(vocab, (1, length), generator=generator)
         times: dict[tuple[str, str], float] = {}
         for _ in range(turns):
@@ -48,8 +49,8 @@ def _speeds(seed: int, quick: bool) -> Data:
                     passed = 1000 * (time.perf_counter() - began)
                     times[name, speed] = min(passed, times.get((name, speed), passed))
         for (name, speed), best in times.items():
-            found[name][speed].append(best)
-    return found
+            measured[name][speed].append(best)
+    return measured
 
 
 def _pass(net: DecoderModel, ids: Tensor, speed: str) -> None:
@@ -89,7 +90,7 @@ def _judge_speeds(data: Sequence[Data]) -> Finding:
 
 def _draw_speeds(data: Sequence[Data]) -> Lines:
     series = {
-        f"{name} {speed}": np.mean([each[name][speed] for each in data], axis=0)
+        f"{name} {speed}": np.mean([run[name][speed] for run in data], axis=0)
         for name in ("GRU", "Transformer")
         for speed in SPEEDS
     }

@@ -24,21 +24,21 @@ def _targets(seed: int, quick: bool) -> Data:
     """The loss on new text after equal steps over equal batches, so at equal cost; and how far the
     answer at a word changes if the text goes on."""
     texts = sentences(seed, 300 if quick else 2000)
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for name, one in (("every word", False), ("one word", True)):
         net = made(recurrent(texts.vocab), seed)
         train(net, texts, 60 if quick else 500, seed, one=one)
-        found[name] = new_loss(net, texts)
+        measured[name] = new_loss(net, texts)
     cut = texts.new[:, :3]
     with torch.no_grad():
         alone, among = net(cut), net(texts.new[:, :6])[:, :3]
-    return found | {"prefix": float((alone - among).abs().max())}
+    return measured | {"prefix": float((alone - among).abs().max())}
 
 
 def _judge_targets(data: Sequence[Data]) -> Finding:
     loss = difference_of(column(data, "one word"), column(data, "every word"))
     worst = max(column(data, "prefix"))
-    said = (
+    summary = (
         f"after equal steps, texts with one target leave {loss} nats more for each new word than "
         f"texts with a target at every word; an answer changes by at most {worst:.0e} if the text "
         "goes on"
@@ -51,9 +51,9 @@ def _judge_targets(data: Sequence[Data]) -> Finding:
     elif trains is not None:
         verdict = "supported" if trains else "depends"
     if verdict == "depends":
-        said += "; it depends on whether one predicts (many words, one answer) or trains (an "
-        said += "answer at every word)"
-    return Finding(verdict, said)
+        summary += "; it depends on whether one predicts (many words, one answer) or trains (an "
+        summary += "answer at every word)"
+    return Finding(verdict, summary)
 
 
 def _draw_targets(data: Sequence[Data]) -> Bars:

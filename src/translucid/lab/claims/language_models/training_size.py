@@ -15,7 +15,8 @@ from translucid.lab.claims.language_models.next_word import (
 from translucid.lab.claims.shared.toyland_text import sentences
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, column, difference_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 SIZES = (60, 250, 1000, 4000)
 FAMILIES = ("LSTM", "Transformer")
@@ -23,10 +24,10 @@ FAMILIES = ("LSTM", "Transformer")
 
 def _amounts(seed: int, quick: bool) -> Data:
     """The best loss on new text that each reaches, by how many sentences it trains on."""
-    found: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
+    measured: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
     for family in FAMILIES:
         losses = []
-        for size in found["sizes"]:
+        for size in measured["sizes"]:
             texts = sentences(seed, size)
             lstm = family == "LSTM"
             config = recurrent(texts.vocab, cell="lstm") if lstm else transformer(texts.vocab)
@@ -37,8 +38,8 @@ def _amounts(seed: int, quick: bool) -> Data:
                 train(net, texts, 30 if quick else 120, seed * rounds + part)
                 best.append(new_loss(net, texts))
             losses.append(min(best))
-        found[family] = losses
-    return found
+        measured[family] = losses
+    return measured
 
 
 def _judge_amounts(data: Sequence[Data]) -> Finding:
@@ -46,8 +47,8 @@ def _judge_amounts(data: Sequence[Data]) -> Finding:
     gaps = [difference_of(column(data, "LSTM", at), column(data, "Transformer", at))
             for at in places]  # fmt: skip
     sides = [gap.against(0.0) for gap in gaps]
-    said = ", ".join(f"{size}: {gap}" for size, gap in zip(data[0]["sizes"], gaps, strict=True))
-    why = f"loss of the LSTM less that of the Transformer, by sentences trained on: {said}"
+    summary = ", ".join(f"{size}: {gap}" for size, gap in zip(data[0]["sizes"], gaps, strict=True))
+    why = f"loss of the LSTM less that of the Transformer, by sentences trained on: {summary}"
     cross = "above" in sides and "below" in sides
     verdict: Verdict = (
         "supported" if cross else "refuted" if len(set(sides)) == 1 and "across" not in sides
@@ -58,7 +59,7 @@ def _judge_amounts(data: Sequence[Data]) -> Finding:
 
 def _draw_amounts(data: Sequence[Data]) -> Lines:
     sizes = tuple(map(str, data[0]["sizes"]))
-    series = {name: np.mean([each[name] for each in data], axis=0) for name in FAMILIES}
+    series = {name: np.mean([run[name] for run in data], axis=0) for name in FAMILIES}
     return Lines("Loss on new text, by how much text there is", Axis("sentences", sizes),
                  "nats for each word", series)  # fmt: skip
 

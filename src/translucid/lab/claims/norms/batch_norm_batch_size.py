@@ -24,7 +24,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 # ---- C69: batch norm against batch size ----
@@ -75,7 +76,7 @@ def _mode_gap(seed: int, batch: int, steps: int) -> float:
 def _slopes(data: Sequence[Data]) -> list[float]:
     """Of log error over log batch size: -1 if the error falls as 1 / batch."""
     return [
-        float(np.polyfit(np.log(BATCHES), np.log(each["error"]), 1)[0]) for each in data
+        float(np.polyfit(np.log(BATCHES), np.log(run["error"]), 1)[0]) for run in data
     ]  # fmt: skip
 
 
@@ -142,7 +143,7 @@ WAYS = {"scores kept": "pattern", "fused": None}  # what is looked at decides wh
 ALIKE = {
     "unlike": 0.0,
     "alike": 0.5,
-}  # the share of variance that the words of a text have in common
+}  # the fraction of variance that the words of a text have in common
 
 
 def _kept_bytes(length: int, looked_at: str | None) -> int:
@@ -168,18 +169,18 @@ def _long_sequences(seed: int, quick: bool) -> Data:
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     draws = 4 if quick else 40
-    found: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     for way, looked_at in WAYS.items():
         batches = [BUDGET // _kept_bytes(length, looked_at) for length in LENGTHS]
-        found[way] = [float(batch) for batch in batches]
+        measured[way] = [float(batch) for batch in batches]
         for name, common in ALIKE.items():
-            found[f"{way}, {name}"] = [
+            measured[f"{way}, {name}"] = [
                 float(
                     np.mean([_text_error(batch, length, common, generator) for _ in range(draws)])
                 )
                 for batch, length in zip(batches, LENGTHS, strict=True)
             ]
-    return found
+    return measured
 
 
 def _text_error(batch: int, length: int, common: float, generator: torch.Generator) -> float:
@@ -190,19 +191,19 @@ def _text_error(batch: int, length: int, common: float, generator: torch.Generat
 
 def _judge_long_sequences(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    lines = []
     for way in WAYS:
         batches = average(data, way).numpy()
         power = float(np.polyfit(np.log(LENGTHS), np.log(batches), 1)[0])
-        said.append(f"{way}: the largest batch falls from {batches[0]:.0f} to {batches[-1]:.0f}, "
+        lines.append(f"{way}: the largest batch falls from {batches[0]:.0f} to {batches[-1]:.0f}, "
                     f"as length to the power {power:.2f}")  # fmt: skip
         for name in ALIKE:
             case = f"{way}, {name}"
             worse = ratio_of(column(data, case, len(LENGTHS) - 1), column(data, case, 0))
             cases[case] = False if power > -0.95 else clearly(worse.against(1.5), "above")
-            said.append(f"with words {name}, batch norm's error is multiplied by {worse}")
+            lines.append(f"with words {name}, batch norm's error is multiplied by {worse}")
     return by_case(
-        cases, f"from length {LENGTHS[0]} to {LENGTHS[-1]}, {'; '.join(said)}",
+        cases, f"from length {LENGTHS[0]} to {LENGTHS[-1]}, {'; '.join(lines)}",
         "whether attention keeps its scores, and on how much the words of a text have in common",
     )  # fmt: skip
 

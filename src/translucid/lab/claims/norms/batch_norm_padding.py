@@ -18,10 +18,11 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
-LONGEST = 32
-SHORTEST = (32, 24, 16, 8, 4)  # lengths are drawn from here to LONGEST
+MAX_LENGTH = 32
+MIN_LENGTHS = (32, 24, 16, 8, 4)  # lengths are drawn from here to MAX_LENGTH
 TRUE_MEAN = 2.0
 
 
@@ -29,26 +30,26 @@ def _padding(seed: int, quick: bool) -> Data:
     """Batch statistics of texts padded with zeros, the padding counted or masked."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
-    found: dict[str, list[float]] = {
+    measured: dict[str, list[float]] = {
         name: [] for name in ("padded", "counted", "masked", "counted_sd", "masked_sd", "chance")
     }
-    for shortest in SHORTEST:
-        lengths = torch.randint(shortest, LONGEST + 1, (texts,), generator=generator)
-        mask = torch.arange(LONGEST) < lengths[:, None]  # (texts, LONGEST)
-        x = TRUE_MEAN + torch.randn(texts, LONGEST, FEATURES, generator=generator)
+    for min_length in MIN_LENGTHS:
+        lengths = torch.randint(min_length, MAX_LENGTH + 1, (texts,), generator=generator)
+        mask = torch.arange(MAX_LENGTH) < lengths[:, None]  # (texts, MAX_LENGTH)
+        x = TRUE_MEAN + torch.randn(texts, MAX_LENGTH, FEATURES, generator=generator)
         x = x * mask[..., None]
-        found["padded"].append(float((~mask).float().mean()))
-        found["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
+        measured["padded"].append(float((~mask).float().mean()))
+        measured["chance"].append(float(mask.sum()) ** -0.5)  # of a mean of that many values
         for name in ("counted", "masked"):
             norm = BatchNorm(FEATURES, momentum=1.0, count_padding=name == "counted")
             norm(x, mask)
-            found[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
-            found[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
-    return found
+            measured[name].append(float((norm.running_mean - TRUE_MEAN).square().mean().sqrt()))
+            measured[f"{name}_sd"].append(float(norm.running_variance.sqrt().mean()))
+    return measured
 
 
 def _judge_padding(data: Sequence[Data]) -> Finding:
-    last = len(SHORTEST) - 1
+    last = len(MIN_LENGTHS) - 1
     sampling = column(data, "chance", last)
     counted, masked = (ratio_of(column(data, name, last), sampling)
                        for name in ("counted", "masked"))  # fmt: skip
@@ -73,9 +74,9 @@ def _draw_padding(data: Sequence[Data]) -> Lines:
     padded = average(data, "padded")
     return Lines(
         "What padding does to batch norm's mean",
-        Axis("share of padding", tuple(f"{share:.0%}" for share in padded.tolist())),
+        Axis("fraction of padding", tuple(f"{fraction:.0%}" for fraction in padded.tolist())),
         f"error of the mean, truly {TRUE_MEAN:g}",
-        {said: average(data, name).numpy() for name, said in names.items()},
+        {label: average(data, name).numpy() for name, label in names.items()},
     )  # fmt: skip
 
 

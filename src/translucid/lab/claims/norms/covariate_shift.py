@@ -24,7 +24,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE, NoTrace
 
 # Behind batch norm, every feature is moved by up to `shift` and made wider by up to `scale`, anew
@@ -53,12 +54,12 @@ def _stability(seed: int, quick: bool) -> Data:
     """Loss by step at the best of the rates, and by how much the distribution of what enters the
     activations moves from one step to the next."""
     steps, rates = (40, SGD_RATES[:2]) if quick else (200, SGD_RATES)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for arm in ARMS:
         runs = [_descend(seed, arm, rate, steps) for rate in rates]
         losses, drift = min(runs, key=lambda run: float(np.mean(run[0])))
-        found[arm] = {"loss": losses, "mean": float(np.mean(losses)), "drift": drift}
-    return found
+        measured[arm] = {"loss": losses, "mean": float(np.mean(losses)), "drift": drift}
+    return measured
 
 
 def _descend(seed: int, arm: str, rate: float, steps: int) -> tuple[list[float], float]:
@@ -67,10 +68,12 @@ def _descend(seed: int, arm: str, rate: float, steps: int) -> tuple[list[float],
     net = Deep(inputs=8, outputs=1, width=32, depth=SHAKEN_DEPTH,
                norm="none" if arm == "plain" else "batch")  # fmt: skip
     seen: list[Tensor] = []
-    for at, block in enumerate(net.each()):
+    for at, block in enumerate(net.block_list()):
         if arm in SHAKING:
             block.frame.norm = Shaken(32, *SHAKING[arm], seed=1000 * seed + at)
-        block.frame.norm.register_forward_hook(lambda part, given, made: seen.append(made.detach()))
+        block.frame.norm.register_forward_hook(
+            lambda part, inputs, made: seen.append(made.detach())
+        )
     drifts: list[float] = []
     before: list[Tensor] = []
 
@@ -98,10 +101,10 @@ def _drift(before: Tensor, after: Tensor) -> float:
 def _judge_stability(data: Sequence[Data]) -> Finding:
     loss = {arm: column(data, arm, "mean") for arm in ARMS}
     drift = {arm: column(data, arm, "drift") for arm in ARMS}
-    said = "; ".join(
+    summary = "; ".join(
         f"{arm} {mean_of(loss[arm])}, moving {mean_of(drift[arm]).mean:.2g}" for arm in ARMS
     )
-    why = f"mean loss over training, and deviations that means move in a step: {said}"
+    why = f"mean loss over training, and deviations that means move in a step: {summary}"
     gained = difference_of(loss["plain"], loss["batch norm"])
     moving = [arm for arm in SHAKING
               if difference_of(drift[arm], drift["plain"]).against(0.0) == "above"]  # fmt: skip

@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 SCALES = (1, 3, 10, 30)
 RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the boldest down
@@ -34,16 +35,16 @@ def _scales(seed: int, quick: bool) -> Data:
     best rate until the error is small, with inputs as they are and standardised."""
     scales = SCALES[:3] if quick else SCALES
     rates = RATES[::2] if quick else RATES
-    found: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
+    measured: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
     for name in ("raw", "standardised"):
-        found[name] = []
+        measured[name] = []
         for scale in scales:
             generator = torch.Generator().manual_seed(seed)
             x = torch.randn(256, 2, generator=generator)
             y = x @ torch.randn(2, 1, generator=generator)  # of the features before they are scaled
             x = x * torch.tensor([1.0, float(scale)])
-            found[name].append(_best(x, y, rates, standardise=name != "raw"))
-    return found
+            measured[name].append(_best(x, y, rates, standardise=name != "raw"))
+    return measured
 
 
 def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) -> float:
@@ -86,7 +87,7 @@ def _judge_scales(data: Sequence[Data]) -> Finding:
 def _draw_scales(data: Sequence[Data]) -> Lines:
     return Lines(
         "Steps of gradient descent, one feature wider than the other",
-        Axis("scale of the second feature", tuple(f"{each:g}" for each in data[0]["scales"])),
+        Axis("scale of the second feature", tuple(f"{scale:g}" for scale in data[0]["scales"])),
         f"steps to an error of {GOAL:g}",
         {"as they are": average(data, "raw").numpy(),
          "standardised": average(data, "standardised").numpy()},

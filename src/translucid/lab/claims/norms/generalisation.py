@@ -23,27 +23,28 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.norms import NormName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 NORMS: tuple[NormName, ...] = ("none", "layer", "batch")
 BATCHES = (8, 64, 256)  # the last: all of the training data
 MOST_STEPS = 4000  # a net that needs more has no number
 MARGIN = 0.02  # nats: less than this is no help
 FAR = 10**0.5  # a common distance from the middle in 10 dimensions
-WRONG = 0.1  # share of labels that are wrong
+WRONG = 0.1  # fraction of labels that are wrong
 
 
 def _new_data(seed: int, quick: bool) -> Data:
     """A noisy classification: the loss on new data when the loss on the training data has come
     down to the same value, for every norm and batch size."""
     goal = 0.5 if quick else 0.3
-    found: dict[str, Any] = {"goal": goal}
+    measured: dict[str, Any] = {"goal": goal}
     for norm in NORMS:
-        found[norm] = {
+        measured[norm] = {
             "signs": [_loss_on_new(seed, "signs", norm, batch, goal) for batch in BATCHES],
             "radius": _loss_on_new(seed, "radius", norm, BATCHES[1], goal),
         }
-    return found
+    return measured
 
 
 def _samples(
@@ -79,52 +80,54 @@ def _loss_on_new(seed: int, task: str, norm: NormName, batch: int, goal: float) 
 def _loss(net: Deep, x: Tensor, y: Tensor) -> float:
     """As the net is used: batch norm takes its running statistics."""
     with torch.no_grad():
-        found = float(F.cross_entropy(net.eval()(x), y))
+        loss = float(F.cross_entropy(net.eval()(x), y))
     net.train()
-    return found
+    return loss
 
 
 def _helps(data: Sequence[Data], norm: str, *path: str | int) -> tuple[bool | None, str]:
     less = difference_of(column(data, norm, *path), column(data, "none", *path))
-    found = True if less.high < 0 else False if less.low > -MARGIN else None
-    return found, str(less)
+    helps = True if less.high < 0 else False if less.low > -MARGIN else None
+    return helps, str(less)
 
 
 def _judge_new_data(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for norm in NORMS[1:]:
         for place, batch in enumerate(BATCHES):
             cases[f"{norm} norm at batch {batch}"], less = _helps(data, norm, "signs", place)
-            said.append(f"{norm} at batch {batch} {less}")
+            parts.append(f"{norm} at batch {batch} {less}")
         cases[f"{norm} norm on radius"], less = _helps(data, norm, "radius")
-        said.append(f"{norm} on radius {less}")
+        parts.append(f"{norm} on radius {less}")
     return by_case(
         cases, f"loss on new data against no norm, at a training loss of {data[0]['goal']}: "
-        f"{', '.join(said)}", "the norm, the batch size and the task",
+        f"{', '.join(parts)}", "the norm, the batch size and the task",
     )  # fmt: skip
 
 
 def _judge_overfitting(data: Sequence[Data]) -> Finding:
-    found = [_helps(data, "batch", "signs", place) for place in range(len(BATCHES))]
-    helps = [each for each, _ in found]
+    outcomes = [_helps(data, "batch", "signs", place) for place in range(len(BATCHES))]
+    helps = [value for value, _ in outcomes]
     less = [np.subtract(column(data, "batch", "signs", place), column(data, "none", "signs", place))
             for place in (0, len(BATCHES) - 1)]  # fmt: skip
     grows = mean_of(list(less[0] - less[1]))
     noise = True if grows.high < 0 else False if grows.low > -MARGIN else None
     verdict: Verdict = "undecided"
-    if all(each is False for each in helps):
+    if all(value is False for value in helps):
         verdict = "refuted"
     elif all(helps) and noise is False:
         verdict = "supported"
     elif True in helps and (False in helps or noise is True):
         verdict = "depends"
-    said = ", ".join(f"{batch}: {each}" for batch, (_, each) in zip(BATCHES, found, strict=True))
+    summary = ", ".join(
+        f"{batch}: {value}" for batch, (_, value) in zip(BATCHES, outcomes, strict=True)
+    )
     ending = "; it depends on the batch size, as noise in the statistics would" * (
         verdict == "depends")  # fmt: skip
     return Finding(
         verdict, "loss on new data with batch norm against none at the same training loss, by "
-        f"batch size {said}; from all samples to batch {BATCHES[0]} that changes by {grows}"
+        f"batch size {summary}; from all samples to batch {BATCHES[0]} that changes by {grows}"
         f"{ending}", {"grows": grows.mean},
     )  # fmt: skip
 

@@ -10,7 +10,8 @@ from translucid.lab.claims.shared.deep_net import Deep, mean_square, smooth_targ
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
 from translucid.parts.norms import NormName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DEPTH = 50
 SHOWN = range(0, DEPTH, 7)  # places in the picture, the first and the last among them
@@ -40,10 +41,10 @@ def _by_layer(seed: int, kind: str, gain: float, width: int) -> list[float]:
                gain=gain).double()  # fmt: skip
     x, y = smooth_target(64, 16, torch.Generator().manual_seed(seed))
     entered: list[Tensor] = []
-    for block in net.each():
-        block.register_forward_pre_hook(lambda part, given: entered.append(given[0]))
+    for block in net.block_list():
+        block.register_forward_pre_hook(lambda part, inputs: entered.append(inputs[0]))
     loss = mean_square(net(x.double()), y.double())
-    return [float(each.norm()) for each in torch.autograd.grad(loss, entered)]
+    return [float(gradient.norm()) for gradient in torch.autograd.grad(loss, entered)]
 
 
 def _orders(data: Sequence[Data], kind: str, gain: int) -> list[float]:
@@ -54,18 +55,24 @@ def _orders(data: Sequence[Data], kind: str, gain: int) -> list[float]:
 
 def _judge_gradients(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for kind, (norm, _) in KINDS.items():
-        found = [mean_of(_orders(data, kind, gain)) for gain in range(len(GAINS))]
-        said.append(f"{kind} " + ", ".join(f"{each.mean:+.2g}" for each in found))
+        intervals = [mean_of(_orders(data, kind, gain)) for gain in range(len(GAINS))]
+        parts.append(f"{kind} " + ", ".join(f"{interval.mean:+.2g}" for interval in intervals))
         if norm == "none":
             continue
-        flat = [each.against(-1) == "above" and each.against(1) == "below" for each in found]
-        steep = [each.against(-1) == "below" or each.against(1) == "above" for each in found]
+        flat = [
+            interval.against(-1) == "above" and interval.against(1) == "below"
+            for interval in intervals
+        ]
+        steep = [
+            interval.against(-1) == "below" or interval.against(1) == "above"
+            for interval in intervals
+        ]
         cases[kind] = False if any(steep) else True if all(flat) else None
     return by_case(
         cases, f"powers of ten from block {DEPTH} back to block 1, for weights of "
-        f"{', '.join(f'{gain:g}' for gain in GAINS)} times He's start: {'; '.join(said)}",
+        f"{', '.join(f'{gain:g}' for gain in GAINS)} times He's start: {'; '.join(parts)}",
         "which norm it is, and on whether there are residual connections",
     )  # fmt: skip
 

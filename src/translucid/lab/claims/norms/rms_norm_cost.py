@@ -14,6 +14,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -79,25 +80,23 @@ def _loss(seed: int, norm: NormName, steps: int) -> float:
 
 def _judge_cost(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     worse = difference_of(column(data, "loss", "rms"), column(data, "loss", "layer"))
     equal = True if worse.high < 0.05 else False if worse.low > 0.05 else None
     for place, way in enumerate(TRACES):
         ratio = mean_of(column(data, "ratio", place))
         faster = clearly(ratio.against(1.0), "below")
-        cases[way] = (
-            False if False in (faster, equal) else None if None in (faster, equal) else True
-        )
-        said.append(f"{way} {ratio}")
+        cases[way] = all_hold((faster, equal))
+        parts.append(f"{way} {ratio}")
     return by_case(
-        cases, f"RMS norm's time over layer norm's: {', '.join(said)}; its loss in a small "
+        cases, f"RMS norm's fraction of layer norm's time: {', '.join(parts)}; its loss in a small "
         f"language model is {worse} higher", "whether the operations are fused",
     )  # fmt: skip
 
 
 def _draw_cost(data: Sequence[Data]) -> Bars:
     return Bars(
-        "How long RMS norm takes", "share of layer norm's time", (*TRACES, "layer norm"),
+        "How long RMS norm takes", "fraction of layer norm's time", (*TRACES, "layer norm"),
         np.array([*average(data, "ratio").tolist(), 1.0]),
     )  # fmt: skip
 

@@ -79,9 +79,9 @@ def _judge_stack(data: Sequence[Data]) -> Finding:
     linear = [ratio_of(column(data, "linear", place), floor) for place in range(len(DEPTHS))]
     relu = ratio_of(column(data, "relu"), floor)
     collapse = max(column(data, "collapse"))
-    beaten = any(each.against(0.99) == "below" for each in linear)
-    arrived = all(each.against(1.01) == "below" for each in linear)
-    said = ", ".join(f"{depth}: {each}" for depth, each in zip(DEPTHS, linear, strict=True))
+    beaten = any(interval.against(0.99) == "below" for interval in linear)
+    arrived = all(interval.against(1.01) == "below" for interval in linear)
+    summary = ", ".join(f"{depth}: {value}" for depth, value in zip(DEPTHS, linear, strict=True))
     return decide(
         {
             "no linear net does better than least squares": not beaten,
@@ -90,14 +90,14 @@ def _judge_stack(data: Sequence[Data]) -> Finding:
                 clearly(relu.against(0.5), "below") or None,
             "every linear net is one affine map": collapse < 1e-9,
         },
-        f"error over that of least squares, for linear nets of depth {said}; with ReLU {relu}; "
+        f"error over that of least squares, for linear nets of depth {summary}; with ReLU {relu}; "
         f"linear nets and their collapsed matrix differ by at most {collapse:.1e}",
-        {"linear": [each.mean for each in linear], "relu": relu.mean, "collapse": collapse},
+        {"linear": [interval.mean for interval in linear], "relu": relu.mean, "collapse": collapse},
     )  # fmt: skip
 
 
 def _draw_stack(data: Sequence[Data]) -> Bars:
-    linear = np.mean([each["linear"] for each in data], axis=0)
+    linear = np.mean([run["linear"] for run in data], axis=0)
     ends = [np.mean(column(data, name)) for name in ("least_squares", "relu")]
     return Bars(
         "Linear layers on top of each other: no better than one", "mean squared error",

@@ -36,13 +36,13 @@ def _one_unit(seed: int, quick: bool) -> Data:
 def _outputs_on_a_grid(steps: int) -> set[str]:
     unit = Perceptron(PerceptronConfig(inputs=2))
     weights = torch.linspace(-2, 2, steps).tolist()
-    found = set()
+    outputs = set()
     for first, second in itertools.product(weights, weights):
         unit.weight.copy_(torch.tensor([first, second]))
         for bias in torch.linspace(-3, 3, 3 * (steps - 1) // 2 + 1).tolist():
             unit.bias.fill_(bias)
-            found.add("".join(str(int(y)) for y in unit(CORNERS)))
-    return found
+            outputs.add("".join(str(int(y)) for y in unit(CORNERS)))
+    return outputs
 
 
 def _learned(table: str, epochs: int) -> int:

@@ -12,7 +12,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C12: staircases ----
 
@@ -74,29 +75,31 @@ def _trained_error(width: int, f: Callable[[Tensor], Tensor], grid: Tensor, step
 
 def _judge_staircase(data: Sequence[Data]) -> Finding:
     errors = {name: np.array(data[0]["built"][name]) for name in TARGETS}  # no chance in these
-    factors = {name: found[1:] / found[:-1] for name, found in errors.items()}
-    falls = all((found < 0.9).all() for found in factors.values())
-    stops = any(found[-1] > 0.99 for found in factors.values())
+    factors = {name: values[1:] / values[:-1] for name, values in errors.items()}
+    falls = all((values < 0.9).all() for values in factors.values())
+    stops = any(values[-1] > 0.99 for values in factors.values())
     trained = [mean_of(column(data, "trained", place)) for place in range(len(TRAINED))]
-    said = "; ".join(f"{name} {found[0]:.3g} to {found[-1]:.2g}" for name, found in errors.items())
-    learned = ", ".join(f"{width}: {each}" for width, each in zip(TRAINED, trained, strict=True))
+    summary = "; ".join(
+        f"{name} {values[0]:.3g} to {values[-1]:.2g}" for name, values in errors.items()
+    )
+    learned = ", ".join(f"{width}: {value}" for width, value in zip(TRAINED, trained, strict=True))
     return decide(
         {"every doubling takes a tenth of the error or more": True if falls else
          False if stops else None},
-        f"largest error of a staircase from {UNITS[0]} to {UNITS[-1]} sigmoids: {said}. This is "
+        f"largest error of a staircase from {UNITS[0]} to {UNITS[-1]} sigmoids: {summary}. This is "
         f"what exists; what {data[0]['steps']} steps of training find for the first target, by "
         f"width: {learned}",
-        {"built": {name: found.tolist() for name, found in errors.items()},
-         "trained": [each.mean for each in trained]},
+        {"built": {name: values.tolist() for name, values in errors.items()},
+         "trained": [interval.mean for interval in trained]},
     )  # fmt: skip
 
 
 def _draw_staircase(data: Sequence[Data]) -> Lines:
     wave = TARGETS["sin 2πx"](torch.linspace(0, 1, PLACES, dtype=torch.float64)).numpy()
     errors = dict(zip(UNITS, data[0]["built"]["sin 2πx"], strict=True))
-    curves = np.mean([each["curves"] for each in data], axis=0)
+    curves = np.mean([run["curves"] for run in data], axis=0)
     more = ", ".join(f"{n}: {error:.2g}" for n, error in errors.items() if n not in SHOWN)
-    trained = np.mean([each["trained"] for each in data], axis=0)
+    trained = np.mean([run["trained"] for run in data], axis=0)
     learned = ", ".join(f"{n}: {error:.2g}" for n, error in zip(TRAINED, trained, strict=True))
     return Lines(
         "Staircases of sigmoids", Axis("x", _tenths()),
@@ -174,15 +177,15 @@ def _step_errors(name: str, steep: float) -> dict[str, float]:
 def _judge_steep(data: Sequence[Data]) -> Finding:
     (only,) = data[:1]
     last = {name: only[name][-1] for name in STEPS}
-    worst = max(found["anywhere"] for found in last.values())
-    said = "; ".join(
-        f"{name}: {found['anywhere']:.3g} of the jump at it, {found['away']:.1e} from {NEAR} away; "
-        f"area {found['area']:.2g}"
-        for name, found in last.items()
+    worst = max(values["anywhere"] for values in last.values())
+    summary = "; ".join(
+        f"{name}: {values['anywhere']:.3g} of the jump at it, {values['away']:.1e} from {NEAR} "
+        f"away; area {values['area']:.2g}"
+        for name, values in last.items()
     )
     return decide(
         {"the largest error goes to 0": True if worst < 0.01 else False if worst > 0.45 else None},
-        f"largest error at steepness {STEEPNESS[-1]:g}, {said}",
+        f"largest error at steepness {STEEPNESS[-1]:g}, {summary}",
         last,
     )
 
@@ -194,7 +197,7 @@ def _draw_steep(data: Sequence[Data]) -> Lines:
     return Lines(
         "A steep sigmoid against a step", Axis("steepness", tuple(f"{m:g}" for m in STEEPNESS)),
         "error",
-        {said: np.array([each[key] for each in only["one step"]]) for key, said in named.items()},
+        {label: np.array([row[key] for row in only["one step"]]) for key, label in named.items()},
         logarithmic=True,
         note="At the jump itself the sigmoid is one half, however steep.",
     )  # fmt: skip

@@ -12,17 +12,18 @@ from translucid.lab.claims.perceptron.threshold_unit import CORNERS, XOR
 from translucid.lab.claims.shared.mlp_weights import set_weights
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, share_of
+from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, fraction_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 HIDDEN = (2, 4, 8)
 BENDS: tuple[ActivationName, ...] = ("tanh", "relu", "identity")
 
 
 def _hidden(seed: int, quick: bool) -> Data:
-    """The share of starts from which training solves XOR; and a solution made by hand."""
+    """The fraction of starts from which training solves XOR; and a solution made by hand."""
     torch.manual_seed(seed)
     starts, steps = (10, 60) if quick else (20, 600)
     solved = {bend: [_solved(bend, width, starts, steps) for width in HIDDEN] for bend in BENDS}
@@ -43,15 +44,15 @@ def _solved(bend: ActivationName, width: int, starts: int, steps: int) -> int:
     nets = [MLP(MLPConfig(inputs=2, hidden=(width,), activation=bend)) for _ in range(starts)]
     stacked, _ = stack_module_state(nets)
     weights = nn.ParameterList(stacked.values())
-    each = vmap(lambda own: functional_call(nets[0], own, (CORNERS,))[:, 0])
+    batched = vmap(lambda own: functional_call(nets[0], own, (CORNERS,))[:, 0])
 
     def logits() -> Tensor:
-        found: Tensor = each(dict(zip(stacked, weights, strict=True)))
-        return found  # (starts, 4)
+        result: Tensor = batched(dict(zip(stacked, weights, strict=True)))
+        return result  # (starts, 4)
 
     def loss() -> Tensor:
-        said = logits()
-        return F.binary_cross_entropy_with_logits(said, XOR.expand_as(said), reduction="sum")
+        summary = logits()
+        return F.binary_cross_entropy_with_logits(summary, XOR.expand_as(summary), reduction="sum")
 
     fit(weights, loss, steps=steps, learning_rate=0.1)
     with torch.no_grad():
@@ -60,16 +61,16 @@ def _solved(bend: ActivationName, width: int, starts: int, steps: int) -> int:
 
 def _judge_hidden(data: Sequence[Data]) -> Finding:
     tries = int(sum(column(data, "starts")))
-    shares = {
-        (bend, width): share_of(int(sum(column(data, "solved", bend, place))), tries)
+    fractions = {
+        (bend, width): fraction_of(int(sum(column(data, "solved", bend, place))), tries)
         for bend in BENDS
         for place, width in enumerate(HIDDEN)
     }
-    sides = {key: clearly(share.against(0.5), "above") for key, share in shares.items()}
+    sides = {key: clearly(fraction.against(0.5), "above") for key, fraction in fractions.items()}
     bent = [side for (bend, _), side in sides.items() if bend != "identity"]
     straight = [side for (bend, _), side in sides.items() if bend == "identity"]
-    said = "; ".join(
-        f"{bend} " + ", ".join(f"{width}: {shares[bend, width]}" for width in HIDDEN)
+    summary = "; ".join(
+        f"{bend} " + ", ".join(f"{width}: {fractions[bend, width]}" for width in HIDDEN)
         for bend in BENDS
     )
     return decide(
@@ -79,20 +80,20 @@ def _judge_hidden(data: Sequence[Data]) -> Finding:
             "without a non-linearity it finds none":
                 False if True in straight else None if None in straight else True,
         },
-        f"share of {tries} starts that solve XOR, by hidden units: {said}",
-        {f"{bend}-{width}": share.mean for (bend, width), share in shares.items()},
+        f"fraction of {tries} starts that solve XOR, by hidden units: {summary}",
+        {f"{bend}-{width}": fraction.mean for (bend, width), fraction in fractions.items()},
     )  # fmt: skip
 
 
 def _draw_hidden(data: Sequence[Data]) -> Lines:
-    shares = {
+    fractions = {
         "no activation" if bend == "identity" else str(bend):
-            np.mean([np.array(each["solved"][bend]) / each["starts"] for each in data], axis=0)
+            np.mean([np.array(run["solved"][bend]) / run["starts"] for run in data], axis=0)
         for bend in BENDS
     }  # fmt: skip
     return Lines(
         "How often training solves XOR", Axis("hidden units", tuple(map(str, HIDDEN))),
-        "share of starts", shares,
+        "fraction of starts", fractions,
         note="Two ReLU units are enough: relu(a + b) - 2 relu(a + b - 1). Training often misses "
         "that, and finds it with units to spare.",
     )  # fmt: skip
@@ -102,7 +103,7 @@ xor_hidden = Experiment(
     name="xor-hidden",
     title="XOR with a hidden layer",
     varies="the number of hidden units; tanh, ReLU, no activation; the start",
-    measures="the share of starts from which training gets all four corners right",
+    measures="the fraction of starts from which training gets all four corners right",
     claims={
         "C2": Rule(
             "Supported if a solution made by hand is right, some width and non-linearity solves "

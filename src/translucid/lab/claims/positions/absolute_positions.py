@@ -18,7 +18,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, decide
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi")
@@ -27,15 +28,15 @@ SHIFTS = (1, 8, 40)
 
 def _absolute(seed: int, quick: bool) -> Data:
     """The largest change of an output when the whole text stands some places further on."""
-    found: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     ids = torch.randint(VOCAB, (4 if quick else ROWS, TRAINED),
                         generator=torch.Generator().manual_seed(seed))  # fmt: skip
     for kind in KINDS:
         torch.manual_seed(seed)
         net = small_transformer(kind, layers=2).double()
         here = _read_at(net, ids, 0)
-        found[kind] = [float((_read_at(net, ids, by) - here).abs().max()) for by in SHIFTS]
-    return found
+        measured[kind] = [float((_read_at(net, ids, by) - here).abs().max()) for by in SHIFTS]
+    return measured
 
 
 def _read_at(net: Network, ids: Tensor, first: int) -> Tensor:
@@ -49,7 +50,7 @@ def _read_at(net: Network, ids: Tensor, first: int) -> Tensor:
 
 def _moves(data: Sequence[Data], kind: str) -> bool | None:
     """Is this kind absolute: do outputs change when the whole text is moved?"""
-    changes = [value for each in data for value in each[kind]]
+    changes = [value for run in data for value in run[kind]]
     return True if min(changes) > OTHER else False if max(changes) < SAME else None
 
 
@@ -59,11 +60,11 @@ def _judge_absolute(data: Sequence[Data]) -> Finding:
     opposed = None if None in (sinusoidal, absolute) else sinusoidal is not absolute
     if absolute is not True:  # then what is called absolute is not
         opposed = None
-    said = ", ".join(f"{kind} {max(value for each in data for value in each[kind]):.1e}"
+    summary = ", ".join(f"{kind} {max(value for run in data for value in run[kind]):.1e}"
                      for kind in KINDS)  # fmt: skip
     return decide(
         {"a sinusoidal one does not hang on the place": opposed},
-        f"moving the whole text by up to {SHIFTS[-1]} places changes outputs by at most: {said}",
+        f"moving the whole text by up to {SHIFTS[-1]} places changes outputs by at most: {summary}",
     )
 
 

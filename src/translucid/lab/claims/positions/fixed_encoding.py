@@ -40,7 +40,7 @@ def _once(seed: int, quick: bool) -> Data:
     """What is added to texts before and after training, and how often it was computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     kinds: tuple[PositionName, ...] = ("sinusoidal", "learned")
     for kind in kinds:
         torch.manual_seed(seed)
@@ -50,11 +50,11 @@ def _once(seed: int, quick: bool) -> Data:
             stack(net).positions = counted
         before = _added(net, texts[:1])
         train(net, copy_back, 5 if quick else 50, generator)
-        found[kind] = float((_added(net.eval(), texts[1:]) - before).abs().max())
-        found[f"{kind}_trained"] = sum(p.numel() for p in stack(net).positions.parameters())
+        measured[kind] = float((_added(net.eval(), texts[1:]) - before).abs().max())
+        measured[f"{kind}_trained"] = sum(p.numel() for p in stack(net).positions.parameters())
         if kind == "sinusoidal":
-            found["computed"] = counted.computed
-    return found
+            measured["computed"] = counted.computed
+    return measured
 
 
 def _added(net: Network, ids: Tensor) -> Tensor:

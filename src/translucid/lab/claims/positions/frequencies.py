@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.positions import Sinusoidal, period
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C42: fast and slow channels ----
 
@@ -54,7 +55,7 @@ def _peaks(places: int) -> list[float]:
 
 
 def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> float:
-    """The share of triples in which the place that is nearer has the nearer encoding."""
+    """The fraction of triples in which the place that is nearer has the nearer encoding."""
     choices = torch.tensor(list(DISTANCES[name]))
     drawn = torch.rand(tries, len(choices), generator=generator).argsort(dim=1)[:, :2]
     apart = choices[drawn].sort(dim=1).values  # (tries, 2), the nearer first
@@ -67,13 +68,13 @@ def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> f
 
 
 def _judge_speeds(data: Sequence[Data]) -> Finding:
-    share = {half: {name: column(data, half, name) for name in DISTANCES} for half in HALVES}
-    fine = difference_of(share["fast half"]["near"], share["slow half"]["near"])
-    coarse = difference_of(share["slow half"]["far"], share["fast half"]["far"])
-    together = [mean_of(share["all"][name]) for name in DISTANCES]
+    fraction = {half: {name: column(data, half, name) for name in DISTANCES} for half in HALVES}
+    fine = difference_of(fraction["fast half"]["near"], fraction["slow half"]["near"])
+    coarse = difference_of(fraction["slow half"]["far"], fraction["fast half"]["far"])
+    together = [mean_of(fraction["all"][name]) for name in DISTANCES]
     peaks = data[0]["peaks"]
     falls = all(a >= b for a, b in pairwise(peaks)) and peaks[0] > peaks[-1]
-    enough = [each.against(ENOUGH) for each in together]
+    enough = [interval.against(ENOUGH) for interval in together]
     return decide(
         {
             "frequencies fall with the index": falls,
@@ -91,12 +92,12 @@ def _judge_speeds(data: Sequence[Data]) -> Finding:
 
 
 def _draw_speeds(data: Sequence[Data]) -> Lines:
-    ranges = (f"{each[0]} to {each[-1]}" for each in DISTANCES.values())
+    ranges = (f"{value[0]} to {value[-1]}" for value in DISTANCES.values())
     apart = f"places {' or '.join(ranges)} apart"
     return Lines(
         "Which of two places is nearer? By fast channels, slow ones and all",
         Axis(apart, tuple(DISTANCES)),
-        "share of right answers",
+        "accuracy",
         {half: np.array([float(average(data, half, name)) for name in DISTANCES])
          for half in HALVES},
         note=f"d = {WIDE}, noise of {NOISE:g} in every channel; guessing is right in 0.5",
@@ -137,20 +138,20 @@ EXACT, OFF = 1e-9, 1e-6
 def _repeats(seed: int, quick: bool) -> Data:
     """How far each pair of channels is from where it began after whole turns: at the nearest whole
     place, and at the place between two that ends the turn."""
-    found: dict[str, Any] = {"period": [period(pair, NARROW) for pair in range(NARROW // 2)]}
+    measured: dict[str, Any] = {"period": [period(pair, NARROW) for pair in range(NARROW // 2)]}
     ends = [torch.arange(1, int(LAST / turn) + 1, dtype=torch.float64) * turn
-            for turn in found["period"]]  # fmt: skip
+            for turn in measured["period"]]  # fmt: skip
     whole = [_from_start(pair, end.round()) for pair, end in enumerate(ends)]
     between = [_from_start(pair, end) for pair, end in enumerate(ends)]
     return {
-        **found,
-        "closest": [float(each.min()) for each in whole],
+        **measured,
+        "closest": [float(value.min()) for value in whole],
         "closest_at": [
-            int(end.round()[each.argmin()]) for end, each in zip(ends, whole, strict=True)
+            int(end.round()[value.argmin()]) for end, value in zip(ends, whole, strict=True)
         ],
-        "between": [float(each.max()) for each in between],
-        "whole_turns": [each[:TURNS].tolist() for each in whole],
-        "between_turns": torch.stack([each[:TURNS] for each in between]).amax(dim=0).tolist(),
+        "between": [float(value.max()) for value in between],
+        "whole_turns": [value[:TURNS].tolist() for value in whole],
+        "between_turns": torch.stack([value[:TURNS] for value in between]).amax(dim=0).tolist(),
     }
 
 
@@ -163,18 +164,18 @@ def _from_start(pair: int, places: Tensor) -> Tensor:
 
 
 def _judge_repeats(data: Sequence[Data]) -> Finding:
-    (found,) = data[:1]
+    (values,) = data[:1]
     sides: dict[str, bool | None] = {}
-    said = []
-    for pair, closest in enumerate(found["closest"]):
+    parts = []
+    for pair, closest in enumerate(values["closest"]):
         sides[f"pair {pair} repeats"] = (
             True if closest < EXACT else False if closest > OFF else None
         )
-        said.append(f"pair {pair} (T = {found['period'][pair]:.5g}) comes back to {closest:.1e} at "
-                    f"best, at {found['closest_at'][pair]}")  # fmt: skip
+        parts.append(f"pair {pair} (T = {values['period'][pair]:.5g}) comes back to {closest:.1e} "
+                     f"at best, at {values['closest_at'][pair]}")  # fmt: skip
     return decide(
-        sides, f"in whole steps to {LAST}, {'; '.join(said)}; between two steps, after T exactly, "
-        f"to {max(found['between']):.0e}", {"closest": min(found["closest"])},
+        sides, f"in whole steps to {LAST}, {'; '.join(parts)}; between two steps, after T exactly, "
+        f"to {max(values['between']):.0e}", {"closest": min(values["closest"])},
     )  # fmt: skip
 
 

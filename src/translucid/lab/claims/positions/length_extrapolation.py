@@ -11,8 +11,8 @@ import torch
 
 from translucid.lab.claims.shared.position_tasks import (
     BACK,
-    CHANCE,
     FOUR_TIMES,
+    GUESSING,
     INSIDE,
     TESTED,
     TRAINED,
@@ -42,7 +42,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 KEEPS = 0.9  # of what is known above chance inside the trained length
 LEARNED = 0.9  # accuracy inside, without which there is nothing to keep
@@ -55,20 +56,20 @@ BLOCK = 4  # places that share a point of a line
 
 KINDS: tuple[PositionName, ...] = ("sinusoidal", "learned", "rotary", "alibi", "none")
 COPYING: tuple[PositionName, ...] = KINDS[:2]  # ALiBi and none do not learn it, within or beyond
-SAID = {"alibi": "ALiBi", "none": "no positions"}
+TITLES = {"alibi": "ALiBi", "none": "no positions"}
 
 
 def _beyond(seed: int, quick: bool) -> Data:
     """The accuracy at each of 64 places of nets that were trained on 16, in three kinds of text:
     the letter read last; the same where the only letter comes first; the letter three back."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for kind in KINDS:
         net = learned(seed, kind, latest, quick)
-        found[kind] = {task.__name__: by_place(net, task, seed) for task in (latest, far_letter)}
+        measured[kind] = {task.__name__: by_place(net, task, seed) for task in (latest, far_letter)}
         if kind in COPYING:
             net = learned(seed, kind, copy_back, quick)
-            found[kind]["copy_back"] = by_place(net, copy_back, seed)
-    return found
+            measured[kind]["copy_back"] = by_place(net, copy_back, seed)
+    return measured
 
 
 TASKS = {"copy_back": "three back", "latest": "the last letter", "far_letter": "a far letter"}
@@ -79,17 +80,17 @@ def _keeps(
 ) -> tuple[dict[str, bool | None], str]:
     """For every task and range, is what was known kept? And the numbers, in words."""
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for task, path in paths.items():
         inside = mean_of(over(data, INSIDE, *path))
         for name, places in PLACES.items():
-            share = kept(data, places, *path)
+            fraction = kept(data, places, *path)
             case = f"{TASKS[task]} {name}"
             known = inside.against(LEARNED) == "above"
-            cases[case] = clearly(share.against(KEEPS), "above") if known else None
-            said.append(f"{case} {share}")
-        said[-1] += f" (right inside in {inside.mean:.3g})"
-    return cases, "kept of what is known above chance inside: " + "; ".join(said)
+            cases[case] = clearly(fraction.against(KEEPS), "above") if known else None
+            parts.append(f"{case} {fraction}")
+        parts[-1] += f" (right inside in {inside.mean:.3g})"
+    return cases, "kept of what is known above chance inside: " + "; ".join(parts)
 
 
 def _judge_sinusoidal(data: Sequence[Data]) -> Finding:
@@ -113,9 +114,9 @@ def _judge_learned(data: Sequence[Data]) -> Finding:
     sides: dict[str, bool | None] = {
         "learns both tasks inside": True if set(well) == {"above"} else
         False if "below" in well else None,
-        "as well as sinusoidal, within 0.05": False if any(each.low > 0.05 for each in worse) else
-        True if all(each.high < 0.05 for each in worse) else None,
-        "three back falls to chance, within 0.1": clearly(copied.against(CHANCE + 0.1), "below"),
+        "as well as sinusoidal, within 0.05": False if any(case.low > 0.05 for case in worse) else
+        True if all(case.high < 0.05 for case in worse) else None,
+        "three back falls to chance, within 0.1": clearly(copied.against(GUESSING + 0.1), "below"),
         "the last letter loses a tenth or more": clearly(last.against(KEEPS), "below"),
     }  # fmt: skip
     if sides["learns both tasks inside"] is not True:  # then the rest says nothing
@@ -124,7 +125,7 @@ def _judge_learned(data: Sequence[Data]) -> Finding:
         sides,
         f"inside, learned positions are behind sinusoidal ones by {worse[0]} (three back) and "
         f"{worse[1]} (the last letter); beyond, three back is right in {copied} (chance "
-        f"{CHANCE:.3g}), and the last letter keeps {last}",
+        f"{GUESSING:.3g}), and the last letter keeps {last}",
         {"copied": copied.mean, "kept": last.mean},
     )
 
@@ -132,11 +133,11 @@ def _judge_learned(data: Sequence[Data]) -> Finding:
 def _draw_beyond(data: Sequence[Data]) -> Lines:
     return Lines(
         f"Trained on {TRAINED} tokens, read on {TESTED}: say the letter read last", _blocks(),
-        "share of right answers",
-        {SAID.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
+        "accuracy",
+        {TITLES.get(kind, kind): _in_blocks(average(data, kind, "latest").numpy())
          for kind in KINDS},
         note=f"means of {BLOCK} places; 1 to {TRAINED} are as in training; guessing is right in "
-        f"{CHANCE:.3g}",
+        f"{GUESSING:.3g}",
     )  # fmt: skip
 
 
@@ -188,21 +189,21 @@ beyond_length = Experiment(
 
 SCALINGS = (1.0, 2.0, 4.0)
 CONTEXTS = (256, 1024)  # tokens
-SAVED = 0.8  # of the time: one that a busy machine does not make by chance
+SAVED = 0.8  # of the time: one that a busy machine does not make at random
 
 
 def _rotary(seed: int, quick: bool) -> Data:
     """Accuracy by place of rotary nets trained on 16 tokens, with positions divided by 1, 2 and 4
     when they are used; and the time of a forward pass against sinusoidal positions, which is not
     the same twice."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     net = learned(seed, "rotary", latest, quick)
     for task in (latest, far_letter):
-        found[task.__name__] = [by_place(_divided(net, by), task, seed) for by in SCALINGS]
+        measured[task.__name__] = [by_place(_divided(net, by), task, seed) for by in SCALINGS]
     net = learned(seed, "rotary", copy_back, quick)
-    found["copy_back"] = [by_place(_divided(net, by), copy_back, seed) for by in SCALINGS]
-    found["time"] = [_time_ratio(seed, length, 5 if quick else 15) for length in CONTEXTS]
-    return found
+    measured["copy_back"] = [by_place(_divided(net, by), copy_back, seed) for by in SCALINGS]
+    measured["time"] = [_time_ratio(seed, length, 5 if quick else 15) for length in CONTEXTS]
+    return measured
 
 
 def _divided(net: Network, by: float) -> Network:
@@ -241,22 +242,22 @@ def _judge_efficient(data: Sequence[Data]) -> Finding:
 
 def _judge_scaling(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for at, (name, places) in enumerate(PLACES.items(), start=1):
         for task in TASKS:
             known = mean_of(over(data, INSIDE, task, 0)).against(LEARNED) == "above"
             gain = difference_of(over(data, places, task, at), over(data, places, task, 0))
             case = f"{TASKS[task]} {name}, divided by {SCALINGS[at]:g}"
             cases[case] = clearly(gain.against(0.0), "above") if known else None
-            said.append(f"{case} {gain}")
-    return by_case(cases, "accuracy gained: " + "; ".join(said), "the task and how far beyond")
+            parts.append(f"{case} {gain}")
+    return by_case(cases, "accuracy gained: " + "; ".join(parts), "the task and how far beyond")
 
 
 def _draw_rotary(data: Sequence[Data]) -> Lines:
     names = ("as trained", *(f"divided by {by:g}" for by in SCALINGS[1:]))
     return Lines(
         f"Rotary positions, trained on {TRAINED} tokens: a letter far away", _blocks(),
-        "share of right answers",
+        "accuracy",
         {name: _in_blocks(average(data, "far_letter", at).numpy())
          for at, name in enumerate(names)},
         note="the only letter is the first token, and is asked for at every place",

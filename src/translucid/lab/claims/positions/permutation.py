@@ -27,13 +27,13 @@ NO_BETTER, BETTER = 1.5, 2.0  # times the accuracy of guessing
 def _order(seed: int, quick: bool) -> Data:
     """Two things, without any positions: by how much shuffling the text changes more than the order
     of the outputs; and how well a trained net tells at which place it stands."""
-    found: dict[str, list[float]] = {"change": [], "told": []}
+    measured: dict[str, list[float]] = {"change": [], "told": []}
     for causal in (False, True):
         torch.manual_seed(seed)
         net = small_transformer("none", 2, shape="decoder" if causal else "encoder", outputs=PLACES)
-        found["change"].append(_shuffle_change(net.double(), seed))
-        found["told"].append(_places_told(net.float(), seed, 60 if quick else 300))
-    return found
+        measured["change"].append(_shuffle_change(net.double(), seed))
+        measured["told"].append(_place_accuracy(net.float(), seed, 60 if quick else 300))
+    return measured
 
 
 def _shuffle_change(net: Network, seed: int) -> float:
@@ -53,8 +53,8 @@ def own_place(rows: int, length: int, generator: torch.Generator) -> Texts:
     return ids, torch.arange(PLACES).expand(rows, -1)
 
 
-def _places_told(net: Network, seed: int, steps: int) -> float:
-    """The share of right places, the first left out."""
+def _place_accuracy(net: Network, seed: int, steps: int) -> float:
+    """The fraction of right places, the first left out."""
     train(net.train(), own_place, steps, torch.Generator().manual_seed(seed))
     ids, wanted = own_place(500, PLACES, torch.Generator().manual_seed(10_000 + seed))
     with torch.no_grad():
@@ -67,23 +67,23 @@ GUESSED = 1 / (PLACES - 1)
 
 def _judge_order(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for at, mask in enumerate(MASKS):
         change = column(data, "change", at)
-        told = mean_of(column(data, "told", at))
-        blind = max(change) < SAME and told.against(NO_BETTER * GUESSED) == "below"
-        sees = min(change) > OTHER and told.against(BETTER * GUESSED) == "above"
+        accuracy = mean_of(column(data, "told", at))
+        blind = max(change) < SAME and accuracy.against(NO_BETTER * GUESSED) == "below"
+        sees = min(change) > OTHER and accuracy.against(BETTER * GUESSED) == "above"
         cases[mask] = True if blind else False if sees else None
-        said.append(f"{mask}: shuffling changes outputs by {max(change):.1e} at most, places are "
-                    f"told in {told}")  # fmt: skip
-    return by_case(cases, f"{'; '.join(said)} (guessing {GUESSED:.3g})", "the mask")
+        parts.append(f"{mask}: shuffling changes outputs by {max(change):.1e} at most, places are "
+                    f"told in {accuracy}")  # fmt: skip
+    return by_case(cases, f"{'; '.join(parts)} (guessing {GUESSED:.3g})", "the mask")
 
 
 def _draw_order(data: Sequence[Data]) -> Bars:
-    told = average(data, "told").numpy()
+    accuracy = average(data, "told").numpy()
     return Bars(
-        "Without positions: does a token know its place?", "share of places told right",
-        (*MASKS, "guessing"), np.array([*told, GUESSED]),
+        "Without positions: does a token know its place?", "fraction of places told right",
+        (*MASKS, "guessing"), np.array([*accuracy, GUESSED]),
         note=f"a Transformer of two layers, {PLACES} tokens, the first always the same",
     )  # fmt: skip
 

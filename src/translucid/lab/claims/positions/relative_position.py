@@ -10,7 +10,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, by_case, mean_of
 from translucid.parts.attention import SelfAttention
 from translucid.parts.positions import Sinusoidal
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTH, DISTANCE = 64, 3
 EVERY = 4  # of the places, for the picture
@@ -32,12 +33,12 @@ def _dot(seed: int, quick: bool) -> Data:
 
 
 def _judge_dot(data: Sequence[Data]) -> Finding:
-    spread = {name: [float(np.std(each[name]) / np.mean(np.abs(each[name]))) for each in data]
+    spread = {name: [float(np.std(run[name]) / np.mean(np.abs(run[name]))) for run in data]
               for name in ("as they are", "projected")}  # fmt: skip
-    cases = {name: True if max(found) < SAME else False if min(found) > 0.1 else None
-             for name, found in spread.items()}  # fmt: skip
-    sides = max(float(np.abs(np.subtract(each["as they are"], each["before"])).max())
-                for each in data)  # fmt: skip
+    cases = {name: True if max(values) < SAME else False if min(values) > 0.1 else None
+             for name, values in spread.items()}  # fmt: skip
+    sides = max(float(np.abs(np.subtract(run["as they are"], run["before"])).max())
+                for run in data)  # fmt: skip
     cases["before or after"] = True if sides > OTHER else False if sides < SAME else None
     return by_case(
         cases, f"PE(p)·PE(p+{DISTANCE}) by p has a deviation of {max(spread['as they are']):.1e} "

@@ -27,16 +27,16 @@ def _distinct(seed: int, quick: bool) -> Data:
     """The smallest distance between two of the first places, how many pairs are near, and how far
     the table moved by one place is from a linear map of the table."""
     places = torch.arange(1000 if quick else 5000)
-    found: dict[str, Any] = {"places": len(places)}
+    measured: dict[str, Any] = {"places": len(places)}
     for name in ("both", *RIVALS):
         tables = [channels(name, width, places) for width in WIDTHS]
         apart = [F.pdist(table) for table in tables]  # of all pairs of places
-        found[name] = {
-            "least": [float(each.min()) for each in apart],
-            "near": [int((each < NEAR).sum()) for each in apart],
+        measured[name] = {
+            "least": [float(value.min()) for value in apart],
+            "near": [int((value < NEAR).sum()) for value in apart],
             "shift": [_not_linear(table) for table in tables],
         }
-    return found
+    return measured
 
 
 def channels(name: str, width: int, places: Tensor) -> Tensor:
@@ -50,29 +50,29 @@ def channels(name: str, width: int, places: Tensor) -> Tensor:
 
 
 def _not_linear(table: Tensor) -> float:
-    """The share of the next places that no linear map of the places gives."""
+    """The fraction of the next places that no linear map of the places gives."""
     here, following = table[:-1], table[1:]
     best = here @ (torch.linalg.pinv(here) @ following)
     return float((following - best).norm() / following.norm())
 
 
 def _judge_distinct(data: Sequence[Data]) -> Finding:
-    (found,) = data[:1]
+    (values,) = data[:1]
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for at, width in enumerate(WIDTHS):
-        both = found["both"]["least"][at]
-        said.append(f"d = {width}: both {both:.3g}")
+        both = values["both"]["least"][at]
+        parts.append(f"d = {width}: both {both:.3g}")
         for rival, name in RIVALS.items():
-            ratio = both / max(found[rival]["least"][at], 1e-300)
+            ratio = both / max(values[rival]["least"][at], 1e-300)
             cases[f"{name}, d = {width}"] = (
                 True if ratio > 1.05 else False if ratio < 0.95 else None
             )
-            said.append(f"{name} {found[rival]['least'][at]:.2g}")
-    moved = ", ".join(f"{name} {found[name]['shift'][-1]:.1e}" for name in ("both", "sine"))
+            parts.append(f"{name} {values[rival]['least'][at]:.2g}")
+    moved = ", ".join(f"{name} {values[name]['shift'][-1]:.1e}" for name in ("both", "sine"))
     return by_case(
-        cases, f"smallest distance of two of the first {found['places']} places, "
-        f"{', '.join(said)}; share of a step that is no linear map, d = {WIDTHS[-1]}: {moved}",
+        cases, f"smallest distance of two of the first {values['places']} places, "
+        f"{', '.join(parts)}; fraction of a step that is no linear map, d = {WIDTHS[-1]}: {moved}",
         "what the other half of the channels would hold",
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ def _draw_distinct(data: Sequence[Data]) -> Bars:
               for name in names]  # fmt: skip
     return Bars(
         f"How far apart the two nearest of {data[0]['places']} places are", "distance",
-        tuple(f"d = {width}: {said}" for width in WIDTHS for said in names.values()),
+        tuple(f"d = {width}: {label}" for width in WIDTHS for label in names.values()),
         np.array(values), marked=tuple(at * len(names) for at in range(len(WIDTHS))),
     )  # fmt: skip
 

@@ -70,7 +70,7 @@ class Waves(Sinusoidal):
 
 def _waves(seed: int, quick: bool) -> Data:
     """Inside the trained length: how well nets copy from three back, wave by wave."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for wave in WAVES:
         torch.manual_seed(seed)
         net = small_transformer("sinusoidal", layers=1 if quick else 2)
@@ -78,11 +78,11 @@ def _waves(seed: int, quick: bool) -> Data:
         stack(net).positions = positions
         train(net, copy_back, STEPS[quick], torch.Generator().manual_seed(seed))
         right = by_place(net, copy_back, seed, TRAINED)
-        found[wave] = {
+        measured[wave] = {
             "right": float(np.mean(right[INSIDE])),
             "largest": float(positions.encode(torch.arange(TRAINED)).abs().max()),
         }
-    return found
+    return measured
 
 
 def _judge_waves(data: Sequence[Data]) -> Finding:
@@ -90,20 +90,20 @@ def _judge_waves(data: Sequence[Data]) -> Finding:
     right = mean_of(column(data, sine, "right"))
     known = right.against(LEARNED) == "above"
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for wave in others:
         lost = difference_of(column(data, sine, "right"), column(data, wave, "right"))
         cases[f"{wave} is worse"] = clearly(lost.against(WORSE), "above") if known else None
-        said.append(f"{wave} {lost} (values to {max(column(data, wave, 'largest')):.3g})")
+        parts.append(f"{wave} {lost} (values to {max(column(data, wave, 'largest')):.3g})")
     return by_case(
-        cases, f"accuracy lost against sine and cosine ({right}): {', '.join(said)}",
+        cases, f"accuracy lost against sine and cosine ({right}): {', '.join(parts)}",
         "which is missing: bounds or smoothness",
     )  # fmt: skip
 
 
 def _draw_waves(data: Sequence[Data]) -> Bars:
     return Bars(
-        "Copying from three back, by the wave of the encoding", "share of right answers",
+        "Copying from three back, by the wave of the encoding", "accuracy",
         tuple(WAVES), np.array([float(average(data, wave, "right")) for wave in WAVES]),
         note=f"texts of {TRAINED} tokens, as in training",
     )  # fmt: skip

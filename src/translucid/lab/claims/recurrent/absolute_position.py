@@ -8,8 +8,9 @@ import torch
 from translucid.lab.claims.shared.sequence_tasks import batch_of, recurrent_net, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, average, column, mean_of
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import Batch
 
 SHIFTS = 4
 
@@ -57,7 +58,7 @@ def _draw_positions(data: Sequence[Data]) -> Lines:
     blind = np.full(len(places), float(average(data, "blind")))
     return Lines(
         "A rule that is another one at every place",
-        Axis("place", tuple(str(t + 1) for t in range(len(places)))), "share of right answers",
+        Axis("place", tuple(str(t + 1) for t in range(len(places)))), "accuracy",
         {"RNN": places, "best rule that does not know the place": blind},
     )  # fmt: skip
 

@@ -50,7 +50,7 @@ def reach(net: Network, ids: Tensor, targets: Tensor) -> list[float]:
     loss = F.cross_entropy(logits, targets, reduction="sum")
     (slopes,) = torch.autograd.grad(loss, trace["encoder.embedding.lookup"])
     sizes = slopes.norm(dim=-1).mean(dim=0).flip(0)  # (length,)
-    return [float(each) for each in (sizes / sizes[0]).log10()]
+    return [float(value) for value in (sizes / sizes[0]).log10()]
 
 
 def reach_at_start(seed: int, kind: Kind, rows: int) -> list[float]:

@@ -22,7 +22,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WINDOW = 25  # words
 BACK = (0, 1, 2, 4, 8, 16, 24)  # words between the one that is changed and the next one
@@ -33,15 +34,15 @@ def _far_words(seed: int, quick: bool) -> Data:
     """How far the distribution of the next word moves (KL, nats) if one word is exchanged."""
     text = next_words(seed)
     stream = text.ids[text.ids != 0]  # sentence after sentence
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, cell in READERS.items():
         net = _language_model(seed, cell, text.vocab)
         history = train(net, _windows(stream), seed=seed, steps=40 if quick else 500, rate=1e-2)
-        found[name] = {
+        measured[name] = {
             "kl": _moved(net, stream, text.vocab, seed, 64 if quick else 512),
             "losses": [history.losses[0], float(np.mean(history.losses[-20:]))],
         }
-    return found
+    return measured
 
 
 def _language_model(seed: int, cell: CellName, vocab: int) -> Network:
@@ -65,15 +66,15 @@ def _moved(net: Network, stream: Tensor, vocab: int, seed: int, rows: int) -> li
     ids = _windows(stream)(generator, rows).inputs["ids"]
     net.double()  # float32 cannot tell 1e-8 from nothing
     before = net(ids)[:, -1].log_softmax(dim=-1)
-    found = []
+    distances = []
     for back in BACK:
         changed = ids.clone()
         other = torch.randint(1, vocab - 2, (rows,), generator=generator)
         place = WINDOW - 1 - back
         changed[:, place] = 2 + (changed[:, place] - 2 + other) % (vocab - 2)  # never the same
         after = net(changed)[:, -1].log_softmax(dim=-1)
-        found.append(float((before.exp() * (before - after)).sum(dim=-1).mean()))
-    return found
+        distances.append(float((before.exp() * (before - after)).sum(dim=-1).mean()))
+    return distances
 
 
 def _judge_far_words(data: Sequence[Data]) -> Finding:
@@ -105,7 +106,7 @@ far_words = Experiment(
     claims={
         "C24": Rule(
             f"In a trained RNN, exchanging the word {BACK[-1]} back moves the next word's "
-            "distribution by a share of what the word 1 back does: supported if the share is "
+            "distribution by a fraction of what the word 1 back does: supported if the fraction is "
             "clearly below a twentieth, refuted if clearly above. How much of it is the chain's "
             "doing and how much the text's is not told apart here; C21 has a task that needs the "
             "first word.",

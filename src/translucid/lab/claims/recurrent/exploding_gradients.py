@@ -26,11 +26,12 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    share_of,
+    fraction_of,
 )
 from translucid.models.recurrent import RecurrentEncoder
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import Batch
 
 VALUES = 8
 GAINS = {"gain 1": 1.0, "gain 2": 2.0}  # of orthogonal recurrent weights
@@ -61,17 +62,17 @@ def _explosion(seed: int, quick: bool) -> Data:
     """Gradient descent on sums, with small and large recurrent weights, clipped and not: how long
     the first gradient was, how many runs diverged, log10 of the loss by step."""
     length, steps = (30, 15) if quick else (40, 100)
-    found: dict[str, Any] = {"steps": steps, "runs": NETS}
+    measured: dict[str, Any] = {"steps": steps, "runs": NETS}
     for gain, size in GAINS.items():
-        found[gain] = {}
-        for said, clip in CLIPS.items():
+        measured[gain] = {}
+        for label, clip in CLIPS.items():
             runs = [_descend(NETS * seed + at, size, clip, length, steps) for at in range(NETS)]
-            found[gain][said] = {
+            measured[gain][label] = {
                 "norm": float(np.mean([math.log10(run.norms[0]) for run in runs])),
                 "diverged": sum(diverged(run) for run in runs),
                 "losses": np.mean([_drawn(run, steps) for run in runs], axis=0).tolist(),
             }
-    return found
+    return measured
 
 
 def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> History:
@@ -92,15 +93,15 @@ def _drawn(run: History, steps: int) -> list[float]:
     return [min(math.log10(loss), MOST) if loss < math.inf else MOST for loss in losses]
 
 
-def _share(data: Sequence[Data], gain: str, clip: str) -> Interval:
-    runs = sum(int(each["runs"]) for each in data)
-    return share_of(int(sum(column(data, gain, clip, "diverged"))), runs)
+def _fraction(data: Sequence[Data], gain: str, clip: str) -> Interval:
+    runs = sum(int(run["runs"]) for run in data)
+    return fraction_of(int(sum(column(data, gain, clip, "diverged"))), runs)
 
 
 def _judge_explosion(data: Sequence[Data]) -> Finding:
     longer = difference_of(*(column(data, gain, "not clipped", "norm") for gain in
                              ("gain 2", "gain 1")))  # fmt: skip
-    large, small = (_share(data, gain, "not clipped") for gain in ("gain 2", "gain 1"))
+    large, small = (_fraction(data, gain, "not clipped") for gain in ("gain 2", "gain 1"))
     return decide(
         {
             "the gradient is more than ten times as long": clearly(longer.against(1.0), "above"),
@@ -114,8 +115,8 @@ def _judge_explosion(data: Sequence[Data]) -> Finding:
 
 
 def _judge_clipping(data: Sequence[Data]) -> Finding:
-    without, clipped = (_share(data, "gain 2", clip) for clip in CLIPS)
-    why = f"share of runs that diverge: {without} without clipping, {clipped} with it"
+    without, clipped = (_fraction(data, "gain 2", clip) for clip in CLIPS)
+    why = f"fraction of runs that diverge: {without} without clipping, {clipped} with it"
     if without.against(0.5) != "above":
         return Finding("undecided", f"{why} (without clipping most must diverge, else there is "
                        "nothing to prevent)")  # fmt: skip

@@ -23,8 +23,9 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.recurrent import Recurrent
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import IGNORE, Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.trace import Edit, Trace
 
 TICK, RESET, COUNTED, ROW = 1, 2, 4, 12
@@ -76,13 +77,13 @@ def _by_hand(seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}
-    found = []
+    states = []
     for value in (0.0, 1.0):
         gates: dict[str, Edit] = {f"layers.0.lstm.forget_gate@{t}": value for t in range(5, 10)}
         trace = Trace("layers.0.lstm.cell", edit={**shut, **gates})
         layer(x, trace=trace)
-        found.append(trace["layers.0.lstm.cell"])
-    wiped, kept = found
+        states.append(trace["layers.0.lstm.cell"])
+    wiped, kept = states
     return {"left": float(wiped[:, 5:].abs().max()),
             "moved": float((kept[:, 5:] - kept[:, 4:5]).abs().max())}  # fmt: skip
 

@@ -20,8 +20,9 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import Trace
 
 LENGTH = 40  # symbols, over which an RNN with torch's start rarely learns to recall; over 20 it may
@@ -31,9 +32,9 @@ MARGIN = 0.05  # of accuracy
 
 
 def _vanishing(seed: int, quick: bool) -> Data:
-    """An RNN that forgets, trained with clipping and without: accuracy, the share of steps that
+    """An RNN that forgets, trained with clipping and without: accuracy, the fraction of steps that
     were clipped, and log10 of the gradient that reaches each symbol afterwards, last one first."""
-    return {said: _trained(seed, clip, 60 if quick else 800) for said, clip in THRESHOLDS.items()}
+    return {label: _trained(seed, clip, 60 if quick else 800) for label, clip in THRESHOLDS.items()}
 
 
 def _trained(seed: int, clip: float, steps: int) -> dict[str, Any]:
@@ -59,21 +60,21 @@ def _reach(net: nn.Module, seed: int) -> list[float]:
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
     plain = mean_of(column(data, "not clipped", "accuracy"))
     cases: dict[str, bool | None] = {}
-    said = [f"without clipping an RNN recalls {plain} over {LENGTH} symbols"]
+    parts = [f"without clipping an RNN recalls {plain} over {LENGTH} symbols"]
     for name in list(THRESHOLDS)[1:]:
         more, longer = (
             difference_of(column(data, name, *path), column(data, "not clipped", *path))
             for path in (("accuracy",), ("reach", LENGTH - 1))
         )
         fired = mean_of(column(data, name, "fired"))
-        said.append(f"{name} ({fired.mean:.0%} of the steps): accuracy by {more}, gradient at the "
+        parts.append(f"{name} ({fired.mean:.0%} of the steps): accuracy by {more}, gradient at the "
                     f"first symbol by 10^{longer}")  # fmt: skip
         helps = more.against(MARGIN), longer.against(TENFOLD)
         cases[name] = True if "above" in helps else None if "across" in helps else False
     if plain.against(0.5) != "below":
-        return Finding("undecided", f"{'; '.join(said)} (it must clearly fail without clipping, "
+        return Finding("undecided", f"{'; '.join(parts)} (it must clearly fail without clipping, "
                        "else there is nothing to mitigate)")  # fmt: skip
-    return by_case(cases, "; ".join(said), "where gradients are clipped")
+    return by_case(cases, "; ".join(parts), "where gradients are clipped")
 
 
 def _draw_vanishing(data: Sequence[Data]) -> Lines:

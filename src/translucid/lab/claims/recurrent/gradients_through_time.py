@@ -15,7 +15,8 @@ from translucid.lab.engine.verdict import (
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 KEPT = -1  # log10: a tenth of it arrives
 
@@ -31,15 +32,15 @@ def _farthest(data: Sequence[Data], name: str) -> Interval:
 
 
 def _judge_lstm(data: Sequence[Data]) -> Finding:
-    found = {name: _farthest(data, name) for name in LSTMS}
-    cases = {name: clearly(each.against(KEPT), "above") for name, each in found.items()}
-    said = ", ".join(
-        f"{name} {each}" for name, each in {**found, RNN: _farthest(data, RNN)}.items()
+    intervals = {name: _farthest(data, name) for name in LSTMS}
+    cases = {name: clearly(interval.against(KEPT), "above") for name, interval in intervals.items()}
+    summary = ", ".join(
+        f"{name} {value}" for name, value in {**intervals, RNN: _farthest(data, RNN)}.items()
     )
     return by_case(
-        cases, f"log10 of the gradient {SPAN - 1} steps back against the last step's: {said}",
+        cases, f"log10 of the gradient {SPAN - 1} steps back against the last step's: {summary}",
         "the forget gate's bias at the start",
-        {name: each.mean for name, each in found.items()},
+        {name: interval.mean for name, interval in intervals.items()},
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.trace import Edit
 
 KINDS = 4  # of symbols
@@ -137,7 +137,7 @@ def _judge_separate(data: Sequence[Data]) -> Finding:
     )
     if learned.against(LEARNED) != "above":
         return Finding("undecided", f"{why} (the net must first have learned the task)")
-    found = decide(
+    finding = decide(
         {
             "the cell holds the symbol": clearly(cell.against(0.9), "above"),
             "forget and input gate decide on it": clearly(erased.against(0.5), "below"),
@@ -146,13 +146,13 @@ def _judge_separate(data: Sequence[Data]) -> Finding:
         },
         why, {"cell": cell.mean, "hidden": hidden.mean, "alone": alone.mean},
     )  # fmt: skip
-    if found.verdict != "supported" or hidden.against(0.5) == "below":
-        return found
+    if finding.verdict != "supported" or hidden.against(0.5) == "below":
+        return finding
     if hidden.against(0.5) == "across":
-        return Finding("undecided", f"{why} (not clear: h does not reveal it)", found.numbers)
+        return Finding("undecided", f"{why} (not clear: h does not reveal it)", finding.numbers)
     return Finding("depends", f"{why}. It depends on who looks: the gates can keep the two apart "
                    "and the net's own answers do, but the symbol can be read from h all the time",
-                   found.numbers)  # fmt: skip
+                   finding.numbers)  # fmt: skip
 
 
 DRAWN: dict[str, tuple[str | int, ...]] = {
@@ -171,7 +171,7 @@ DRAWN: dict[str, tuple[str | int, ...]] = {
 
 def _draw_store(data: Sequence[Data]) -> Bars:
     return Bars(
-        "An LSTM that stores a symbol, with other gates", "share of right answers", tuple(DRAWN),
+        "An LSTM that stores a symbol, with other gates", "accuracy", tuple(DRAWN),
         np.array([float(average(data, *path)) for path in DRAWN.values()]),
         note=f"guessing gives {1 / KINDS}",
     )  # fmt: skip

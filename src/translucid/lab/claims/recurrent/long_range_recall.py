@@ -21,6 +21,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -28,7 +29,8 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 RECALLED: dict[str, Kind] = {
     **PLAIN, **{name: LSTMS[name] for name in ("LSTM, forget bias 1", "LSTM, forget bias 3")}
@@ -40,14 +42,14 @@ MARGIN = 0.05  # of accuracy: less than this is no help
 def _recall(seed: int, quick: bool) -> Data:
     """Accuracy at naming the first of so many symbols, the gradient before training, the size."""
     lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((10, 20, 40), 800, 3e-3)
-    found: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
+    measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():
-        found[name] = {
+        measured[name] = {
             "accuracy": [_learned(seed, kind, length, steps, rate) for length in lengths],
             "reach": reach_at_start(seed, kind, 8)[-1],
             "parameters": made(seed, kind).parameters_count,
         }
-    return found
+    return measured
 
 
 def _learned(seed: int, kind: Kind, length: int, steps: int, rate: float) -> float:
@@ -59,29 +61,23 @@ def _learned(seed: int, kind: Kind, length: int, steps: int, rate: float) -> flo
 def _judge_vanishing(data: Sequence[Data]) -> Finding:
     lengths = data[0]["lengths"]
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for name in (RNN_UNIFORM, RNN):
         shrunk = mean_of(column(data, name, "reach"))
         near, far = (mean_of(column(data, name, "accuracy", place)) for place in (0, -1))
-        said.append(f"{name}: gradient 10^{shrunk}, recall {near} over {lengths[0]} and {far} "
+        parts.append(f"{name}: gradient 10^{shrunk}, recall {near} over {lengths[0]} and {far} "
                     f"over {lengths[-1]} symbols")  # fmt: skip
-        cases[name] = _all(
+        cases[name] = all_hold((
             clearly(shrunk.against(TINY), "below"),
             clearly(far.against(0.5), "below"),
             True if near.against(0.9) == "above" else None,  # else nothing was learned at all
-        )
-    return by_case(cases, "; ".join(said), "how the recurrent weights start")
-
-
-def _all(*found: bool | None) -> bool | None:
-    if False in found:
-        return False
-    return None if None in found else True
+        ))  # fmt: skip
+    return by_case(cases, "; ".join(parts), "how the recurrent weights start")
 
 
 def _judge_gru(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for start, gru, rnn in (("uniform", GRU_UNIFORM, RNN_UNIFORM), ("orthogonal", GRU, RNN)):
         flow = difference_of(column(data, gru, "reach"), column(data, rnn, "reach"))
         cases[f"gradient, {start} start"] = clearly(flow.against(0.0), "above")
@@ -89,11 +85,11 @@ def _judge_gru(data: Sequence[Data]) -> Finding:
         cases[f"recall, {start} start"] = (
             True if more.against(0.0) == "above" else False if more.high < MARGIN else None
         )
-        said.append(f"{start} start: gradient by 10^{flow}, recall by {more}")
+        parts.append(f"{start} start: gradient by 10^{flow}, recall by {more}")
     sizes = {name: data[0][name]["parameters"] for name in (RNN, GRU, "LSTM, forget bias 1")}
     why = (
         f"a GRU against an RNN, {SPAN - 1} steps back and over {data[0]['lengths'][-1]} symbols; "
-        f"{'; '.join(said)}; parameters of RNN, GRU, LSTM: {', '.join(map(str, sizes.values()))}"
+        f"{'; '.join(parts)}; parameters of RNN, GRU, LSTM: {', '.join(map(str, sizes.values()))}"
     )
     if sizes[GRU] >= sizes["LSTM, forget bias 1"]:
         return Finding("refuted", f"{why}; the GRU is no simpler than an LSTM")
@@ -103,7 +99,7 @@ def _judge_gru(data: Sequence[Data]) -> Finding:
 def _draw_recall(data: Sequence[Data]) -> Lines:
     return Lines(
         "Which symbol stood first?", Axis("symbols read", tuple(map(str, data[0]["lengths"]))),
-        "share of right answers",
+        "accuracy",
         {name: average(data, name, "accuracy").numpy() for name in RECALLED},
         note=f"after {data[0]['steps']} steps; guessing gives {1 / SYMBOLS:.3g}",
     )  # fmt: skip

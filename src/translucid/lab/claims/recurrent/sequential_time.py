@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import Recurrent
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTH = 64
 SLOWER = 1.25  # times as long: less is no difference on a busy machine
@@ -33,7 +34,7 @@ def _times(seed: int, quick: bool) -> Data:
     lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
     torch.manual_seed(seed)
     nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
-    found: dict[str, Any] = {"lengths": list(lengths), **{name: [] for name in nets}}
+    measured: dict[str, Any] = {"lengths": list(lengths), **{name: [] for name in nets}}
     for length in lengths:
         x = torch.randn(1, length, WIDTH)
         taken: dict[str, list[float]] = {name: [] for name in nets}
@@ -41,8 +42,8 @@ def _times(seed: int, quick: bool) -> Data:
             for name, net in nets.items():
                 taken[name].append(_seconds(net, x))
         for name in nets:
-            found[name].append(min(taken[name][1:]))  # the first one warms up
-    return found
+            measured[name].append(min(taken[name][1:]))  # the first one warms up
+    return measured
 
 
 def _seconds(net: nn.Module, x: Tensor) -> float:
@@ -55,20 +56,20 @@ def _seconds(net: nn.Module, x: Tensor) -> float:
 def _judge_times(data: Sequence[Data]) -> Finding:
     lengths = data[0]["lengths"]
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for place, length in enumerate(lengths):
         times = ratio_of(column(data, "RNN", place), column(data, "attention", place))
         cases[f"length {length}"] = (
             True if times.against(SLOWER) == "above" else
             False if times.against(1 / SLOWER) == "below" else None
         )  # fmt: skip
-        said.append(f"{length}: {times}")
+        parts.append(f"{length}: {times}")
     grows = mean_of([
-        float(np.polyfit(np.log(lengths), np.log(each["RNN"]), 1)[0]) for each in data
+        float(np.polyfit(np.log(lengths), np.log(run["RNN"]), 1)[0]) for run in data
     ])  # fmt: skip
     return by_case(
         cases, "an RNN takes this many times as long as self-attention, by length, on one core: "
-        f"{', '.join(said)}; its time grows as length to the power {grows}",
+        f"{', '.join(parts)}; its time grows as length to the power {grows}",
         "the length: beyond some length, all pairs cost more than one step after another",
         {"power": grows.mean},
     )  # fmt: skip

@@ -11,7 +11,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, column, decide
 from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE
 
 CELLS: tuple[CellName, ...] = ("rnn", "lstm", "gru")
@@ -40,18 +41,18 @@ def _tied_and_untied(seed: int, cell: CellName, length: int, hidden: int) -> dic
     output = _deep(cell, x, copies)
     untied = [torch.autograd.grad((output * wanted[:, -1]).sum(), copy, retain_graph=True)
               for copy in copies]  # fmt: skip
-    largest = max(float(each.abs().max()) for each in tied)
-    summed = [torch.stack(each).sum(dim=0) for each in zip(*untied, strict=True)]
+    largest = max(float(value.abs().max()) for value in tied)
+    summed = [torch.stack(value).sum(dim=0) for value in zip(*untied, strict=True)]
     away = max(float((a - b).abs().max()) for a, b in zip(tied, summed, strict=True))
     return {
         "copies": away / largest,
         "differences": _by_moving(loss, weights[1], tied[1]) / largest,
-        "adds": [float(each[1].norm()) for each in untied],
+        "adds": [float(value[1].norm()) for value in untied],
     }
 
 
 def _copy(weights: Weights) -> Weights:
-    w, u, b, b_hidden = (each.detach().clone().requires_grad_() for each in weights)
+    w, u, b, b_hidden = (weight.detach().clone().requires_grad_() for weight in weights)
     return w, u, b, b_hidden
 
 
@@ -81,11 +82,11 @@ def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> fl
 
 
 def _judge_unrolled(data: Sequence[Data]) -> Finding:
-    worst = {said: float(np.max([column(data, cell, said) for cell in CELLS]))
-             for said in ("copies", "differences")}  # fmt: skip
+    worst = {label: float(np.max([column(data, cell, label) for cell in CELLS]))
+             for label in ("copies", "differences")}  # fmt: skip
     return decide(
-        {f"agrees with {said} to 1e-6": True if each < 1e-6 else False if each > 1e-4 else None
-         for said, each in (("the sum over copies", worst["copies"]),
+        {f"agrees with {label} to 1e-6": True if value < 1e-6 else False if value > 1e-4 else None
+         for label, value in (("the sum over copies", worst["copies"]),
                             ("finite differences", worst["differences"]))},
         f"the gradient through a recurrent layer is {worst['copies']:.1e} from the sum over untied "
         f"copies and {worst['differences']:.1e} from finite differences, of the largest", worst,

@@ -20,9 +20,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 
-MOTIF, LETTERS, TEXT = (0, 1, 2), 4, 12
+MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
 HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif
 NETS = ("RNN", "MLP")
 QUESTIONS = ("at each place", "at the end")
@@ -54,58 +54,60 @@ def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
             targets = torch.where(inside, (ends & (targets[:, None] == 1)).long(), IGNORE)
         if not apart:
             return batch_of(ids, targets)
-        return batch_of(nn.functional.one_hot(ids, LETTERS).flatten(1).float(), targets, "x")
+        return batch_of(nn.functional.one_hot(ids, SYMBOLS).flatten(1).float(), targets, "x")
 
     return draw
 
 
 def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
-    found = torch.randint(LETTERS, (4 * rows, TEXT), generator=generator)
-    hits = (found.unfold(1, len(MOTIF), 1) == torch.tensor(MOTIF)).all(dim=-1).any(dim=-1)
-    return found[~hits][:rows]
+    texts = torch.randint(SYMBOLS, (4 * rows, TEXT), generator=generator)
+    hits = (texts.unfold(1, len(MOTIF), 1) == torch.tensor(MOTIF)).all(dim=-1).any(dim=-1)
+    return texts[~hits][:rows]
 
 
 def _sharing(seed: int, quick: bool) -> Data:
     """Accuracy where the motif was seen in training, and where it never was."""
     steps = 150 if quick else 600
-    return {question: {name: _found_motif(seed, question, name, steps) for name in NETS}
+    return {question: {name: _detection(seed, question, name, steps) for name in NETS}
             for question in QUESTIONS}  # fmt: skip
 
 
-def _found_motif(seed: int, question: str, name: str, steps: int) -> dict[str, float]:
+def _detection(seed: int, question: str, name: str, steps: int) -> dict[str, float]:
     apart, tags = name == "MLP", question == "at each place"
     torch.manual_seed(seed)
     net: nn.Module = (
-        build(MLPConfig(inputs=TEXT * LETTERS, hidden=(64,), outputs=2 * TEXT if tags else 2))
-        if apart else recurrent_net(seed, "rnn", vocab=LETTERS, outputs=2, tags=tags)
+        build(MLPConfig(inputs=TEXT * SYMBOLS, hidden=(64,), outputs=2 * TEXT if tags else 2))
+        if apart else recurrent_net(seed, "rnn", vocab=SYMBOLS, outputs=2, tags=tags)
     )  # fmt: skip
     train(
         net, _asked(question, "trained", apart=apart), seed=seed, steps=steps, rows=64, enough=0.02,
         loss=lambda network, batch: cross_entropy(answers(network, batch), batch.targets),
     )  # fmt: skip
-    found: dict[str, float] = {"parameters": sum(each.numel() for each in net.parameters())}
+    measured: dict[str, float] = {
+        "parameters": sum(parameter.numel() for parameter in net.parameters())
+    }
     for half in HALVES:
         batch = _asked(question, half, apart=apart)(torch.Generator().manual_seed(seed), 1000)
         with torch.no_grad():
-            found[half] = _balanced(answers(net, batch), batch.targets)
-    return found
+            measured[half] = _balanced(answers(net, batch), batch.targets)
+    return measured
 
 
 def _balanced(logits: Tensor, targets: Tensor) -> float:
-    """The share of right answers, where yes and no count alike."""
+    """The accuracy, where yes and no count alike."""
     return (right(logits, targets.where(targets == 1, IGNORE))
             + right(logits, targets.where(targets == 0, IGNORE))) / 2  # fmt: skip
 
 
 def _judge_sharing(data: Sequence[Data]) -> Finding:
     cases: dict[str, bool | None] = {}
-    said = []
+    parts = []
     for question in QUESTIONS:
         near, far = (
             {name: mean_of(column(data, question, name, half)) for name in NETS} for half in HALVES
         )
         sizes = {name: column(data, question, name, "parameters")[0] for name in NETS}
-        said.append(f"asked {question}: " + ", ".join(
+        parts.append(f"asked {question}: " + ", ".join(
             f"{name} ({sizes[name]:.0f} parameters) {near[name]} where the motif was trained and "
             f"{far[name]} where it never was" for name in NETS))  # fmt: skip
         sides = (
@@ -113,12 +115,12 @@ def _judge_sharing(data: Sequence[Data]) -> Finding:
             clearly(far["MLP"].against(0.8), "below"),
             sizes["RNN"] < sizes["MLP"],
         )
-        learned = all(each.against(0.9) == "above" for each in near.values())
+        learned = all(interval.against(0.9) == "above" for interval in near.values())
         cases[f"asked {question}"] = (
             None if not learned or (None in sides and False not in sides) else all(sides)
         )
     return by_case(
-        cases, "; ".join(said),
+        cases, "; ".join(parts),
         "when the net is asked: at each place, or once at the end",
     )  # fmt: skip
 
@@ -126,7 +128,7 @@ def _judge_sharing(data: Sequence[Data]) -> Finding:
 def _draw_sharing(data: Sequence[Data]) -> Bars:
     cases = [(question, name, half) for question in QUESTIONS for name in NETS for half in HALVES]
     return Bars(
-        "A motif that was trained in the first half of texts", "share of right answers",
+        "A motif that was trained in the first half of texts", "accuracy",
         tuple(f"asked {question}: {name}, {'first' if half == 'trained' else 'second'} half"
               for question, name, half in cases),
         np.array([float(average(data, *case)) for case in cases]),

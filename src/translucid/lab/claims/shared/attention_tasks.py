@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from translucid.lab.engine.fit import fit
 from translucid.models.base import Network
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 Batch = tuple[Tensor, Tensor]  # ids, and what is wanted: (batch, length) or (batch,)
@@ -36,7 +36,7 @@ def _loss(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def right(net: Network, batch: Batch, trace: NoTrace = NO_TRACE) -> float:
-    """The share of what is asked that the net gets right."""
+    """The fraction of what is asked that the net gets right."""
     x, wanted = batch
     asked = wanted != IGNORE
     return float((answers(net, x, trace) == wanted)[asked].float().mean())
@@ -44,8 +44,8 @@ def right(net: Network, batch: Batch, trace: NoTrace = NO_TRACE) -> float:
 
 @torch.no_grad()
 def answers(net: Network, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-    found: Tensor = net(x, trace=trace)
-    return found.argmax(dim=-1)
+    outputs: Tensor = net(x, trace=trace)
+    return outputs.argmax(dim=-1)
 
 
 @torch.no_grad()
@@ -80,7 +80,7 @@ ATTENTION = "encoder.layers.0.self_attention"
 
 def silent(net: Network, kind: type[nn.Module]) -> Network:
     """Without the parts of a kind: they add 0 for ever."""
-    for part in (each for each in net.modules() if isinstance(each, kind)):
+    for part in (module for module in net.modules() if isinstance(module, kind)):
         for weight in part.parameters():
             weight.requires_grad_(False)
             weight.zero_()

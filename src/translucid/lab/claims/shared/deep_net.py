@@ -53,10 +53,10 @@ class Deep(nn.Module):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 nn.init.zeros_(module.bias)
         with torch.no_grad():
-            for block in self.each():
+            for block in self.block_list():
                 block.dense.linear.weight.mul_(gain)
 
-    def each(self) -> list[Block]:
+    def block_list(self) -> list[Block]:
         """The blocks, with their type, which a ModuleList forgets."""
         return [block for block in self.blocks if isinstance(block, Block)]
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translucid.lab.engine.fit import Step, fit
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel
-from translucid.tasks.base import cross_entropy
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -63,11 +63,11 @@ class Chain:
     def entropy(self) -> float:
         """The same for endless texts, in closed form; of a chain of order 1."""
         assert self.order == 1
-        share = torch.full((self.words,), 1 / self.words, dtype=torch.float64)
+        probabilities = torch.full((self.words,), 1 / self.words, dtype=torch.float64)
         table = self.table.double()
         for _ in range(1000):
-            share = share @ table
-        return float(-(share[:, None] * table * table.log()).sum())
+            probabilities = probabilities @ table
+        return float(-(probabilities[:, None] * table * table.log()).sum())
 
 
 def small_decoder(words: int, *, seed: int, layers: int = 2, d_model: int = 32) -> DecoderModel:

@@ -1,5 +1,5 @@
 """What the experiments on positions share: a small Transformer, and things to learn that hang on
-where the letters of a text stand.
+where the symbols of a text stand.
 
 Shapes: ids and wanted (rows, length). A letter is 0 to 7; a filler, which nobody asks for, 8 to 15.
 """
@@ -17,14 +17,14 @@ from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack
 from translucid.parts.positions import PositionName
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
-LETTERS, VOCAB = 8, 16
+SYMBOLS, VOCAB = 8, 16
 WIDTH = 32  # d_model
-CHANCE = 1 / LETTERS
+GUESSING = 1 / SYMBOLS
 TRAINED, TESTED = 16, 64  # tokens
 BACK = 3
-DENSITIES = (0.5, 0.25, 0.1, 0.05)  # share of letters in a text: near and far ones are asked for
+DENSITIES = (0.5, 0.25, 0.1, 0.05)  # fraction of symbols in a text: near and far ones are asked for
 ROWS, RATE = 32, 1.5e-2
 STEPS = {True: 120, False: 400}  # quick, or not
 INSIDE = slice(BACK, TRAINED)
@@ -39,7 +39,7 @@ def small_transformer(
     layers: int,
     *,
     shape: Literal["encoder", "decoder"] = "decoder",
-    outputs: int = LETTERS,
+    outputs: int = SYMBOLS,
     scaling: float = 1.0,
 ) -> Network:
     """A Transformer that says something at every place; the random numbers are torch's."""
@@ -55,9 +55,9 @@ def small_transformer(
 def stack(net: Network) -> Stack:
     """Its embedding, positions and layers."""
     assert isinstance(net, EncoderModel | DecoderModel)
-    found = net.encoder if isinstance(net, EncoderModel) else net.decoder
-    assert isinstance(found, Stack)
-    return found
+    part = net.encoder if isinstance(net, EncoderModel) else net.decoder
+    assert isinstance(part, Stack)
+    return part
 
 
 # ---- what is to be learned ----
@@ -65,7 +65,7 @@ def stack(net: Network) -> Stack:
 
 def copy_back(rows: int, length: int, generator: torch.Generator) -> Texts:
     """Say the letter three places back."""
-    ids = torch.randint(LETTERS, (rows, length), generator=generator)
+    ids = torch.randint(SYMBOLS, (rows, length), generator=generator)
     wanted = torch.full_like(ids, IGNORE)
     wanted[:, BACK:] = ids[:, :-BACK]
     return ids, wanted
@@ -87,10 +87,10 @@ def far_letter(rows: int, length: int, generator: torch.Generator) -> Texts:
 
 
 def _last_letter(letter: Tensor, generator: torch.Generator) -> Texts:
-    drawn = torch.randint(LETTERS, letter.shape, generator=generator)
+    drawn = torch.randint(SYMBOLS, letter.shape, generator=generator)
     places = torch.arange(letter.shape[1])
     last = torch.where(letter, places, 0).cummax(dim=1).values
-    return torch.where(letter, drawn, LETTERS + drawn), drawn.gather(1, last)
+    return torch.where(letter, drawn, SYMBOLS + drawn), drawn.gather(1, last)
 
 
 # ---- learning it, and telling how well ----
@@ -105,7 +105,7 @@ def train(net: Network, task: Task, steps: int, generator: torch.Generator) -> N
 
 
 def by_place(net: Network, task: Task, seed: int, length: int = TESTED) -> list[float]:
-    """The share of right answers at every place of new texts; 0 where nothing is asked."""
+    """The accuracy at every place of new texts; 0 where nothing is asked."""
     ids, wanted = task(200, length, torch.Generator().manual_seed(10_000 + seed))
     with torch.no_grad():
         right = net.eval()(ids).argmax(dim=-1) == wanted
@@ -127,13 +127,13 @@ def over(data: Sequence[Data], places: slice, *path: str | int) -> list[float]:
     """The mean accuracy over these places, of every seed."""
     length = range(TESTED)[places]
     every = [column(data, *path, place) for place in length]
-    return [sum(each) / len(length) for each in zip(*every, strict=True)]
+    return [sum(value) / len(length) for value in zip(*every, strict=True)]
 
 
 def kept(data: Sequence[Data], places: slice, *path: str | int) -> Interval:
     """How much of what is known above chance inside the trained length is known there."""
     inside, there = over(data, INSIDE, *path), over(data, places, *path)
-    return mean_of([(b - CHANCE) / max(a - CHANCE, 1e-9)
+    return mean_of([(b - GUESSING) / max(a - GUESSING, 1e-9)
                     for a, b in zip(inside, there, strict=True)])  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from translucid.errors import TrainingError
 from translucid.lab.engine.fit import Step, fit
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.tasks.base import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.training.optimisers import OptimizerName
 
 Draw = Callable[[torch.Generator, int], Batch]  # so many rows, made of these random numbers
@@ -29,7 +29,7 @@ def batch_of(inputs: Tensor, targets: Tensor, name: str = "ids") -> Batch:
 
 
 def right(logits: Tensor, targets: Tensor) -> float:
-    """The share of targets that are the likeliest class."""
+    """The fraction of targets that are the likeliest class."""
     counts = targets != IGNORE
     return float((logits.argmax(-1) == targets)[counts].double().mean())
 

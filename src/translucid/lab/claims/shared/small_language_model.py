@@ -13,9 +13,9 @@ from translucid.lab.claims.shared.markov_chain import small_decoder, train
 from translucid.lab.claims.shared.toyland_text import next_words
 from translucid.lab.engine.fit import random_rows
 from translucid.models.base import DecoderModel
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
-LONGEST, PROMPT, TEXTS = 20, 2, 40  # words written at most, words given, texts
+MAX_LENGTH, PROMPT, TEXTS = 20, 2, 40  # words written at most, words given, texts
 HELD_OUT = 100  # sentences that no author learns from
 
 
@@ -30,14 +30,14 @@ class LanguageModel:
     @property
     def prompts(self) -> list[list[int]]:
         """The first words of sentences that it has not seen."""
-        found: list[list[int]] = self.unseen[:TEXTS, :PROMPT].tolist()
-        return found
+        prompts_: list[list[int]] = self.unseen[:TEXTS, :PROMPT].tolist()
+        return prompts_
 
     def generate(self, *, beams: int, alpha: float) -> list[Hypothesis]:
         """The best text after each prompt."""
-        how = GenerationConfig(beam_size=beams, alpha=alpha, max_length=LONGEST)
-        found = find(self.net, self.prompts, None, how, eos=self.end, pad=0)
-        return [texts[0] for texts in found]
+        config = GenerationConfig(beam_size=beams, alpha=alpha, max_length=MAX_LENGTH)
+        hypotheses = find(self.net, self.prompts, None, config, eos=self.end, pad=0)
+        return [texts[0] for texts in hypotheses]
 
 
 @lru_cache(maxsize=4)  # several experiments ask the same author

@@ -47,12 +47,14 @@ class Tables:
         state.length += 1
         return self.log_probs[(state.source, *state.words.T)][:, None]
 
-    def find(self, start: int, most: int, how: GenerationConfig, *, eos: int) -> list[Hypothesis]:
+    def find(
+        self, start: int, most: int, config: GenerationConfig, *, eos: int
+    ) -> list[Hypothesis]:
         """The best text of at most so many words after the word `start`, for each source."""
         sources = len(self.log_probs)
         prefix = torch.full((sources, 1), start)
         state = LastWords(torch.full((sources, self.order), start), torch.arange(sources))
-        state.expand(how.beam_size)
-        least, longest = torch.zeros(sources, dtype=torch.long), torch.full((sources,), most)
-        found = search(self.step, state, prefix, least, longest, how, eos=eos, pad=start)
-        return [texts[0] for texts in found]
+        state.expand(config.beam_size)
+        least, max_length = torch.zeros(sources, dtype=torch.long), torch.full((sources,), most)
+        hypotheses = search(self.step, state, prefix, least, max_length, config, eos=eos, pad=start)
+        return [texts[0] for texts in hypotheses]

@@ -40,7 +40,7 @@ def next_words(seed: int) -> NextWords:
 
 @lru_cache(maxsize=2)  # one experiment reads the same sentences for each of its nets
 def _table(seed: int) -> Tensor:
-    texts = [each.english for each in Toyland(seed=seed).sentences("train", SENTENCES)]
+    texts = [value.english for value in Toyland(seed=seed).sentences("train", SENTENCES)]
     return numbered(texts, COMMON)[0]
 
 
@@ -76,9 +76,9 @@ class Sentences:
         """The loss on the new ones of somebody who knows only how frequent each word is, in nats
         for each word but the first."""
         counts = torch.bincount(self.train[:, 1:].flatten(), minlength=self.vocab).double()
-        shares = (counts[1:] + 1) / (counts[1:] + 1).sum()
-        said = self.new[:, 1:]
-        return float(-shares[said[said != 0] - 1].log().mean())
+        probabilities = (counts[1:] + 1) / (counts[1:] + 1).sum()
+        targets = self.new[:, 1:]
+        return float(-probabilities[targets[targets != 0] - 1].log().mean())
 
 
 def sentences(seed: int, count: int) -> Sentences:
@@ -91,6 +91,6 @@ def sentences(seed: int, count: int) -> Sentences:
 @lru_cache(maxsize=2)
 def _many(seed: int) -> Tensor:
     world = Toyland(seed=seed)
-    texts = [each.english for split, rows in (("train", MOST), ("test", NEW))
-             for each in world.sentences(split, rows)]  # fmt: skip
+    texts = [value.english for split, rows in (("train", MOST), ("test", NEW))
+             for value in world.sentences(split, rows)]  # fmt: skip
     return numbered(texts, COMMON)[0]

@@ -35,23 +35,23 @@ def _judgments(seed: int, quick: bool) -> Data:
     """Accuracy on new sentences of Toyland, where words alone do not give the sentiment away."""
     train, test, steps = (400, 200, 60) if quick else (4000, 500, 1200)
     texts = [*_judging(seed, "train", train), *_judging(seed, "test", test)]
-    ids, words = numbered([each.english for each in texts])
-    labels = torch.tensor([LABELS.index(each.sentiment) for each in texts])
+    ids, words = numbered([text.english for text in texts])
+    labels = torch.tensor([LABELS.index(text.sentiment) for text in texts])
     halves = torch.stack([_first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
-    found = {}
+    measured = {}
     for reader, x in zip(READERS, (ids, halves, bags), strict=True):
         torch.manual_seed(seed)
         net = _bag(words - 1) if reader == "bag of words" else _classifier(words)
-        found[reader] = _accuracy(net, x, labels, train, steps, seed)
-    return found
+        measured[reader] = _accuracy(net, x, labels, train, steps, seed)
+    return measured
 
 
 def _judging(seed: int, split: str, count: int) -> list[Sentence]:
     """As many sentences that are positive or negative."""
-    found = (each for each in Toyland(seed=seed).sentences(split, 10 * count)
-             if each.sentiment in LABELS)  # fmt: skip
-    return list(islice(found, count))
+    judging = (value for value in Toyland(seed=seed).sentences(split, 10 * count)
+             if value.sentiment in LABELS)  # fmt: skip
+    return list(islice(judging, count))
 
 
 def _first_half(row: Tensor) -> Tensor:
@@ -86,16 +86,16 @@ def _accuracy(
 
 def _judge_judgments(data: Sequence[Data]) -> Finding:
     whole = column(data, READERS[0])
-    gains = {other: difference_of(whole, column(data, other)) for other in READERS[1:]}
+    improvements = {other: difference_of(whole, column(data, other)) for other in READERS[1:]}
     sides = {f"better than the {other} by more than 0.1": clearly(gain.against(0.1), "above")
-             for other, gain in gains.items()}  # fmt: skip
-    said = " and ".join(f"the {other} by {gain}" for other, gain in gains.items())
-    return decide(sides, f"the whole sentence is right in {mean_of(whole)}, ahead of {said}")
+             for other, gain in improvements.items()}  # fmt: skip
+    summary = " and ".join(f"the {other} by {gain}" for other, gain in improvements.items())
+    return decide(sides, f"the whole sentence is right in {mean_of(whole)}, ahead of {summary}")
 
 
 def _draw_judgments(data: Sequence[Data]) -> Bars:
     values = np.array([np.mean(column(data, reader)) for reader in READERS])
-    return Bars("Sentiment from the whole sentence, and from less", "share right", READERS, values,
+    return Bars("Sentiment from the whole sentence, and from less", "accuracy", READERS, values,
                 note="new sentences of Toyland, half of them positive")  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import RecurrentConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.metrics import span_f1
 from translucid.toyland import Toyland
 
@@ -34,12 +34,12 @@ def _tags(seed: int, quick: bool) -> Data:
     """F1 of the spans of names on new sentences; some names are told apart only by what follows."""
     train, test, steps = (400, 150, 80) if quick else (4000, 500, 600)
     world = Toyland(seed=seed)
-    texts = [each for split, count in (("train", train), ("test", test))
-             for each in world.sentences(split, count)]  # fmt: skip
-    ids, words = numbered([each.english for each in texts])
-    names = sorted({tag for each in texts for tag in each.entities})
-    tags = padded([[names.index(tag) for tag in each.entities] for each in texts], IGNORE)
-    found: dict[str, float] = {"aligned": float(((tags != IGNORE) == (ids != 0)).all())}
+    texts = [value for split, count in (("train", train), ("test", test))
+             for value in world.sentences(split, count)]  # fmt: skip
+    ids, words = numbered([text.english for text in texts])
+    names = sorted({tag for text in texts for tag in text.entities})
+    tags = padded([[names.index(tag) for tag in text.entities] for text in texts], IGNORE)
+    measured: dict[str, float] = {"aligned": float(((tags != IGNORE) == (ids != 0)).all())}
     for tagger in TAGGERS:
         torch.manual_seed(seed)
         net = build(RecurrentConfig(
@@ -53,10 +53,10 @@ def _tags(seed: int, quick: bool) -> Data:
         train_on_rows(net, loss, train, steps, seed)
         with torch.no_grad():
             best = net(ids[train:], ids[train:] != 0).argmax(-1)
-        guessed = [[names[tag] for tag in row[: len(each.entities)]]
-                   for row, each in zip(best.tolist(), texts[train:], strict=True)]  # fmt: skip
-        found[tagger] = span_f1(guessed, [list(each.entities) for each in texts[train:]])
-    return found
+        guessed = [[names[tag] for tag in row[: len(text.entities)]]
+                   for row, text in zip(best.tolist(), texts[train:], strict=True)]  # fmt: skip
+        measured[tagger] = span_f1(guessed, [list(text.entities) for text in texts[train:]])
+    return measured
 
 
 def _judge_tags(data: Sequence[Data]) -> Finding:

@@ -16,11 +16,11 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, clearly, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 # A made-up language: word w becomes w, but every third word has a particle too, which goes to the
 # end of the sentence, the last word's particle first. So lengths differ, and words move.
-WORDS, LONGEST = 9, 5
+WORDS, MAX_LENGTH = 9, 5
 BEGIN, END = 1, 2
 SYSTEMS = ("a word for each word", "encoder and decoder", "one decoder for both")
 
@@ -32,27 +32,27 @@ def translated(source: Sequence[int]) -> list[int]:
 
 
 def _pairs(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    lengths = torch.randint(2, LONGEST + 1, (count,), generator=generator).tolist()
-    words = torch.randint(3, 3 + WORDS, (count, LONGEST), generator=generator).tolist()
+    lengths = torch.randint(2, MAX_LENGTH + 1, (count,), generator=generator).tolist()
+    words = torch.randint(3, 3 + WORDS, (count, MAX_LENGTH), generator=generator).tolist()
     sources = [row[:length] for row, length in zip(words, lengths, strict=True)]
     targets = [[*translated(source), END] for source in sources]
     return padded(sources), padded(targets)
 
 
 def _translations(seed: int, quick: bool) -> Data:
-    """The share of new sentences that are translated without a fault. A text is written without a
-    fault if every word is the likeliest after the right ones, so one pass tells."""
+    """The fraction of new sentences that are translated without a fault. A text is written without
+    a fault if every word is the likeliest after the right ones, so one pass tells."""
     train, test, steps = (500, 100, 80) if quick else (3000, 400, 1000)
     generator = torch.Generator().manual_seed(seed)
     source, target = _pairs(train + test, generator)
     vocab = 3 + WORDS + WORDS // 3
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for system in SYSTEMS:
         torch.manual_seed(seed)
-        net, given, wanted = _system(system, source, target, vocab)
+        net, sides, wanted = _system(system, source, target, vocab)
 
-        def called(rows: Tensor, net: nn.Module = net, given: list[Tensor] = given) -> Tensor:
-            out: Tensor = net(*(each[rows] for each in given))
+        def called(rows: Tensor, net: nn.Module = net, sides: list[Tensor] = sides) -> Tensor:
+            out: Tensor = net(*(value[rows] for value in sides))
             return out
 
         def loss(
@@ -67,9 +67,9 @@ def _translations(seed: int, quick: bool) -> Data:
         whole = right.all(-1)
         if system == SYSTEMS[0]:  # what does not fit into as many words as were given is lost
             whole &= (target[new] > END).sum(-1) <= (source[new] != 0).sum(-1)
-        found[system] = float(whole.float().mean())
+        measured[system] = float(whole.float().mean())
     equal = (target[train:] > END).sum(-1) == (source[train:] != 0).sum(-1)
-    return found | {"equal lengths": float(equal.float().mean())}
+    return measured | {"equal lengths": float(equal.float().mean())}
 
 
 def _system(
@@ -99,7 +99,7 @@ def _judge_translations(data: Sequence[Data]) -> Finding:
         clearly(two.against(0.9), "above"),
         clearly(one.against(0.9), "below"),
     )
-    said = (
+    summary = (
         f"new sentences without a fault: {aligned} with a word for each word, {two} with encoder "
         f"and decoder, {one} with one decoder that reads and writes"
     )
@@ -109,9 +109,9 @@ def _judge_translations(data: Sequence[Data]) -> Finding:
     elif fails and solves and needed is not None:
         verdict = "supported" if needed else "depends"
     if verdict == "depends":
-        said += "; it depends on what is meant by separate: the lengths forbid a word for each "
-        said += "word, but one decoder that reads the source first does as well"
-    return Finding(verdict, said)
+        summary += "; it depends on what is meant by separate: the lengths forbid a word for each "
+        summary += "word, but one decoder that reads the source first does as well"
+    return Finding(verdict, summary)
 
 
 def _draw_translations(data: Sequence[Data]) -> Bars:
@@ -125,7 +125,7 @@ unequal_lengths = Experiment(
     name="unequal-lengths",
     title="Translation when lengths differ: a word for each word, two nets, one net",
     varies="a tagger that writes a word for each word, an encoder with a decoder, one decoder",
-    measures="the share of new sentences that are translated without a fault",
+    measures="the fraction of new sentences that are translated without a fault",
     claims={
         "C17": Rule(
             "Supported if a word for each word is clearly below 0.5, an encoder with a decoder "

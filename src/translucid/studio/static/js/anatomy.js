@@ -123,7 +123,8 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     at: endPoint.at,
     point: endPoint,
     kind:
-      { target_tokens: 'next word', next_tokens: 'next word', tags: 'tag', label: 'class' }[model.outputs] ?? 'number',
+      { target_tokens: 'next token', next_tokens: 'next token', tags: 'tag', label: 'class' }[model.outputs] ??
+      'number',
   };
   if (!sides.length) return { bands: [columns(own, features, run)], end, members };
   const bands = sides.map(side => {
@@ -148,7 +149,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     // what the decoder looks back at
     const memory = bands[0].panes.findLast(pane => pane.kind === 'tile');
     if (memory) {
-      memory.label = 'memory';
+      memory.label = 'encoder output';
       memory.short = '';
     }
   }

@@ -36,9 +36,9 @@ export function bars(rows, { rest, others, onover, onout } = {}) {
       : null,
   );
   return twin(el, 'The likeliest', () => ({
-    corner: 'word',
+    corner: 'token',
     columns: ['probability'],
     rows: rows.map(row => [row.word, row.p]),
-    note: others ? `${others.toLocaleString('en')} more share ${num(rest, 3)}.` : '',
+    note: others ? `${others.toLocaleString('en')} more have ${num(rest, 3)}.` : '',
   }));
 }

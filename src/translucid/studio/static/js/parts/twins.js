@@ -10,7 +10,7 @@ const cell = (each, kind) =>
     'div',
     { class: `w ${kind}` },
     h('span', { class: `word${each && special(each.word) ? ' special' : ''}` }, each?.word ?? '\u00a0'),
-    h('span', { class: 'n' }, each && each.share !== null ? num(each.share) : ''),
+    h('span', { class: 'n' }, each && each.probability !== null ? num(each.probability) : ''),
   );
 
 // one, two: [{ word, share }]; two may be null. reads: the words above, keyOf: what a place is linked with.
@@ -45,10 +45,10 @@ export function twins(one, two, { reads, keyOf, labels, dashed }) {
       return i !== null && keyOf ? link.alive(pair, [keyOf(i)]) : pair;
     }),
   );
-  const cells = each => [each?.word ?? '', each && each.share !== null ? each.share : ''];
-  return twin(el, 'What is said, word under word', () => ({
+  const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
+  return twin(el, 'What is said, token under token', () => ({
     corner: reads ? (labels[2] ?? '') : 'place',
-    columns: [labels[0], 'share', ...(two ? [labels[1], 'share'] : [])],
+    columns: [labels[0], 'probability', ...(two ? [labels[1], 'probability'] : [])],
     rows: pairs.map(([i, j], k) => [
       (reads && i !== null ? reads[i] : null) ?? String(k),
       ...cells(i === null ? null : one[i]),

@@ -143,7 +143,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     left.append(
       h(
         'h3',
-        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from word to word` },
+        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from token to token` },
         `Units by change of ${name}`,
       ),
       list,
@@ -166,7 +166,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
         'p',
         { class: 'kicker' },
         how(),
-        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} words: the strips roll sideways.` : '',
+        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: the strips roll sideways.` : '',
       ),
     );
     mid.append(say);
@@ -205,7 +205,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       roll.append(
         h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
         unitLines(now.memory, {
-          title: 'Units over the words',
+          title: 'Units over the tokens',
           words: now.words,
           rounded: now.data.coarse
             ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.'
@@ -352,7 +352,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       const lines = cell.worked
         .slice(p ? 1 : 0)
         // the second sum begins with the result of the first
-        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.how]);
+        .map(line => [line.name, line.value === null ? '' : num(line.value, 4), line.operation]);
       return [
         p ? h('hr', { class: 'rule' }) : null,
         now.here.cell === 'rnn' ? about('preactivation') : null,
@@ -505,7 +505,7 @@ function mini(table, k) {
 }
 // The formula with the numbers put in.
 function numbersIn(cell, point, worked) {
-  const of = how => worked.find(line => line.how === how)?.value;
+  const of = how => worked.find(line => line.operation === how)?.value;
   const few = v => (v === null || v === undefined ? '?' : num(v, Math.abs(v) < 0.1 ? 3 : 2));
   const put = v => (v < 0 ? `(${few(v)})` : few(v));
   const last = worked.at(-1)?.value;
