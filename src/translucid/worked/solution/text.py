@@ -5,9 +5,9 @@ import textwrap
 from translucid.render.plain_math import (
     OPERATORS,
     Box,
-    beside,
     columns,
     flow,
+    in_row,
     inline,
     pad,
     spaced,
@@ -131,7 +131,7 @@ def _formula(step: Step, width: int) -> list[str]:
 def _inner(row: list[Box], room: int) -> list[Box]:
     """A line that continues a formula stands a little to the right."""
     starts = row[0].lines[0] in OPERATORS
-    return [beside([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
+    return [in_row([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
 
 def _indented(box: Box, indent: int) -> list[str]:
