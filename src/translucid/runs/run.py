@@ -169,7 +169,7 @@ def resume_run(
     check_own(out)
     if (out / CODE).is_file():
         extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
-    chosen = recipe.read(out / RECIPE, overrides)
+    chosen = recipe.of_run(out, overrides)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),
