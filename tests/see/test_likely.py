@@ -51,7 +51,7 @@ def test_each_row_is_the_sorted_answer_of_a_plain_call(task: str, family: str) -
     assert heat.columns.labels == ("1", "2", "3")
     assert reading[heat.address].shape[1:] == probabilities.shape
     rest = (1 - np.take_along_axis(probabilities, order, -1).sum(-1)).max()
-    what = "tags" if task == "tag" else "words"
+    what = "tags" if task == "tag" else "tokens"
     if len(known) > 3:
         others = f"the other {len(known) - 3} of {len(known)} {what}"
         said = f"{others} share at most {rest:.2g} of the probability"

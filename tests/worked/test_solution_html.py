@@ -7,7 +7,7 @@ import pytest
 from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import worked
-from translucid.see.html import with_formulas
+from translucid.render.frame import with_formulas
 from translucid.worked.solution.solution import Solution
 
 MATH = "{http://www.w3.org/1998/Math/MathML}"

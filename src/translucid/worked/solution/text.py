@@ -5,9 +5,9 @@ import textwrap
 from translucid.render.plain_math import (
     OPERATORS,
     Box,
-    beside,
     columns,
     flow,
+    in_row,
     inline,
     pad,
     words,
@@ -79,11 +79,11 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
     lines: list[list[Box]] = [[]]
-    for box in (beside(_apart(words(formula, room - 10))) for formula in formulas):
+    for box in (in_row(_apart(words(formula, room - 10))) for formula in formulas):
         if lines[-1] and sum(b.width + 3 for b in [*lines[-1], box]) - 3 > room:
             lines.append([])
         lines[-1].append(box)
-    rows = [beside([piece for box in line for piece in (Box(("   ",)), box)][1:]) for line in lines]
+    rows = [in_row([piece for box in line for piece in (Box(("   ",)), box)][1:]) for line in lines]
     tall = any(row.height > 1 for row in rows)
     out: list[str] = []
     for row in rows:
@@ -114,7 +114,7 @@ def _formula(step: Step, width: int) -> list[str]:
         return []
     left = words(step.symbol)
     if all(box.height == 1 for side in sides for box in side):
-        whole = beside(_apart(left + [box for side in sides for box in side]))
+        whole = in_row(_apart(left + [box for side in sides for box in side]))
         if whole.width <= room:
             return _indented(whole, _INDENT)
     lines: list[Box] = []
@@ -137,7 +137,7 @@ def _formula(step: Step, width: int) -> list[str]:
 def _inner(row: list[Box], room: int) -> list[Box]:
     """A line that continues a formula stands a little to the right."""
     starts = row[0].lines[0] in OPERATORS
-    return [beside([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
+    return [in_row([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
 
 def _indented(box: Box, indent: int) -> list[str]:
