@@ -13,7 +13,7 @@ QUICK = ["--set=training.steps=3", "--set=training.evaluate_every=3", "--set=dat
 def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*TRANSLUCID, *words],
-        capture_output=True, text=True, encoding="utf-8", check=False, timeout=120, cwd=cwd,
+        capture_output=True, text=True, encoding="utf-8", check=False, timeout=300, cwd=cwd,
     )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
     kept.write_text("dear")
     done = run("demo", "--out", "letters", "--again", *QUICK, cwd=tmp_path)
     assert done.returncode == 2
-    assert "letters is not the folder of a run, so --again leaves it alone" in done.stderr
+    assert "letters is not the folder of a demo (it holds no .demo), so --again leaves it alone" in done.stderr
     assert kept.read_text() == "dear"
 
 

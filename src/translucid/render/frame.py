@@ -13,7 +13,6 @@ from functools import cache
 from importlib import resources
 
 from translucid.render import palette
-from translucid.render.mathml import mathml
 
 # Notebooks look for TeX between dollar signs in what they show; our formulas are MathML already,
 # and a reader's words may have dollar signs.
@@ -31,12 +30,6 @@ _PANES = (
 
 def escape(text: str) -> str:
     return html.escape(text)
-
-
-def with_formulas(text: str) -> str:
-    """Plain text in which `$...$` holds LaTeX."""
-    parts = text.split("$")
-    return "".join(mathml(part) if i % 2 else escape(part) for i, part in enumerate(parts))
 
 
 def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str = "",
