@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ConfigDict, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeInt
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -63,6 +63,7 @@ class _Numbers(_Part):
     state: _State
     place: dict[str, Count]
     kept: dict[str, float]
+    kept_losses: dict[str, float] = Field(default_factory=dict)  # not in older ones
     metrics: Count
     fingerprint: _Fingerprint
 
