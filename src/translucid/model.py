@@ -196,7 +196,7 @@ class Model:
             check_length(max(self.task.sizes(item)), self.context_length, f"{name}:{item.line}")
         return items
 
-    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> Sequence[Any]:
+    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
         """The test examples of the run that this model is of."""
         run = None if self.folder is None else bundle.place(self.folder).parent
         if run is None or not (run / "recipe.toml").is_file():

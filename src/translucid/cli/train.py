@@ -282,4 +282,4 @@ def _own_baseline(folder: Path) -> dict[str, Any]:
 
     noted = bundle.place(folder).parent / "test.json"
     scored = json.loads(noted.read_text("utf-8")) if noted.is_file() else {}
-    return scored.get("baseline", {})  # type: ignore[no-any-return]
+    return scored.get("baseline", {})
