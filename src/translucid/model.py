@@ -363,4 +363,4 @@ def train(
     from translucid.runs.run import train_recipe
 
     chosen = recipe.read(shipped.find(path), overrides)
-    return Model(train_recipe(chosen, Path(out), quiet=quiet))
+    return Model(train_recipe(chosen, Path(out), quiet=quiet), Path(out))
