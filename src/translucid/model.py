@@ -182,6 +182,7 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
+        records: Sequence[Any]
         if files:
             records, name = read_records(self.task.name, files, data, say), files[0]
         else:
@@ -291,7 +292,7 @@ class Model:
         train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
         page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
         if "beside" in address:
-            raise ConfigError(is_now("beside", "compare_with"))
+            raise InputError(is_now("beside", "compare_with"))
         try:
             from translucid.studio.widget import widget
         except ImportError as error:

@@ -282,4 +282,5 @@ def _own_baseline(folder: Path) -> dict[str, Any]:
 
     noted = bundle.place(folder).parent / "test.json"
     scored = json.loads(noted.read_text("utf-8")) if noted.is_file() else {}
-    return scored.get("baseline", {})
+    baseline: dict[str, Any] = scored.get("baseline", {})
+    return baseline

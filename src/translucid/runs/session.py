@@ -15,13 +15,13 @@ from torch import nn
 from translucid import bundle
 from translucid.atomic_files import sweep, write_text
 from translucid.bundle import Bundle
-from translucid.errors import InputError, Interrupted
+from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
 from translucid.runs import fingerprint, recorder
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
-from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
@@ -69,18 +69,21 @@ class Session:
         """Stand where the run stood when the checkpoint was written."""
         try:
             self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
-        except (KeyError, RuntimeError, ValueError) as error:
+            self.stream = Stream(
+                self.setup.task,
+                self.setup.items,
+                self.setup.recipe,
+                processes=self.processes,
+                **checkpoint.numbers["place"],
+            )
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, TranslucidError):
+                raise
             raise InputError(
-                f"the checkpoint of step {checkpoint.step:,} does not fit the model any more: "
-                f"{error}; train into a new folder"
+                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} does "
+                f"not fit the model any more: {type(error).__name__}: {error}; train into a new "
+                "folder"
             ) from error
-        self.stream = Stream(
-            self.setup.task,
-            self.setup.items,
-            self.setup.recipe,
-            processes=self.processes,
-            **checkpoint.numbers["place"],
-        )
         numbers = checkpoint.numbers
         self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
         self.run_log.go_back(checkpoint.numbers["metrics"])
