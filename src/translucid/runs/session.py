@@ -131,12 +131,12 @@ class Session:
                 ending = train(self.state, setup.task, batches, setup.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
+        self.run_log.say(self._why(ending))
         if ending == "interrupted":
             raise Interrupted(
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
                 f"go on with: {self.processes.command} resume {self.out}"
             )
-        self.run_log.say(self._why(ending))
         if training.average_best and self.processes.main:
             self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
@@ -150,7 +150,9 @@ class Session:
                 why = f"no better {metric} in {training.patience} evaluations (training.patience)"
             case "minutes":
                 why = f"its time is over (training.minutes = {training.minutes:g})"
-            case _:
+            case "interrupted":
+                why = "it was interrupted"
+            case "steps":
                 why = "all steps are taken (training.steps)"
         return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
 
