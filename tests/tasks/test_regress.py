@@ -200,7 +200,7 @@ def test_statistics_that_no_run_measured_are_refused(
 def test_statistics_of_other_columns_are_refused() -> None:
     scale = Scale([0.0, 1.0], [1.0, 2.0])
     with pytest.raises(
-        InputError, match="3 numbers, but the model has the mean and deviation of 2"
+        InputError, match="3 numbers, but the model has the mean"
     ):
         scale.apply((1.0, 2.0, 3.0))
     with pytest.raises(InputError, match="1 numbers, but the model"):
