@@ -3,7 +3,8 @@
 Every file in this folder keeps its top light: a command imports torch inside its body, so that
 help, version, completion and usage errors answer at once.
 
-Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 interrupted.
+Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 interrupted by
+Ctrl-C, 143 by SIGTERM.
 """
 
 import os

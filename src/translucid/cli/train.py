@@ -5,8 +5,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.runs.session import Recording
+    from translucid.training.stop_request import StopRequest
 
 
 Studio = Annotated[
@@ -171,27 +172,31 @@ def _free_folder(parent: Path, name: str) -> Path:
 
 
 @contextmanager
-def stopping() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM let the step finish and save the run, which is no failure; a second one
-    leaves at once, with the last checkpoint whole."""
+def stopping() -> Iterator["StopRequest"]:
+    """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
+    the last checkpoint whole. Exit codes are those of the signals (130, 143), so that
+    `train && evaluate` stops too."""
     from translucid.errors import Interrupted
+    from translucid.training.stop_request import StopRequest
 
-    asked: list[int] = []
+    request = StopRequest()
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if request():
             raise KeyboardInterrupt
-        asked.append(number)
-        if speaks():
-            typer.echo("stopping after this step; once more to leave at once", err=True)
+        with suppress(RuntimeError):  # it came while another line was being written
+            if speaks():
+                typer.echo("stopping after this step; once more to leave at once", err=True)
+        request.ask(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield request
     except Interrupted as end:
-        if speaks():
-            typer.echo(str(end))
-        raise typer.Exit from None
+        if not speaks():  # torchrun would end the one that still saves
+            raise typer.Exit from None
+        typer.echo(str(end))
+        raise typer.Exit(128 + (request.signal or signal.SIGINT)) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

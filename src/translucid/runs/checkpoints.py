@@ -53,6 +53,7 @@ class _State(_Part):
     skipped: Count
     seconds: float
     finished: bool
+    unscored: bool = False
     best: float | None
     waited: Count
     target_sum: Count

@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from translucid.training.gradients import Gradients
 from translucid.training.optimisers import rate
 from translucid.training.random_state import seed_generators
 from translucid.training.state import State
+from translucid.training.stop_request import Left, leaving
 
 Ending = Literal["finished", "interrupted"]
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
@@ -88,7 +90,16 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
-    if watchers.looks(state.step, False):
+    if evaluating := state.unscored:
+        _evaluate(state, task, valid, watchers)
+        if state.unscored:  # again; the checkpoint is that of before
+            return "interrupted"
+        late = config.minutes is not None and state.seconds > 60 * config.minutes
+        state.finished = state.step >= config.steps or processes.any(late) or state.best.stalled
+        watchers.save()
+        model.train()
+        marked = time.monotonic()
+    if watchers.looks(state.step, evaluating):
         look(state, watchers)
         marked = time.monotonic()
 
@@ -151,16 +162,13 @@ def train(
             marked, state.target_sum, targets_then = now, 0, 0
         evaluating = state.step % config.evaluate_every == 0 or last
         if evaluating:
-            with state.readable() as network:
-                score = task.evaluate(network, valid)
-                value = processes.agree(score.numbers[task.metric])
-                watchers.evaluated(network, score, state.best.update(value))
+            _evaluate(state, task, valid, watchers)
             marked = time.monotonic()  # the time of an evaluation is not the time of training
         if watchers.looks(state.step, evaluating):
             before = time.monotonic()
             look(state, watchers)
             marked += time.monotonic() - before
-        state.finished = last or state.best.stalled
+        state.finished = (last or state.best.stalled) and not state.unscored
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
@@ -170,6 +178,18 @@ def train(
         if interrupted and not state.finished:
             return "interrupted"
     return "finished"
+
+
+def _evaluate(state: State, task: Task[Any, Any], valid: Sequence[Any], watchers: Watchers) -> None:
+    """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
+    with state.readable() as network:
+        score = None
+        with suppress(Left), leaving(watchers.interrupted):
+            score = task.evaluate(network, valid)
+        state.unscored = state.processes.any(score is None)
+        if score is not None and not state.unscored:
+            value = state.processes.agree(score.numbers[task.metric])
+            watchers.evaluated(network, score, state.best.update(value))
 
 
 def _gradients(
