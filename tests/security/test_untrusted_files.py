@@ -23,7 +23,8 @@ def test_only_regular_files_are_opened(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["..", ".", "", "/", "//x", "/x", "../x", "a/../../x", "a\0b", None, 3, [], "link", "link/x"]
+    "name",
+    ["..", ".", "", "/", "//x", "/x", "../x", "a/../../x", "a\0b", None, 3, [], "link", "link/x"],
 )
 def test_names_stay_inside(tmp_path: Path, name: object) -> None:
     (tmp_path / "folder").mkdir()

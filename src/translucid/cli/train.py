@@ -154,7 +154,7 @@ def _say_done(folder: Path, task: str) -> None:
     source = TASKS.source(task)
     code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].command} {folder}{code}")
+    typer.echo(f"next: translucid {TASKS[task].command} {shlex.quote(str(folder))}{code}")
 
 
 def _short(path: Path) -> str:
@@ -227,7 +227,7 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
             yield Recording(probe)
     finally:
         if folder.exists():
-            typer.echo(f"look again with: translucid explore {folder}", err=True)
+            typer.echo(f"look again with: translucid explore {shlex.quote(str(folder))}", err=True)
 
 
 def evaluate(

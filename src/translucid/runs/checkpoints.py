@@ -9,6 +9,7 @@ The newest two stay: should one be damaged later, the run goes back to the other
 """
 
 import json
+import shlex
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -191,7 +192,7 @@ class Checkpoints:
 
     def resume_advice(self) -> str:
         """After something could not be saved: what is there, and what to type."""
-        command = f"{self._processes.command} resume {self._run}"
+        command = f"{self._processes.command} resume {shlex.quote(str(self._run))}"
         for step in self.steps():
             if fault(self._place(step)) is None:
                 return (

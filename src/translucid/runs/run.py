@@ -2,6 +2,7 @@
 `folder`)."""
 
 import json
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -118,8 +119,8 @@ def _check_new(out: Path, beside: Collection[str] = ()) -> None:
     there -= {LOCK, *beside}  # the lock is this run's, or a killed process left it
     if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
-            f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
-            "folder with --out"
+            f"{out} holds a run already; go on with it: translucid resume "
+            f"{shlex.quote(str(out))}, or choose another folder with --out"
         )
     # A run that is killed before it knows its recipe leaves a journal without metrics.
     metrics = out / "metrics.jsonl"
