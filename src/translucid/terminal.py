@@ -47,9 +47,9 @@ def raw(stream: Any) -> Any:
 def visible_output() -> Iterator[None]:
     """Messages are always for people; results are data unless a terminal shows them."""
     before = sys.stdout, sys.stderr
-    sys.stderr = _Visible(sys.stderr)  # type: ignore[assignment]
+    sys.stderr = _Visible(sys.stderr)
     if sys.stdout is not None and sys.stdout.isatty():
-        sys.stdout = _Visible(sys.stdout)  # type: ignore[assignment]
+        sys.stdout = _Visible(sys.stdout)
     try:
         yield
     finally:
