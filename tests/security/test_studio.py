@@ -35,7 +35,8 @@ def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_record_is_shown_or_refused(tmp_path: Path) -> None:
     tally = Tally("histories")
     cases = list(hostile_histories())
-    chosen = random.Random(0).sample(cases, 150) + [case for case in cases if "pipe" in case[0]]
+    chosen = random.Random(0).sample(cases, 100)
+    chosen += [case for case in cases if case[0].endswith(("pipe", "digits", "rows zero"))]
     for number, (name, make) in enumerate(chosen):
         folder = tmp_path / str(number)
         make(folder)

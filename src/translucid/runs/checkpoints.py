@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from pydantic import ConfigDict, NonNegativeInt
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -104,7 +105,7 @@ class Checkpoint:
             except CheckpointException as error:  # no Exception: it would end in a traceback
                 raise ValueError(_first(error.failures)) from error
             return
-        saved = load_file(str(self.folder / TENSORS))
+        saved = _load_tensors(self.folder / TENSORS)
         saved = {weight_today(name): tensor for name, tensor in saved.items()}
         for name, tensor in tensors.items():
             tensor.copy_(shard(saved[name], tensor))
@@ -224,6 +225,13 @@ class Checkpoints:
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
             "train into a new folder"
         )
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(str(path))
+    except SafetensorError as error:
+        raise InputError(f"{path} cannot be read: {error}; copy the run again, whole") from None
 
 
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
