@@ -187,7 +187,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
-        mistakes.append(f"task {opened.task} beside a model of kind {config.kind}")
+        mistakes.append(f"task {opened.task} beside {type(opened.network).__name__}")
     for key in ("shape", "head"):
         if hasattr(config, key) and sizes.get(key, "") != getattr(config, key):
             mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")

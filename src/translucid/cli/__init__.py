@@ -153,7 +153,8 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
 def _too_large(error: Exception) -> bool:
     """Whether a number was asked for that no tensor or memory can hold."""
     return isinstance(error, OverflowError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in TOO_LARGE)
+        isinstance(error, RuntimeError | TypeError)
+        and any(words in str(error) for words in TOO_LARGE)
     )
 
 

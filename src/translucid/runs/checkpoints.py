@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import ConfigDict, NonNegativeInt
+from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -32,7 +32,7 @@ from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
-Count = NonNegativeInt
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # as JSON keeps exactly
 
 
 class _Part(Config):
