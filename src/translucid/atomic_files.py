@@ -174,15 +174,15 @@ def _manifest(wanted: dict[str, str]) -> str:
 
 def aside(path: Path) -> Path:
     """Where a file or folder is written before it is whole."""
-    return _beside(path, _ASIDE)
+    return _neighbour(path, _ASIDE)
 
 
 def old(folder: Path) -> Path:
     """Where a folder stands while another takes its place."""
-    return _beside(folder, _OLD)
+    return _neighbour(folder, _OLD)
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _neighbour(path: Path, ending: str) -> Path:
     named = path if path.name not in ("", "..") else path.resolve()  # "." has no name
     return named.with_name(f".{named.name}{ending}") if named.name else named / ending
 

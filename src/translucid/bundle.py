@@ -54,7 +54,9 @@ class Bundle:
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
     decoding: dict[str, Any] = field(
         default_factory=dict
-    )  # of a translator: keys of GenerationConfig
+    )  # keys of DecodingConfig, as the run had them
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
+    statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
 
 
 class _Part(Config):
@@ -74,7 +76,9 @@ class _Described(_Part):
     labels: list[str]
     tokenizers: dict[str, str]
     facts: _Facts
-    decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles
+    decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles, nor the next
+    data: dict[str, Any] = Field(default_factory=dict)
+    statistics: dict[str, Any] = Field(default_factory=dict)
     code: list[Any] = Field(default_factory=list)
 
 
@@ -93,6 +97,8 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
             "decoding": bundle.decoding,
+            "data": bundle.data,
+            "statistics": bundle.statistics,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -176,8 +182,9 @@ def _load(folder: Path) -> Bundle:
     }
     decoding = section_today("decoding", described.decoding) if old else described.decoding
     opened = Bundle(
-        network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding
-    )
+        network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding,
+        described.data, described.statistics,
+    )  # fmt: skip
     _check_fits(opened, folder)
     return opened
 
@@ -187,7 +194,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
-        mistakes.append(f"task {opened.task} beside {type(opened.network).__name__}")
+        mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
     for key in ("shape", "head"):
         if hasattr(config, key) and sizes.get(key, "") != getattr(config, key):
             mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")

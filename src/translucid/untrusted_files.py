@@ -46,8 +46,8 @@ def inside(folder: Path, name: object, where: str) -> Path:
 
 def entries(path: Path) -> Iterator[os.DirEntry[str]]:
     """All that stands in a folder and below; links are listed, not followed."""
-    with os.scandir(path) as found:
-        for entry in found:
+    with os.scandir(path) as listing:
+        for entry in listing:
             yield entry
             if entry.is_dir(follow_symlinks=False):
                 yield from entries(Path(entry.path))
@@ -70,10 +70,10 @@ def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
     # Not waiting for a pipe's other end; links that came this moment are refused by the system.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    found = os.fstat(descriptor)
+    status = os.fstat(descriptor)
     try:
-        _check_kind(path, found.st_mode, stat.S_IFREG)
-        _check_size(path, found.st_size, largest)
+        _check_kind(path, status.st_mode, stat.S_IFREG)
+        _check_size(path, status.st_size, largest)
     except InputError:
         os.close(descriptor)
         raise
@@ -103,7 +103,7 @@ def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     return value
 
 
-def memory() -> int | None:
+def ram_bytes() -> int | None:
     """Bytes of this machine's memory, where the system tells."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -112,10 +112,10 @@ def memory() -> int | None:
 
 
 def _check_plain(path: Path) -> None:
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        _check_kind(path, found.st_mode, stat.S_IFREG)
-        _check_size(path, found.st_size, LARGEST)
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        _check_kind(path, status.st_mode, stat.S_IFREG)
+        _check_size(path, status.st_size, LARGEST)
 
 
 def _refuse_links(path: Path) -> None:
@@ -139,6 +139,6 @@ def _check_kind(path: Path, mode: int, wanted: int) -> None:
 
 def _check_size(path: Path, size: int, largest: int) -> None:
     if path.suffix == TENSORS:
-        largest = memory() or size
+        largest = ram_bytes() or size
     if size > largest:
         raise InputError(f"{path} has {size:,} bytes, above the limit of {largest:,}")

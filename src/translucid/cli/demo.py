@@ -58,7 +58,7 @@ def demo(
             resume_run(folder, interrupted=interrupted)
         else:
             with results.marked(folder):
-                train_recipe(chosen, folder, interrupted=interrupted, beside=(results.MARK,))
+                train_recipe(chosen, folder, interrupted=interrupted, allowed=(results.MARK,))
     chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
     done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])

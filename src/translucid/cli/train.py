@@ -232,31 +232,68 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run or model folder.")],
-    data: Annotated[list[str], typer.Option(help="A file as in training; for translation two.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="A file as in training; for translation two [the test data of the run]."),
+    ] = None,
     keep_empty: Annotated[
-        bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--keep-empty/--no-keep-empty",
+            show_default="as in training",
+            help="Of a text: an empty line counts too.",
+        ),
+    ] = None,
     context: Annotated[
-        int, typer.Option(min=0, help="Tokens a language model reads before those it is scored on.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            show_default="as in training",
+            help="Tokens a language model reads before those it is scored on.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
-    """Score a model on a file.
+    """Score a model on a file, or a run on its own test data.
+
+    All is read and scored as in the run, so that the score is that of its test.json; options that
+    change this are said.
 
     Example: translucid evaluate runs/toy --data test.en test.de
     """
     from translucid.model import load
 
-    score = load(model).evaluate(
-        *data,
-        context=context,
-        say=lambda line: typer.echo(line, err=True),
-        keep_empty=keep_empty,
-    )
+    options = {"keep_empty": keep_empty, "context": context}
+    options = {key: value for key, value in options.items() if value is not None}
+    held = load(model)
+    score = held.evaluate(*data or (), say=lambda line: typer.echo(line, err=True), **options)
+    settings = held.settings(**options)
+    baseline = {} if data or settings.changed else _own_baseline(model)
     if as_json:
-        typer.echo(json.dumps({"scores": score.numbers, "notes": score.notes}))
+        scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
+        typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
         return
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     for note in score.notes:
         typer.echo(note)
+    if baseline:
+        typer.echo(f"baseline: {baseline['name']}")
+    for name, value in baseline.get("test", {}).items():
+        typer.echo(f"  {name:<18} {value:.4f}")
+
+
+def _own_baseline(folder: Path) -> dict[str, Any]:
+    """What a run has noted beside its test score."""
+    from translucid import bundle
+    from translucid.untrusted_files import read_object
+
+    noted = bundle.place(folder).parent / "test.json"
+    baseline = read_object(noted).get("baseline") if noted.is_file() else None
+    if baseline is None:  # of an older run, or of a task that has none
+        return {}
+    try:
+        numbers = {str(name): float(value) for name, value in baseline["test"].items()}
+        return {"name": str(baseline["name"]), "test": numbers, "better": bool(baseline["better"])}
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise InputError(f"{noted} is not what a run writes; copy the run again, whole") from None

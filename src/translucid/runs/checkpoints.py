@@ -66,6 +66,7 @@ class _Numbers(_Part):
     state: _State
     place: dict[str, Count]
     kept: dict[str, float]
+    kept_losses: dict[str, float] = Field(default_factory=dict)  # not in older ones
     metrics: Count
     fingerprint: _Fingerprint
 

@@ -111,10 +111,10 @@ def _take(path: Path) -> int:
         os.close(held)  # whoever held it has removed it meanwhile
     command = shlex.join(["translucid", *sys.argv[1:]])
     since = datetime.now().astimezone().isoformat(timespec="seconds")
-    told = {"process": os.getpid(), "machine": socket.gethostname(), "since": since}
+    holder = {"process": os.getpid(), "machine": socket.gethostname(), "since": since}
     with suppress(OSError):  # a full disk: it is locked all the same
         os.ftruncate(held, 0)
-        os.write(held, (json.dumps(told | {"command": command}) + "\n").encode())
+        os.write(held, (json.dumps(holder | {"command": command}) + "\n").encode())
     return held
 
 
@@ -137,10 +137,10 @@ def _holder(path: Path) -> str:
     """Who holds a lock, in words."""
     try:
         with open_regular(path) as file:
-            told: dict[str, Any] = json.loads(file.read())
+            holder: dict[str, Any] = json.loads(file.read())
         return (
-            f"process {told['process']} on {told['machine']} trains in it since {told['since']} "
-            f"({told['command']})"
+            f"process {holder['process']} on {holder['machine']} trains in it since "
+            f"{holder['since']} ({holder['command']})"
         )
     except (InputError, OSError, ValueError, KeyError, TypeError):  # it is just being written
         return "another process trains in it"

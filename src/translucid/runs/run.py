@@ -49,13 +49,13 @@ def train_recipe(
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
     recording: Recording | None = None,
-    beside: Collection[str] = (),
+    allowed: Collection[str] = (),
 ) -> Bundle:
     """Train as the recipe says, into a new folder, and return the best model.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
     `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
-    view shows, and changes nothing else. `beside`: names that may stand in the folder already.
+    view shows, and changes nothing else. `allowed`: names that may stand in the folder already.
     """
     device = pick_device(recipe.training.device, "training.device")
     with (
@@ -65,10 +65,10 @@ def train_recipe(
     ):
         check_together(recipe, processes)
         if processes.main:
-            _check_new(out, beside)
+            _check_new(out, allowed)
         with made(out, main=processes.main), locked(out, main=processes.main):
             if processes.main:
-                _check_new(out, beside)  # again: somebody may have begun and ended meanwhile
+                _check_new(out, allowed)  # again: somebody may have begun and ended meanwhile
             run_log = _open_journal(out, quiet=quiet, main=processes.main)
             try:
                 processes.wait()
@@ -106,7 +106,7 @@ def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options:
         raise Interrupted("stopped before the first step; nothing was changed") from None
 
 
-def _check_new(out: Path, beside: Collection[str] = ()) -> None:
+def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose a folder with --out")
     try:
@@ -116,7 +116,7 @@ def _check_new(out: Path, beside: Collection[str] = ()) -> None:
             f"{out} cannot be used: {error.strerror}; choose another folder with --out"
         ) from None
     check_own(out)
-    there -= {LOCK, *beside}  # the lock is this run's, or a killed process left it
+    there -= {LOCK, *allowed}  # the lock is this run's, or a killed process left it
     if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
             f"{out} holds a run already; go on with it: translucid resume "
@@ -181,7 +181,7 @@ def resume_run(
     check_own(out)
     if (out / CODE).is_file():
         extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
-    chosen = recipe.read(out / RECIPE, overrides)
+    chosen = recipe.of_run(out, overrides)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),

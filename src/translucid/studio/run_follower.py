@@ -23,6 +23,7 @@ from translucid.runs.probe import table_of
 from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Criterion
 from translucid.untrusted_files import check_tree, open_regular
 
 METRICS = "metrics.jsonl"
@@ -113,19 +114,20 @@ class RunFollower:
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
-        header, kind, steps, task = about(self.folder), "", 0, None
+        header, kind, steps = about(self.folder), "", 0
+        criterion = Criterion("")
         with suppress(TranslucidError, OSError, ValueError):
             check_tree(self.folder / "recipe.toml")
             chosen = recipe.read(self.folder / "recipe.toml")
             kind, steps = chosen.task.kind, chosen.training.steps
-            task = TASKS[kind]
+            criterion = TASKS[kind].criterion(chosen.training.best_metric)
         layers = header.get("layers")
         if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):
             layers = None
         return {
             "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),
-            "metric": task.metric if task else "", "recorded": bool(layers),
-            "higher": task.higher_is_better if task else True,
+            "metric": criterion.metric, "recorded": bool(layers),
+            "higher": criterion.higher_is_better,
             "layers": layers if layers else ["all weights"], "tied": header.get("tied", ""),
             "probe": header.get("probe", ""), "every": header.get("every", 1),
         }  # fmt: skip

@@ -55,6 +55,9 @@ class DataConfig(Config):
     output_columns: tuple[int | str, ...] = key(
         (), "columns of the outputs, for regression; not set: the last", strict=False
     )
+    standardise: bool = key(
+        True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
+    )
     unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
     keep_empty: bool = key(
         False, "an empty line is a document too, as word-level benchmarks count it"
@@ -77,6 +80,14 @@ class DataConfig(Config):
     def paths(self, files: Paths) -> Paths:
         """Where the files are."""
         return tuple(str(Path(self.folder, file)) for file in files)
+
+    def reading(self) -> dict[str, Any]:
+        """How examples are read and cut, wherever they are: what goes with a trained model."""
+        return self.model_dump(exclude={*PLACES})
+
+
+# Keys of the section data that say where examples are, or what is done once, before training.
+PLACES = ("toyland", "folder", "train", "valid", "test", "store", "standardise")
 
 
 class TokenizerConfig(Config):
@@ -119,6 +130,7 @@ class Resources:
     smoothing: float = 0.0
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -25,7 +25,7 @@ from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 from translucid.training.stop_request import Left, leaving
 
-Ending = Literal["finished", "interrupted"]
+Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
@@ -90,8 +90,9 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
+    metric = task.criterion(config.best_metric).metric
     if evaluating := state.unscored:
-        _evaluate(state, task, valid, watchers)
+        _evaluate(state, task, valid, metric, watchers)
         if state.unscored:  # again; the checkpoint is that of before
             return "interrupted"
         late = config.minutes is not None and state.seconds > 60 * config.minutes
@@ -162,25 +163,31 @@ def train(
             marked, state.target_sum, targets_then = now, 0, 0
         evaluating = state.step % config.evaluate_every == 0 or last
         if evaluating:
-            _evaluate(state, task, valid, watchers)
-            marked = time.monotonic()  # the time of an evaluation is not the time of training
+            _evaluate(state, task, valid, metric, watchers)
         if watchers.looks(state.step, evaluating):
-            before = time.monotonic()
             look(state, watchers)
-            marked += time.monotonic() - before
         state.finished = (last or state.best.stalled) and not state.unscored
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
             state.seconds = time.monotonic() - began
             watchers.save()
-            marked = time.monotonic()
         if interrupted and not state.finished:
             return "interrupted"
-    return "finished"
+        marked += time.monotonic() - now  # to evaluate, look and save is not to train
+    return _ending(state, config)
 
 
-def _evaluate(state: State, task: Task[Any, Any], valid: Sequence[Any], watchers: Watchers) -> None:
+def _ending(state: State, config: TrainingConfig) -> Ending:
+    """Why a finished run is, also one that had finished in an earlier session."""
+    if state.step >= config.steps:
+        return "steps"
+    return "patience" if state.best.stalled else "minutes"
+
+
+def _evaluate(
+    state: State, task: Task[Any, Any], valid: Sequence[Any], metric: str, watchers: Watchers
+) -> None:
     """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
     with state.readable() as network:
         score = None
@@ -188,8 +195,9 @@ def _evaluate(state: State, task: Task[Any, Any], valid: Sequence[Any], watchers
             score = task.evaluate(network, valid)
         state.unscored = state.processes.any(score is None)
         if score is not None and not state.unscored:
-            value = state.processes.agree(score.numbers[task.metric])
-            watchers.evaluated(network, score, state.best.update(value))
+            value = state.processes.agree(score.numbers[metric])
+            valid_loss = state.processes.agree(score.numbers.get("loss", 0.0))
+            watchers.evaluated(network, score, state.best.update(value, valid_loss))
 
 
 def _gradients(
