@@ -5,8 +5,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.runs.session import Recording
+    from translucid.training.stop_request import StopRequest
 
 
 Studio = Annotated[
@@ -153,7 +154,7 @@ def _say_done(folder: Path, task: str) -> None:
     source = TASKS.source(task)
     code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].command} {folder}{code}")
+    typer.echo(f"next: translucid {TASKS[task].command} {shlex.quote(str(folder))}{code}")
 
 
 def _short(path: Path) -> str:
@@ -171,27 +172,31 @@ def _free_folder(parent: Path, name: str) -> Path:
 
 
 @contextmanager
-def stopping() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM let the step finish and save the run, which is no failure; a second one
-    leaves at once, with the last checkpoint whole."""
+def stopping() -> Iterator["StopRequest"]:
+    """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
+    the last checkpoint whole. Exit codes are those of the signals (130, 143), so that
+    `train && evaluate` stops too."""
     from translucid.errors import Interrupted
+    from translucid.training.stop_request import StopRequest
 
-    asked: list[int] = []
+    request = StopRequest()
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if request():
             raise KeyboardInterrupt
-        asked.append(number)
-        if speaks():
-            typer.echo("stopping after this step; once more to leave at once", err=True)
+        with suppress(RuntimeError):  # it came while another line was being written
+            if speaks():
+                typer.echo("stopping after this step; once more to leave at once", err=True)
+        request.ask(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield request
     except Interrupted as end:
-        if speaks():
-            typer.echo(str(end))
-        raise typer.Exit from None
+        if not speaks():  # torchrun would end the one that still saves
+            raise typer.Exit from None
+        typer.echo(str(end))
+        raise typer.Exit(128 + (request.signal or signal.SIGINT)) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -222,7 +227,7 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
             yield Recording(probe)
     finally:
         if folder.exists():
-            typer.echo(f"look again with: translucid explore {folder}", err=True)
+            typer.echo(f"look again with: translucid explore {shlex.quote(str(folder))}", err=True)
 
 
 def evaluate(
