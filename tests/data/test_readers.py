@@ -26,16 +26,6 @@ from translucid.errors import ConfigError, InputError, TranslucidError
 Make = Callable[[str, str | bytes], Path]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    def write(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 # Plain text
 
 
@@ -253,7 +243,7 @@ def test_universal_dependencies(make: Make) -> None:
         Tagged(("zu", "dem", "#1"), ("ADP", "DET", "NOUN"), 4),
         Tagged(("10 000",), ("NUM",), 10),
     ]
-    assert loading.lines()[1:] == [
+    assert loading.lines()[2:] == [
         "  3 comment lines, skipped (first: line 1)",
         "  2 multiword ranges or empty nodes, skipped (first: line 3)",
     ]
@@ -563,7 +553,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
         "a.conll",
         "a\tO\n",
         {"tags": "ner"},
-        r"tags = 'ner': CoNLL columns have numbers",
+        r"tags = 'ner': there is no such column; two columns: word, tag",
     ),
     "conll column 0": (read_tagged, "a.conll", "a\tO\n", {"words": 0}, "words = 0: columns are"),
     "conll without sentences": (

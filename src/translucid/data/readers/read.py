@@ -17,7 +17,7 @@ from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.errors import ConfigError, InputError
+from translucid.errors import InputError
 
 
 def read_text(
@@ -185,17 +185,8 @@ def read_tagged(
     """Sentences with one tag per word: CoNLL, or JSON lines and parquet with two lists."""
     loading = _begin(loading, path)
     if (rule.format or format_of(path, "conll")) == "conll":
-        columns = [words if words is not None else 1, tags if tags is not None else 2]
-        for role, column in zip(("words", "tags"), columns, strict=True):
-            if not isinstance(column, int):
-                raise ConfigError(f"{role} = {column!r}: CoNLL columns have numbers, from 1 on")
         yield from read_conll(
-            path,
-            words=int(columns[0]),
-            tags=int(columns[1]),
-            comments=comments,
-            rule=rule.lines,
-            loading=loading,
+            path, words=words, tags=tags, comments=comments, rule=rule.lines, loading=loading
         )
         return
     for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
