@@ -20,6 +20,7 @@ from typing import Any
 from translucid import extensions
 from translucid.atomic_files import CARD, fault, standing, write_whole
 from translucid.config import Config
+from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.models import Network, config_from
@@ -49,6 +50,7 @@ class Bundle:
     decoding: dict[str, Any] = field(
         default_factory=dict
     )  # of a translator: keys of GenerationConfig
+    columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
@@ -64,6 +66,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
             "decoding": bundle.decoding,
+            "columns": bundle.columns,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -120,4 +123,10 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     decoding = section_today("decoding", decoding) if old else decoding
-    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding)
+    columns = {  # not in older bundles either; JSON has no tuples
+        role: tuple(column) if isinstance(column, list) else column
+        for role, column in config.get("columns", {}).items()
+    }
+    return Bundle(
+        network, config["task"], tokenizers, labels, config["facts"], decoding, columns=columns
+    )

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from translucid import bundle
 from translucid.bundle import Bundle
+from translucid.data.readers.loading import Columns, Loading
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
@@ -172,14 +173,15 @@ class Model:
     ) -> Sequence[Any]:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
-        records = read_records(self.task.name, files, DataConfig(**data), say)
+        loading = Loading(expected=self._bundle.columns)
+        records = read_records(self.task.name, files, DataConfig(**data), say, loading)
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
         self.task.check_labels(records, self._bundle.labels, files[0])
         items = self.task.held_out_items(records, min(self.context_length or ROW, ROW))
         for item in items:
-            check_length(max(self.task.sizes(item)), self.context_length, f"{files[0]}:{item.line}")
+            self.task.check_item(item, f"{files[0]}:{item.line}", self.network)
         return items
 
     # ---- what can be seen of it ----
@@ -275,6 +277,11 @@ class Model:
         """How many tokens the model can read; None: as many as memory holds."""
         config = self.network.config
         return config.context_length if isinstance(config, SequenceConfig) else None
+
+    @property
+    def columns(self) -> dict[str, Columns]:
+        """Which columns of its training data the model has read, by role: names, or numbers."""
+        return self._bundle.columns
 
     def check_task(self, name: str) -> None:
         """Refuse what this model was not trained for, before anything is read."""

@@ -192,8 +192,9 @@ def test_what_was_chosen_is_reported(make: Make) -> None:
     assert len(list(read_labelled(path, loading=loading))) == 1
     assert loading.lines() == [
         f"{path}: 1 record",
-        "  line 1 was taken as the header: 'label', 'text'",
-        "  columns chosen: label = column 1 ('label'), text = column 2 ('text')",
+        "  line 1 was taken as the header: 'label', 'text' (data.header=false if it is data)",
+        "  columns: label = column 1 ('label'), text = column 2 ('text'); "
+        "line 2 gives label = '1', text = 'a'",
         "  2 empty, left out (first: line 3)",
     ]
 
@@ -361,9 +362,9 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "semicolons": (
         read_labelled,
         "a.csv",
-        "text;label\nx;y\n",
+        "text;label\nx;y\nz\n",
         {"label": "label"},
-        r"no such column.*if ';' separates cells, say delimiter = ';'",
+        r"no such column.*if ';' separates cells, set data.delimiter=';'",
     ),
     "one column twice": (
         read_labelled,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from translucid.cli.shared.generation_options import Device, check_device
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     Given,
@@ -227,7 +228,15 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run or model folder.")],
-    data: Annotated[list[str], typer.Option(help="A file as in training; for translation two.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE... [data.KEY=VALUE]...",
+            help="A file as in training; for translation two. Its columns are those of the "
+            "training data, or data.text_column=review and the like.",
+        ),
+    ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
     keep_empty: Annotated[
         bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
     ] = False,
@@ -235,18 +244,23 @@ def evaluate(
         int, typer.Option(min=0, help="Tokens a language model reads before those it is scored on.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "auto",
 ) -> None:
     """Score a model on a file.
 
-    Example: translucid evaluate runs/toy --data test.en test.de
+    Example: translucid evaluate runs/toy test.en test.de
     """
+    from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
-    score = load(model).evaluate(
-        *data,
+    named, keys = files_and_keys([*(files or ()), *(data or ())])
+    if not named:
+        raise InputError(f"no file to score on; give one: translucid evaluate {model} FILE")
+    score = load(model, check_device(device)).evaluate(
+        *named,
         context=context,
         say=lambda line: typer.echo(line, err=True),
-        keep_empty=keep_empty,
+        **{"keep_empty": keep_empty} | keys,
     )
     if as_json:
         typer.echo(json.dumps({"scores": score.numbers, "notes": score.notes}))

@@ -140,7 +140,9 @@ class Session:
         s = self.setup
         facts = {"step": self.state.step} | facts
         decoding = s.task.kept_decoding(s.recipe.decoding)
-        return Bundle(network, s.task.name, s.tokenizers, s.labels, facts, decoding)
+        return Bundle(
+            network, s.task.name, s.tokenizers, s.labels, facts, decoding, columns=s.columns
+        )
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.run_log.evaluated(self.state.step, score, best)

@@ -1,7 +1,7 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from translucid.atomic_files import fault
 from translucid.checks.startup import startup
+from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError
@@ -44,6 +45,7 @@ class Setup:
     valid: Sequence[Any]
     test: Sequence[Any]
     first: str = ""  # the text of the first validation example, as a model is asked for it
+    columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -106,7 +108,7 @@ def set_up(
     )
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        known.task.first_text(examples.valid, valid),
+        known.task.first_text(examples.valid, valid), examples.columns,
     )  # fmt: skip
 
 

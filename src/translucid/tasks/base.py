@@ -68,6 +68,9 @@ class Task(ABC, Generic[Record, Item]):
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
+    # What a model is asked about in a table: the first of these columns that it has ("text", say,
+    # is data.text_column); none: whole lines.
+    asks_about: ClassVar[tuple[str, ...]] = ()
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
@@ -238,9 +241,25 @@ class Task(ABC, Generic[Record, Item]):
 
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
         """Refuse a line that cannot be read, or is longer than the model can read."""
-        item = self.read_line(line, where, network)
+        self.check_item(self.read_line(line, where, network), where, network)
+
+    def check_item(self, item: Item, where: str, network: nn.Module) -> None:
+        """Refuse an item that the model cannot read."""
         context_length = getattr(getattr(network, "config", None), "context_length", None)
         check_length(max(self.sizes(item)), context_length, where)
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        """Refuse what stands in the columns `asks_about` and cannot be read; by default a text."""
+        self.check_line(question, where, network)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """The answer to each question as new columns of a table, by name."""
+        if probabilities:
+            raise ConfigError(f"--probabilities: task {self.name} gives none; leave it out")
+        answers = self.predict_lines(model, questions)
+        return [{self.answer_name: self.answer_text(answer)} for answer in answers]
 
     def predict(self, model: nn.Module, items: Sequence[Item]) -> list[Any]:
         """The answer to each item."""
@@ -310,6 +329,7 @@ class Task(ABC, Generic[Record, Item]):
     # ---- what people see ----
 
     samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
+    answer_name: ClassVar[str] = "predicted"  # of an answer among the columns of a table
     loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
 
     def example(self, text: str, target: str | None = None) -> Example:

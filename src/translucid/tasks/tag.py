@@ -4,7 +4,7 @@ A model with characters is also given those of the word that a token belongs to;
 kind `space` that is one position for each word, known or not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -51,12 +51,14 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
+    asks_about = ("words", "text")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
         return read.read_tagged(
-            files[0], words=data.words_column, tags=data.tags_column, loading=loading
-        )
+            files[0], words=data.words_column, tags=data.tags_column, rule=data.rule,
+            loading=loading,
+        )  # fmt: skip
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
@@ -96,6 +98,30 @@ class Tag(Task[Tagged, TagItem]):
         tags = super().predict_lines(model, lines)
         places = [split_words(line) for line in lines]
         return [tag_spans(*tagged) for tagged in zip(lines, places, tags, strict=True)]
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        self.check_item(self._asked(question), where, network)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """Of a text its spans, of words a tag for each; with `probabilities`, that of each tag."""
+        items = [self._asked(question) for question in questions]
+        answers = self.predict_with_probabilities(model, items)
+        columns = []
+        for question, (tags, sure) in zip(questions, answers, strict=True):
+            if isinstance(question, str):
+                spans = tag_spans(question, split_words(question), tags)
+                new: dict[str, Any] = {"predicted_spans": self.answer_json("", spans)["spans"]}
+            else:
+                new = {"predicted_tags": tags}
+            columns.append(new | ({"probabilities": sure} if probabilities else {}))
+        return columns
+
+    def _asked(self, question: Any) -> TagItem:
+        if isinstance(question, str):
+            question = [question[a:b] for a, b in split_words(question)]
+        return self.encode_words(question)
 
     def answer_text(self, answer: list[Span]) -> str:
         return "\t".join(f"{span.label}: {span.text}" for span in answer)
@@ -185,11 +211,45 @@ class Tag(Task[Tagged, TagItem]):
         def act(batch: Batch) -> list[list[int]]:
             return self.choose(model(**batch.inputs), batch.targets != IGNORE).tolist()
 
-        rows = in_batches(model, [self._with_any_tags(item) for item in items], self, act)
+        rows = self._of_words(model, items, act)
         return [
             [self.tags[row[place]] for place in item.firsts]
             for item, row in zip(items, rows, strict=True)
         ]
+
+    def predict_with_probabilities(
+        self, model: nn.Module, items: Sequence[TagItem]
+    ) -> list[tuple[list[str], list[float]]]:
+        """The tags, and the probability that each has at its word."""
+
+        def act(batch: Batch) -> list[list[tuple[int, float]]]:
+            scores = model(**batch.inputs)
+            chosen = self.choose(scores, batch.targets != IGNORE)
+            sure = scores.float().softmax(dim=-1).gather(-1, chosen[..., None])[..., 0]
+            return [
+                list(zip(*row, strict=True))
+                for row in zip(chosen.tolist(), sure.tolist(), strict=True)
+            ]
+
+        rows = self._of_words(model, items, act)
+        return [
+            (
+                [self.tags[row[place][0]] for place in item.firsts],
+                [row[place][1] for place in item.firsts],
+            )
+            for item, row in zip(items, rows, strict=True)
+        ]
+
+    def _of_words(
+        self, model: nn.Module, items: Sequence[TagItem], act: Callable[[Batch], Sequence[Any]]
+    ) -> list[Any]:
+        """A result for each item; a text without words is not read, there is nothing to tag."""
+        asked = [place for place, item in enumerate(items) if item.firsts]
+        results: list[Any] = [[]] * len(items)
+        tagged = [self._with_any_tags(items[place]) for place in asked]
+        for place, result in zip(asked, in_batches(model, tagged, self, act), strict=True):
+            results[place] = result
+        return results
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, cast
 
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.standard_input import standard_input
 from translucid.errors import InputError, nearest
 
 BOM = b"\xef\xbb\xbf"
@@ -161,7 +162,8 @@ def _open(
     if str(path) == "-":
         if sys.stdin is None:  # as Python has it after <&-
             raise InputError(f"{name}: is closed; give a file, or pipe text into the command")
-        yield sys.stdin.buffer, sys.stdin.buffer
+        stream = cast(BinaryIO, standard_input())
+        yield stream, stream
         return
     with open_binary(path) as file:
         before = os.fstat(file.fileno())
