@@ -5,27 +5,37 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # One process per core with one thread each: threads of several processes wait for one another.
 # Each takes tests that stand together, so that what a file prepares is prepared once.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# Bytecode is kept whatever the environment says: what many processes import is compiled once.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# Which tests: all but those marked slow or thorough; `make test MARKED="not thorough"` is CI's.
+MARKED := not slow and not thorough
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
 # Formats and lints the studio's page; package.json has its version.
 BIOME  := node_modules/.bin/biome
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint page clean
+.PHONY: help test demo lint style types page tests clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: lint  ## install what is needed, then lint, check types and run the tests
-	$(PYTEST)
+test: style page  ## install what is needed, then lint, check types and run the tests
+	@$(MAKE) --no-print-directory -j2 types tests  # beside each other: mypy has one process
+
+tests: $(READY)
+	$(PYTEST) -m "$(MARKED)"
 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
-lint: $(READY) page  ## ruff (rules and format) and mypy; biome for the studio's page
+lint: style page types  ## ruff (rules and format) and mypy; biome for the studio's page
+
+style: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(READY)
 	$(BIN)/mypy
 
 page:

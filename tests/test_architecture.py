@@ -18,9 +18,9 @@ from translucid.studio.text_runs import Library
 
 TEXT = (Path(__file__).parent.parent / "ARCHITECTURE.md").read_text("utf-8")
 TINY = [
-    "data.toyland=200", "tokenizer.kind=word", "model.d_model=16", "model.heads=2",
-    "model.layers=1", "model.d_ff=16", "training.steps=4", "training.evaluate_every=2",
-    "training.log_every=2",
+    "data.toyland=60", "tokenizer.kind=word", "model.d_model=16", "model.heads=2",
+    "model.layers=1", "model.d_ff=16", "training.steps=2", "training.evaluate_every=2",
+    "training.log_every=1",
 ]  # fmt: skip
 TITLES = ("translucid train", "translucid translate", "model.trace", "A question", "translucid lab")
 

@@ -17,6 +17,7 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 LAYERS = [
     {"errors"},
     {"atomic_files", "catalogue", "device", "renamed", "spelling", "toyland", "weights"},
+    {"render"},
     {"config", "registry", "trace"},
     {"extensions"},
     {"parts"},

@@ -11,7 +11,6 @@ from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TASKS = ("classify", "language", "regress", "tag", "translate")
-QUICK = "regress"
 PICTURES = ("image/svg+xml", "image/png", "text/html")
 
 
@@ -36,9 +35,8 @@ def test_a_notebook_is_kept_as_it_is_before_it_runs(task: str) -> None:
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
 
 
-@pytest.mark.parametrize(
-    "task", [pytest.param(task, marks=() if task == QUICK else pytest.mark.slow) for task in TASKS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
 def test_every_cell_runs(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "TMPDIR"):
         folder = tmp_path / name.lower()  # what a kernel writes stays here

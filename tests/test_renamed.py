@@ -16,7 +16,7 @@ from translucid.models.build import build
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.renamed import KEYS, weight_today
-from translucid.runs.checkpoints import TENSORS, Checkpoint
+from translucid.runs.checkpoints import NUMBERS, TENSORS, Checkpoint, Checkpoints
 from translucid.weights import own_tensors
 
 OLD = Path(__file__).parent / "fixtures" / "before-the-house"
@@ -93,6 +93,13 @@ def test_a_checkpoint_of_before_fills_todays_tensors(tmp_path: Path) -> None:
         found = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
         Checkpoint(1, tmp_path, {}).fill(found)
         assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_checkpoint_of_before_has_the_keys_of_today() -> None:
+    checkpoint = Checkpoints(OLD / "translate").newest(pytest.fail)
+    written = json.loads((checkpoint.folder / NUMBERS).read_text("utf-8"))
+    fingerprint = written.pop("told")
+    assert checkpoint.numbers == written | {"fingerprint": fingerprint}
 
 
 def test_other_weights_keep_their_names() -> None:

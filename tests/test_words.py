@@ -126,8 +126,8 @@ def commands() -> Iterator[tuple[str, Any]]:
     def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name.strip(), command
-        for word, each in getattr(command, "commands", {}).items():
-            yield from below(f"{name} {word}", each)
+        for word in getattr(command, "commands", {}):  # some are made when they are asked for
+            yield from below(f"{name} {word}", command.get_command(None, word))
 
     yield from below("", typer.main.get_command(app))
 
@@ -150,7 +150,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Pages, recipes and the help of commands."""
     for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.toml"),
                  *ROOT.glob("recipes/*.json"), *(ROOT / f"{name}.md" for name in
-                 ("ARCHITECTURE", "CONTRIBUTING"))]:  # fmt: skip
+                 ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING"))]:  # fmt: skip
         yield str(path.relative_to(ROOT)), path.read_text("utf-8")
     for name, command in COMMANDS.items():
         yield f"translucid {name}", command.help or ""

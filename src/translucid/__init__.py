@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.models import build
     from translucid.parts.positions import position
     from translucid.see.edits import from_trace
-    from translucid.tasks.base import Batch, Score, Task
+    from translucid.tasks.base import Score, Task
+    from translucid.tasks.batch import Batch
     from translucid.tasks.registry import task
     from translucid.trace import NO_TRACE, Trace
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from translucid.checks.overfitting import overfit_one_batch, small
 from translucid.models import RecurrentConfig, TransformerConfig
-from translucid.tasks.base import Batch, cross_entropy
+from translucid.tasks.batch import Batch, cross_entropy
 from translucid.tasks.classify import Classify
 from translucid.tasks.findings import Finding
 from translucid.tasks.regress import Regress

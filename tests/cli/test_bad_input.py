@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.tiny.dealt import dealt
 from tests.tiny.once import once
 
@@ -728,7 +729,7 @@ PYTHON = [sys.executable, "-m", "translucid"]
 
 def start(*words: str, **pipes: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*PYTHON, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **pipes
+        [*TRANSLUCID, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **pipes
     )
 
 

@@ -105,10 +105,13 @@ RECIPES = ["toyland-translate-transformer", "toyland-translate-gru", "toyland-la
            "toyland-classify-rnn", "toyland-tag-transformer", "toyland-regress-mlp"]  # fmt: skip
 
 
-MORE_RECIPES = [pytest.param(name, marks=pytest.mark.thorough) for name in RECIPES[3:]]
+MORE_RECIPES = [
+    *(pytest.param(name, marks=pytest.mark.slow) for name in RECIPES[1:3]),
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in RECIPES[3:]),
+]
 
 
-@pytest.mark.parametrize("name", [*RECIPES[:3], *MORE_RECIPES])
+@pytest.mark.parametrize("name", [RECIPES[0], *MORE_RECIPES])
 def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
     told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr

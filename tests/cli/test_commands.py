@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests import in_process
+from tests.forked import TRANSLUCID
 
 from translucid import __version__
 from translucid.cli import doctor
 
 ROOT = Path(__file__).parents[2]
-TRANSLUCID = [sys.executable, "-m", "translucid"]
+PYTHON = [sys.executable, "-m", "translucid"]
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +27,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def translucid(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run(*TRANSLUCID, *arguments, **environment)
+    return run(*PYTHON, *arguments, **environment)
 
 
 def with_command(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -213,7 +214,7 @@ def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
 
 
 def test_doctor_as_text() -> None:
-    answer = translucid("doctor")
+    answer = run(*TRANSLUCID, "doctor")
     assert (answer.returncode, answer.stderr) == (0, "")
     for name in ["python", "cores", "memory", "torch", "accelerator", "bf16", "torch.compile"]:
         assert f" {name} " in answer.stdout
@@ -267,15 +268,15 @@ def test_doctor_knows_the_extras_of_the_package() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("arguments", [["--help"], ["docter"], ["doctor"]])
-def test_no_color_is_honoured_on_a_terminal(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [[*PYTHON, "--help"], [*PYTHON, "docter"], [*TRANSLUCID, "doctor"]]
+)
+def test_no_color_is_honoured_on_a_terminal(command: list[str]) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     environment = os.environ | {"NO_COLOR": "1", "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        [*TRANSLUCID, *arguments], stdout=theirs, stderr=theirs, env=environment
-    ) as process:
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
         process.wait()
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()

@@ -15,7 +15,6 @@ import pytest
 from tests.cli.test_bad_input import (
     GOOD,
     LEARNED,
-    PYTHON,
     TEXT,
     Command,
     assert_refused,
@@ -23,6 +22,7 @@ from tests.cli.test_bad_input import (
     start,
     write,
 )
+from tests.forked import TRANSLUCID
 from tests.tiny.once import once
 
 from translucid.atomic_files import write_manifest
@@ -87,19 +87,19 @@ def lines(count: int, seed: int = 0) -> list[str]:
 def test_order_is_kept_over_lines_of_all_lengths(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
-    given = lines(600)
+    given = lines(200)
     words = ["translate", folders["one"], "lines.txt", "--beam-size", "2"]
     answer = command(words, {"lines.txt": "\n".join(given) + "\n"})
     assert (answer.code, answer.err) == (0, "")
     by_text = {text: one.translate([text], beam_size=2)[0] for text in sorted(set(given))[:40]}
     found = answer.out.split("\n")[:-1]
-    assert len(found) == 600
+    assert len(found) == 200
     assert sum(text in by_text for text in given) > 40
     for text, translation in zip(given, found, strict=True):
         assert by_text.get(text, translation) == translation
     written = command([*words, "--out", "out.txt"])
     assert (written.code, written.out) == (0, "")
-    assert written.err.startswith("out.txt: 600 lines translated in ")
+    assert written.err.startswith("out.txt: 200 lines translated in ")
     assert Path("out.txt").read_text() == answer.out
     assert sorted(p.name for p in Path().iterdir()) == ["lines.txt", "out.txt"]
 
@@ -224,7 +224,7 @@ def on_terminal(words: list[str], stream: str, **environment: str) -> str:
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, stream: theirs}
     shown = b""
     env = os.environ | {"TERM": "xterm", "COLUMNS": "120"} | environment
-    with subprocess.Popen([*PYTHON, *words], env=env, **options) as process:
+    with subprocess.Popen([*TRANSLUCID, *words], env=env, **options) as process:
         os.close(theirs)
         while True:
             try:

@@ -1,19 +1,18 @@
 """Every demo in miniature, through the real command line."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.in_process import run
 
-COMMAND = [sys.executable, "-m", "translucid"]
 QUICK = ["--set=training.steps=3", "--set=training.evaluate_every=3", "--set=data.toyland=300"]
 
 
 def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *words],
+        [*TRANSLUCID, *words],
         capture_output=True, text=True, encoding="utf-8", check=False, timeout=120, cwd=cwd,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.in_process import run
 
 from translucid.lab.engine import results
@@ -108,7 +109,7 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
         "    generator = torch", "    time.sleep(seed)\n    generator = torch"
     )
     (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
-    words = [sys.executable, "-m", "translucid", "lab", "run", "mine.py", "--quick"]
+    words = [*TRANSLUCID, "lab", "run", "mine.py", "--quick"]
     process = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ,

@@ -4,21 +4,20 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.in_process import run
 
-COMMAND = [sys.executable, "-m", "translucid"]
 TINY = ["model.d_model=16", "model.heads=2", "model.layers=1", "tokenizer.kind=word"]
 QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"]
 
 
 def process(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
+        [*TRANSLUCID, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -99,7 +98,7 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
     words = ["train", "classify", "--toyland", "200", "--out", str(out), *TINY]
     slow = ["training.steps=100000", "training.log_every=1", "training.batch_tokens=500"]
     running = subprocess.Popen(
-        [*COMMAND, *words, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*TRANSLUCID, *words, *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     log = out / "metrics.jsonl"
     deadline = time.monotonic() + 100

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.in_process import run
 from typer.testing import CliRunner
 
@@ -238,8 +239,7 @@ def test_color_on_a_terminal_only_and_not_against_the_readers_will(
 
     leader, follower = pty.openpty()
     environment = os.environ | {"NO_COLOR": no_color, "COLUMNS": "100", "TERM": "xterm"}
-    command = [sys.executable, "-m", "translucid", "work", "softmax"]
-    child = subprocess.Popen(command, stdout=follower, env=environment)
+    child = subprocess.Popen([*TRANSLUCID, "work", "softmax"], stdout=follower, env=environment)
     os.close(follower)
     output = b""
     while True:

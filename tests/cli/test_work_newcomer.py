@@ -1,5 +1,6 @@
 """What someone meets who tries `translucid work` for the first time."""
 
+import inspect
 import json
 import shlex
 import typing
@@ -10,10 +11,11 @@ from tests.cli.test_work_command import COMMANDS, process, work
 from tests.in_process import run
 
 from translucid import worked
-from translucid.cli import work_options
+from translucid.cli.work import EXERCISES, build_command, read_arguments
 from translucid.errors import TranslucidError
 from translucid.registry import choices
 from translucid.spelling import bare, quoted, spelt
+from translucid.worked.exercise import weight_names
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
@@ -34,7 +36,7 @@ TYPED = [
 
 @pytest.mark.parametrize("typed", TYPED, ids=" ".join)
 def test_what_comes_next_runs_and_is_new(typed: list[str]) -> None:
-    for _ in range(4):  # and what comes after that
+    for _ in range(2):  # and what comes after that
         following = shlex.split(work(*typed).splitlines()[-1])
         assert following[:3] == ["next:", "translucid", "work"]
         assert following[3:] != typed
@@ -197,20 +199,32 @@ def test_choices_are_those_of_the_parts() -> None:
         key = TransformerConfig.model_fields[field]
         return set(choices(key.metadata) or typing.get_args(key.annotation))
 
-    assert set(work_options.GATED) == names("activation")
-    assert set(work_options.NORMS) == names("norm")
-    assert set(work_options.POSITIONS) == names("positions")
-    assert set(work_options.SHAPES) == names("shape")
+    chosen = {argument.name: argument.choices for argument in read_arguments("params")[1]}
+    for field in ("activation", "norm", "positions", "shape"):
+        assert set(chosen[field]) == names(field)
 
 
 def test_every_option_has_help() -> None:
-    from typer.main import get_command
+    assert set(EXERCISES) == set(COMMANDS)
+    for name in EXERCISES:
+        for option in build_command(name).params:
+            assert option.help, f"{name} {option.name}"
 
-    from translucid.cli.work import app
 
-    for command in get_command(app).commands.values():  # type: ignore[attr-defined]
-        for option in command.params:
-            assert option.help, f"{command.name} {option.name}"
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_arguments_are_those_of_the_function(name: str) -> None:
+    """What is read from the source is what Python has when it runs."""
+    text, arguments = read_arguments(name)
+    parameters = inspect.signature(getattr(worked, name)).parameters
+    plain = [argument.name for argument in arguments if not argument.weight]
+    assert plain == [p for p in parameters if p != "weights"]
+    weights = [argument.name for argument in arguments if argument.weight]
+    assert weights == (weight_names(name) if "weights" in parameters else [])  # type: ignore[arg-type]
+    for argument in arguments:
+        if argument.choices:
+            hint = typing.get_type_hints(getattr(worked, name))[argument.name]
+            assert argument.choices == typing.get_args(typing.get_args(hint)[0])
+    assert (getattr(worked, name).__doc__ or "").startswith(text.splitlines()[0])
 
 
 def test_words_of_a_command_in_quotes() -> None:

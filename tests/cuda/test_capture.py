@@ -17,7 +17,7 @@ from translucid.runs.recorder import lines
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
 from translucid.runs.setup import Setup, set_up
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 from translucid.training.cuda_graphs import Captured
 from translucid.training.loop import Progress, Watchers, seed_step, train
 from translucid.training.state import State

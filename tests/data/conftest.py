@@ -1,4 +1,5 @@
-"""Files for the readers; Hypothesis without a clock: a busy machine is no failure."""
+"""Files for the readers; Hypothesis without a clock: a busy machine is no failure. Every run draws
+other examples."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 Make = Callable[[str, str | bytes], Path]

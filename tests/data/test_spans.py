@@ -7,12 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translucid.data.spans import (
-    IGNORE,
     Span,
     chunks,
     first_subwords,
-    join_words,
-    labels_on_subwords,
     split_words,
     tag_spans,
 )
@@ -23,31 +20,21 @@ word = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_
 TOKENIZERS = [Tokenizer.train(kind, ["a dog, a 😀 cat"] * 3) for kind in ("bpe", "char", "word")]
 
 
-@given(st.lists(st.tuples(word, st.integers(0, 9)), min_size=1))
-def test_labels_go_to_subwords_and_back(tagged: list[tuple[str, int]]) -> None:
-    words, labels = [w for w, _ in tagged], [label for _, label in tagged]
+@given(st.lists(word, min_size=1))
+def test_every_word_has_a_first_subword(words: list[str]) -> None:
     for tokenizer in TOKENIZERS:
         if tokenizer.kind == "word" and "▁" in "".join(words):
             continue
         ids, index = tokenizer.encode_words(words)
-        spread = labels_on_subwords(labels, index)
-        assert len(spread) == len(ids)
-        assert [spread[place] for place in first_subwords(index)] == labels
-        assert sum(label != IGNORE for label in spread) == len(labels)
+        assert len(index) == len(ids)
+        firsts = first_subwords(index)
+        assert [index[place] for place in firsts] == list(range(len(words)))
+        assert all(word not in index[:place] for word, place in enumerate(firsts))
 
 
-def test_the_label_sits_on_the_first_subword() -> None:
+def test_the_first_subwords_of_an_index() -> None:
     index = [0, 0, None, 1, 1, 1, None, 2]
     assert first_subwords(index) == [0, 3, 7]
-    assert labels_on_subwords([5, 6, 7], index) == [5, IGNORE, IGNORE, 6, IGNORE, IGNORE, IGNORE, 7]
-    with pytest.raises(InputError, match="2 labels for 3 words; each word needs one"):
-        labels_on_subwords([5, 6], index)
-
-
-@given(st.lists(word))
-def test_joined_words_are_where_it_says(words: list[str]) -> None:
-    text, places = join_words(words)
-    assert [text[a:b] for a, b in places] == words
 
 
 @given(st.text())

@@ -96,7 +96,6 @@ file_bytes = st.builds(
 )
 
 
-@hypothesis_settings(max_examples=100)
 @given(
     st.lists(file_bytes, min_size=1, max_size=3),
     st.sampled_from(["line", "paragraph", "file"]),

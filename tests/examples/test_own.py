@@ -7,13 +7,16 @@ and the numbers with what the file itself computes.
 import io
 import json
 import math
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.own_code import forgetting_own_code
 
 from translucid import cli, extensions
@@ -29,7 +32,7 @@ TINY = [
 
 def process(*words: object) -> tuple[str, str]:
     """What a command says in a process of its own, where nothing is known yet."""
-    line = [sys.executable, "-m", "translucid", *map(str, words)]
+    line = [*TRANSLUCID, *map(str, words)]
     ran = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout, ran.stderr
@@ -61,7 +64,8 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Toy data as the file itself makes it, and a model trained on it."""
     folder = tmp_path_factory.mktemp("own")
-    subprocess.run([sys.executable, OWN_TASK, folder / "all.tsv"], check=True)
+    with patch.object(sys, "argv", [str(OWN_TASK), str(folder / "all.tsv")]), forgetting_own_code():
+        runpy.run_path(str(OWN_TASK), run_name="__main__")
     lines = (folder / "all.tsv").read_text("utf-8").splitlines(keepends=True)
     (folder / "pairs.tsv").write_text("".join(lines[:400]), "utf-8")
     (folder / "test.tsv").write_text("".join(lines[400:450]), "utf-8")
@@ -141,15 +145,12 @@ def test_it_is_checked_resumed_and_listed(folder: Path, tmp_path: Path, command:
     assert "alike" in json.loads(out)["properties"]["task"]["properties"]["kind"]["enum"]
 
     # Stopped after 20 of 30 steps and gone on with: the same weights as in one go.
-    run = tmp_path / "run"
-    words = ["train", OWN_TASK, "--train", folder / "pairs.tsv", "--out", run, *TINY]
-    process(*words, "training.steps=30", "--quiet")
-    cut = tmp_path / "cut"
+    run, cut = folder / "run", tmp_path / "cut"
     shutil.copytree(run, cut)
     for place in (cut / "state").glob("step-*"):
         if int(place.name.removeprefix("step-")) > 20:
             shutil.rmtree(place)
-    process("resume", cut, "--code", OWN_TASK, "--quiet")
+    command("resume", cut, "--code", OWN_TASK, "--quiet")
     weights = [(each / "last" / "model.safetensors").read_bytes() for each in (run, cut)]
     assert weights[0] == weights[1]
 
@@ -174,7 +175,7 @@ def test_positions_of_ones_own_train_a_shipped_task(tmp_path: Path, command: Com
     words = ["train", "classify", "--toyland", "60", "--out", run, *TINY, "training.steps=4"]
     _, said = command(*words, "model.positions=ramp", fails=True)
     assert "model.positions = 'ramp': no such position" in said
-    process(*words, "model.positions=ramp", "--code", OWN_POSITION)
+    command(*words, "model.positions=ramp", "--code", OWN_POSITION)
     _, said = command("classify", run, stdin="a fine day", fails=True)
     assert "its position 'ramp' is defined in own_position.py" in said
     plain, _ = command("classify", run, "--code", OWN_POSITION, stdin="a fine day")

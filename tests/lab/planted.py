@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from translucid.lab import Experiment, Rule, clearly, column, decide, mean_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 
 def measure(seed, quick):

@@ -24,7 +24,7 @@ from translucid.lab.claims.attention.cross_attention import (
     context_vector,
     pairs,
 )
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 NAN = float("nan")
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from translucid.errors import TrainingError
 from translucid.lab.engine.fit import Step, fit, random_rows
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import Progress, Watchers, train
 from translucid.training.optimisers import OptimizerName, ScheduleName

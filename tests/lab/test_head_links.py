@@ -32,7 +32,7 @@ from translucid.lab.claims.heads.syntactic_heads import (
     roles,
 )
 from translucid.parts.attention import SelfAttention
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Toyland
 
 # ---- the rules ----

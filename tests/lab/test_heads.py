@@ -22,7 +22,7 @@ from translucid.lab.claims.heads.multi_head import (
 )
 from translucid.lab.claims.shared.attention_tasks import patterns, right
 from translucid.models import TransformerConfig, build
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 # ---- the rules ----
 

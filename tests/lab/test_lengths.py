@@ -34,7 +34,7 @@ from translucid.lab.claims.shared.position_tasks import (
     stack,
 )
 from translucid.parts.positions import Sinusoidal
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 JITTER = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five seeds
 

@@ -30,7 +30,7 @@ from translucid.lab.claims.shared.attention_tasks import answers, apart, right, 
 from translucid.models import MLPConfig, build
 from translucid.parts.attention import SelfAttention
 from translucid.parts.feedforward import FeedForward
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 # ---- the rules ----
 

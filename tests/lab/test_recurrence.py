@@ -15,7 +15,7 @@ from translucid.lab.claims.recurrent import (
     weight_sharing,
 )
 from translucid.lab.claims.shared import sequence_tasks
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 
 # ---- the drills ----
 

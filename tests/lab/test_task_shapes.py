@@ -9,7 +9,7 @@ from translucid.lab.claims.tasks import sentiment, translation
 from translucid.lab.claims.tasks.sentiment import READERS, whole_sentence
 from translucid.lab.claims.tasks.tagging import TAGGERS, tag_each_word
 from translucid.lab.claims.tasks.translation import SYSTEMS, translated, unequal_lengths
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 EVERY = (whole_sentence, tag_each_word, unequal_lengths)
 

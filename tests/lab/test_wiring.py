@@ -29,7 +29,7 @@ from translucid.lab.claims.language_models import label_smoothing
 from translucid.lab.claims.shared import attention_tasks, small_language_model
 from translucid.lab.claims.shared.markov_chain import Chain, small_decoder
 from translucid.lab.claims.shared.table_model import Tables
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 # ---- searches ----

@@ -37,6 +37,7 @@ from bench.kill import (
     write_files,
 )
 from safetensors.torch import load_file, save_file
+from tests.forked import TRANSLUCID
 from tests.runs.test_resume import same_runs
 
 import translucid as tl
@@ -158,27 +159,29 @@ def test_killed_in_the_middle_of(aim: Aim, place: str, house: House, tmp_path: P
 
 
 def test_killed_as_people_start_it(house: House, tmp_path: Path) -> None:
-    """`python -m translucid`: once while it starts, once while it saves."""
+    """`python -m translucid`: while it starts, and while it saves."""
     run, rng = tmp_path / "run", random.Random(0)
     words = house.words(GRU, run)
-    for moment in (lambda: rng.random() < 0.01, lambda: bool(steps(run) and hidden(run))):
-        running = start(again(words, run))
+    python, starts = [sys.executable, "-m", "translucid"], lambda: rng.random() < 0.01
+    saves = lambda: bool(steps(run) and hidden(run))  # noqa: E731
+    for command, moment in ((python, starts), (TRANSLUCID, saves)):
+        running = start(command, again(words, run))
         while not moment() and running.poll() is None:
             time.sleep(0 if steps(run) else 0.005)
         running.kill()
         running.communicate()
         assert running.returncode == -signal.SIGKILL
     assert Checkpoints(run).newest(pytest.fail).step >= 1
-    done = start(again(words, run))
+    done = start(TRANSLUCID, again(words, run))
     _, said = done.communicate(timeout=60)
     assert done.returncode == 0, said
     same_runs(house.twin(GRU)[0], run)
     assert not hidden(run)
 
 
-def start(words: list[str]) -> subprocess.Popen[str]:
+def start(command: list[str], words: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "translucid", *words],
+        [*command, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

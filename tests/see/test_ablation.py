@@ -24,7 +24,8 @@ from translucid.models import (
 from translucid.see.ablation import Ablation, ablate, edited, measure
 from translucid.see.pictures import Bars, Grid
 from translucid.see.switches import choose, switches
-from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.regress import Regress

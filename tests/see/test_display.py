@@ -89,7 +89,7 @@ def test_a_row_of_numbers_has_no_words_and_no_picture() -> None:
 
 
 def drawings(html: str) -> list[Element]:
-    return list(fromstring(html).iter("{http://www.w3.org/2000/svg}svg"))
+    return list(fromstring(html).iter("svg"))
 
 
 @pytest.mark.parametrize(

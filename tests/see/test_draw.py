@@ -1,100 +1,222 @@
-"""How pictures are laid out: what tables side by side share, and what stands beside lines."""
+"""How pictures are laid out: what tables side by side share, and that nothing is small or cut off.
 
-from typing import Any
+A drawing is compared with what it is written as, by SVG and by matplotlib: colours and places.
+"""
+
+import io
+import re
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 
-from translucid.see.draw import LEAST, WIDEST, draw
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.render.drawing import SIZE, Box, Cells, Line, Text, text_width
+from translucid.render.palette import THEMES
+from translucid.render.svg import svg
+from translucid.see.draw import draw
+from translucid.see.draw_sheet import WIDEST
+from translucid.see.draw_tables import colour, limits
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
 WORDS = ("a", "few", "words", "to", "be", "read", "from", "a", "row")
 WORD = Axis("word", WORDS)
 HEADS = Axis("head", ("1", "2"))
 MAP = Heat("map", np.eye(len(WORDS)), WORD, WORD, "unit")
 TABLE = Heat("table", np.ones((2, 2)), HEADS, HEADS, "unit", texts=(("0.10", "0.20"),) * 2)
+LINES = Lines("L", Axis("x", tuple(map(str, range(200)))), "y",
+              {"one": np.arange(200.0), "two": np.ones(200)}, note="n")  # fmt: skip
+BARS = Bars("B", "x", WORDS, np.arange(len(WORDS), dtype=float), note="n")
+SIGNED = Heat("S", np.array([[-2.0, 0.0, 0.5], [1.0, np.nan, 2.0]]), HEADS,
+              Axis("c", ("x", "y", "z")))  # fmt: skip
+PICTURES = [
+    Grid("G", (MAP, MAP, TABLE), 3, note="a note"),
+    Heat("H", np.ones((12, 12)), Axis("r", ("r",) * 12), Axis("c", ("c",) * 12), note="n"),
+    Heat("long columns", np.ones((2, 2)), HEADS, Axis("c", ("short", "an uncommonly long label"))),
+    LINES,
+    Lines("A title " * 30, Axis("x", ("1", "2")), "y", {"one": np.ones(2)}),
+    Lines("log", WORD, "a long name of what is measured " * 4,
+          {f"line {n}": 10.0 ** -np.arange(n, n + 9) for n in range(12)}, logarithmic=True),
+    BARS,
+    Bars("signs", "x", ("one", "two"), np.array([-3.0, 0.25])),
+    SIGNED,
+]  # fmt: skip
 
 
-def labels(axes: Any) -> tuple[list[str], list[str]]:
-    """Of the rows and of the columns."""
-    return ([each.get_text() for each in axes.get_yticklabels()],
-            [each.get_text() for each in axes.get_xticklabels()])  # fmt: skip
+def texts(picture: Picture, **wanted: object) -> list[str]:
+    marks = [mark for mark in draw(picture).marks if isinstance(mark, Text)]
+    return [mark.text for mark in marks if all(getattr(mark, k) == v for k, v in wanted.items())]
 
 
-def words(picture: Picture) -> list[Any]:
-    """Everything that is written in a picture."""
-    from matplotlib.text import Text
+def test_a_table_with_the_tokens_of_its_neighbour_has_them_once() -> None:
+    def rows(*heats: Heat, columns: int) -> list[str]:
+        return texts(Grid("G", heats, columns), anchor="end")
 
-    drawn = draw(picture)
-    drawn.draw_without_rendering()
-    return [each for each in drawn.findobj(Text) if each.get_text().strip() and each.get_visible()]
+    def labels(*heats: Heat, columns: int) -> list[str]:
+        marks = [mark for mark in draw(Grid("G", heats, columns)).marks if isinstance(mark, Text)]
+        return [mark.text for mark in marks if mark.turn == 45]
 
-
-def test_a_table_with_the_words_of_its_neighbour_has_them_once():
-    one, two, three, four = draw(Grid("G", (MAP, MAP, TABLE, TABLE), 2)).axes[:4]
-    assert labels(one) == (list(WORDS), list(WORDS))
-    assert labels(two) == ([], list(WORDS))  # its rows are those to its left
-    assert labels(three) == (["1", "2"], ["1", "2"])
-    assert labels(four) == ([], ["1", "2"])
-    below = draw(Grid("G", (MAP, MAP), 1)).axes[:2]
-    assert [labels(each) for each in below] == [(list(WORDS), list(WORDS)), (list(WORDS), [])]
+    assert rows(MAP, MAP, columns=2) == list(WORDS)  # its rows are those to its left
+    assert rows(MAP, MAP, columns=1) == list(WORDS) * 2
+    assert rows(MAP, MAP, TABLE, TABLE, columns=2) == [*WORDS, "1", "2"]
+    assert labels(MAP, MAP, columns=2) == list(WORDS) * 2
+    assert labels(MAP, MAP, columns=1) == list(WORDS)  # its columns are those above
 
 
-def test_a_small_table_takes_little_room_beside_a_large_one():
-    drawn = draw(Grid("G", (MAP, TABLE), 2))
-    drawn.draw_without_rendering()
-    large, small = (axes.get_position().width * drawn.get_figwidth() for axes in drawn.axes[:2])
-    assert small < large / 2
-    assert small / 2 > large / len(WORDS)  # but its cells have room for what is written in them
+def test_a_small_table_takes_little_room_beside_a_large_one() -> None:
+    large, small, _ = [m for m in draw(Grid("G", (MAP, TABLE), 2)).marks if isinstance(m, Cells)]
+    assert 2 * small.width < len(WORDS) * large.width / 2
+    assert small.width >= text_width("0.10")  # but its cells have room for what is written in them
 
 
-@pytest.mark.parametrize(
-    "picture",
-    [
-        Grid("G", (MAP, MAP, TABLE), 3, note="a note"),
-        Heat("H", np.ones((12, 12)), Axis("r", ("r",) * 12), Axis("c", ("c",) * 12), note="n"),
-        Lines("L", Axis("x", tuple(map(str, range(200)))), "y",
-              {"one": np.arange(200.0), "two": np.ones(200)}, note="n"),
-        Lines("A title " * 30, Axis("x", ("1", "2")), "y", {"one": np.ones(2)}),
-        Bars("B", "x", WORDS, np.arange(len(WORDS), dtype=float), note="n"),
-    ],
-)  # fmt: skip
-def test_letters_are_never_small_beside_the_width(picture: Picture):
-    assert draw(picture).get_figwidth() <= WIDEST
-    assert min(each.get_fontsize() for each in words(picture)) >= LEAST
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.title[:8])
+def test_letters_are_never_small_and_nothing_sticks_out(picture: Picture) -> None:
+    drawing = draw(picture)
+    assert drawing.width <= WIDEST + 1e-6
+    for mark in drawing.marks:
+        if isinstance(mark, Text) and mark.text:
+            assert mark.size >= SIZE
+            before = {"start": 0.0, "middle": 0.5, "end": 1.0}[mark.anchor] * text_width(mark.text)
+            ends = (-before, text_width(mark.text) - before)
+            turn = np.radians(mark.turn)
+            x = [mark.x + end * np.cos(turn) for end in ends]
+            y = [mark.y - end * np.sin(turn) for end in ends]
+            assert min(x) >= -1, mark
+            assert max(x) <= drawing.width + 1, mark
+            assert min(y) >= 0, mark
+            assert max(y) <= drawing.height, mark
 
 
-def test_of_many_numbers_as_many_are_written_as_fit_and_of_words_all():
+def test_of_many_numbers_as_many_are_written_as_fit_and_of_words_all() -> None:
     halves = tuple(f"{number / 2:g}" for number in range(-30, 31))
-    shown = labels(draw(Lines("L", Axis("x", halves), "y", {"y": np.ones(61)})).axes[0])[1]
+    shown = texts(Lines("L", Axis("", halves), "y", {"y": np.ones(61)}), anchor="middle")
     assert shown == [*halves[:: len(halves) // (len(shown) - 1)]]
     assert 10 < len(shown) < 32
-    some = Axis("x", tuple(map(str, (1, 10, 100, 1000))))
-    assert labels(draw(Lines("L", some, "y", {"y": np.ones(4)})).axes[0])[1] == list(some.labels)
-    every = Axis("x", WORDS * 4)
-    assert labels(draw(Lines("L", every, "y", {"y": np.ones(36)})).axes[0])[1] == list(WORDS) * 4
+    some = ("1", "10", "100", "1000")
+    assert texts(Lines("L", Axis("", some), "y", {"y": np.ones(4)}), anchor="middle") == list(some)
+    every = Lines("L", Axis("", WORDS * 4), "y", {"y": np.ones(36)})
+    assert texts(every, turn=45) == list(WORDS) * 4
 
 
-def test_names_of_lines_stand_beside_them_where_no_place_is_free():
-    def legend(series: dict[str, np.ndarray]) -> tuple[Any, Any]:
-        drawn = draw(Lines("L", Axis("x", ("1", "2", "3")), "y", series))
-        drawn.draw_without_rendering()
-        (axes,) = drawn.axes
-        return axes.get_legend().get_window_extent(), axes.get_window_extent()
+def test_a_line_goes_through_its_numbers_and_breaks_where_there_is_none() -> None:
+    values = np.array([0.0, 1.0, np.nan, 4.0, 2.0])
+    drawing = draw(Lines("L", Axis("", tuple("abcde")), "y", {"one": values}))
+    lines = [mark for mark in drawing.marks if isinstance(mark, Line)]
+    ticks = {m.text: m.y - 0.35 * SIZE for m in drawing.marks
+             if isinstance(m, Text) and m.anchor == "end"}  # fmt: skip
+    first, second = [line.points for line in lines if line.colour == "series0"]
+    (low, here), (high, there) = [(float(label), at) for label, at in ticks.items()][:2]
 
-    names, lines = legend({"low": np.zeros(3), "high": np.array([0, 0.1, 1])})
-    assert lines.x0 <= names.x0 < names.x1 <= lines.x1
-    zigzag = {f"line {n}": np.array([n % 2, 1 - n % 2, n % 2]) * 1.0 for n in range(8)}
-    names, lines = legend(zigzag | {f"flat {n}": np.full(3, n / 8) for n in range(8)})
-    assert names.x0 >= lines.x1
+    def value(y: float) -> float:
+        return low + (high - low) * (y - here) / (there - here)
+
+    assert [value(y) for _, y in (*first, *second)] == pytest.approx([0, 1, 4, 2])
+    assert there < here  # upwards
+    assert np.diff([x for x, _ in (*first, *second)]).tolist() == pytest.approx(
+        np.array([1, 2, 1]) * (first[1][0] - first[0][0])
+    )
 
 
-@pytest.mark.parametrize("said", ["What a linear probe reads out of a row", "A long title " * 20])
-def test_all_of_a_title_is_seen_on_as_many_lines_as_it_takes(said: str):
+def test_a_logarithmic_axis_has_its_decades_at_even_distances() -> None:
+    picture = Lines("L", Axis("", ("1", "2", "3")), "y", {"one": np.array([1e-3, 0.2, 30.0])},
+                    logarithmic=True)  # fmt: skip
+    marks = [m for m in draw(picture).marks if isinstance(m, Text) and m.anchor == "end"]
+    assert [m.text for m in marks] == ["0.001", "0.01", "0.1", "1", "10"]
+    assert np.diff([m.y for m in marks]) == pytest.approx(np.full(4, marks[1].y - marks[0].y))
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    boxes = [m for m in draw(Bars("B", "x", ("a", "b"), np.array([-3.0, 1.5]))).marks
+             if isinstance(m, Box)]  # fmt: skip
+    assert boxes[0].width == pytest.approx(2 * boxes[1].width)
+    assert boxes[0].x + boxes[0].width == pytest.approx(boxes[1].x)  # one ends where 0 is
+    assert [box.fill for box in boxes] == ["neg", "pos"]
+
+
+def test_names_of_lines_stand_above_them() -> None:
+    series = {f"line {n}": np.array([n % 2, 1 - n % 2, n % 2]) * 1.0 for n in range(8)}
+    drawing = draw(Lines("L", Axis("x", ("1", "2", "3")), "y", series))
+    names = [m for m in drawing.marks if isinstance(m, Text) and m.text in series]
+    assert [m.text for m in names] == list(series)
+    highest = min(y for m in drawing.marks if isinstance(m, Line) and len(m.points) > 2
+                  for _, y in m.points)  # fmt: skip
+    assert max(m.y for m in names) < highest
+
+
+@pytest.mark.parametrize("title", ["What a linear probe reads out of a row", "A long title " * 20])
+def test_all_of_a_title_is_seen_on_as_many_lines_as_it_takes(title: str) -> None:
     rows = Axis("", ("a label that takes half of the room",) * 2)
-    drawn = draw(Heat(said, np.ones((2, 2)), rows, HEADS))
-    drawn.draw_without_rendering()
-    assert drawn.get_suptitle().split() == said.split()
-    box = drawn._suptitle.get_window_extent()
-    assert 0 <= box.x0 < box.x1 <= drawn.bbox.x1
-    assert box.y0 > drawn.axes[0].get_window_extent().y1
+    drawing = draw(Heat(title, np.ones((2, 2)), rows, HEADS))
+    marks = [mark for mark in drawing.marks if isinstance(mark, Text) and mark.size > SIZE]
+    assert " ".join(mark.text for mark in marks).split() == title.split()
+    (cells,) = [mark for mark in drawing.marks if isinstance(mark, Cells)]
+    assert max(mark.y for mark in marks) < cells.y
+
+
+def test_colours_go_from_the_lowest_to_the_highest_number() -> None:
+    assert limits(SIGNED) == (-2, 2)
+    names = [[colour(SIGNED, value) for value in line] for line in SIGNED.values]
+    assert names == [["s0", "s16", "s20"], ["s24", "", "s32"]]
+    light = THEMES["light"]
+    assert [light[name] for name in ("s0", "s16", "s32")] == ["#5e2cba", "#f0f4f2", "#964702"]
+    assert [light[f"u{step}"] for step in (0, 32)] == ["#f0f4f2", "#004e42"]
+
+
+def painted(text: str) -> list[list[str]]:
+    """The colours of the cells of the first table in an SVG, read back from its paths."""
+    table: dict[tuple[int, int], str] = {}
+    group = next(g for g in fromstring(text) if g.tag.endswith("}g"))
+    for path in group:
+        for x, y, long in re.findall(r"M(\d+) (\d+)h(\d+)", path.get("d") or ""):
+            for column in range(int(x), int(x) + int(long)):
+                assert (int(y), column) not in table
+                table[int(y), column] = path.get("stroke") or ""
+    rows, columns = (max(place[side] for place in table) + 1 for side in (0, 1))
+    return [[table.get((row, column), "") for column in range(columns)] for row in range(rows)]
+
+
+def test_the_file_has_the_colours_of_the_numbers() -> None:
+    generator = np.random.default_rng(0)
+    for scale in ("unit", "positive", "signed"):
+        values = generator.normal(size=(7, 5)) if scale == "signed" else generator.random((7, 5))
+        values[2, 3] = np.nan
+        heat = Heat("T", values, Axis("", tuple("abcdefg")), Axis("", tuple("vwxyz")), scale)
+        light = THEMES["light"] | {"": ""}
+        wanted = [[light[colour(heat, value)] for value in line] for line in values]
+        assert painted(heat.svg()) == wanted
+        assert f'fill="{light["ink"]}"' in heat.svg()
+
+
+def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
+    from matplotlib.image import imread
+
+    drawing = draw(SIGNED)
+    (cells,) = [mark for mark in drawing.marks if isinstance(mark, Cells)]
+    pixels = np.asarray(imread(io.BytesIO(SIGNED.png(dpi=96)), format="png"))
+    assert pixels.shape[:2] == (int(drawing.height), int(drawing.width))
+    for row, line in enumerate(cells.colours):
+        for column, name in enumerate(line):
+            x = int(cells.x + column * cells.width) + 3  # in the corner: no letters
+            y = int(cells.y + row * cells.height) + 3
+            found = "#" + "".join(f"{round(255 * part):02x}" for part in pixels[y, x, :3])
+            assert found == (THEMES["light"][name] if name else "#ffffff")
+
+
+def test_on_a_page_every_colour_has_a_name_that_the_palette_knows() -> None:
+    for picture in PICTURES:
+        themed = svg(draw(picture), themed=True)
+        assert not re.search(r"#[0-9a-f]{6}", themed)
+        assert set(re.findall(r"var\(--([\w-]+)\)", themed)) <= set(THEMES["dark"])
+        assert picture.figure() == f"<figure>{themed}</figure>"
+
+
+def test_texts_are_escaped_and_what_cannot_be_seen_is_shown() -> None:
+    hostile = '<script>"&\x00\x1b'
+    axis = Axis("", (hostile,))
+    for picture in (
+        Bars(hostile, hostile, (hostile,), np.ones(1), hostile),
+        Heat(hostile, np.ones((1, 1)), axis, axis),
+    ):
+        text = "".join(fromstring(picture.svg()).itertext())
+        assert '<script>"&␣␣' in text
+        assert "<script" not in picture.figure()

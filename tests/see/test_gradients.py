@@ -20,8 +20,8 @@ from torch import Tensor
 from translucid.errors import InputError, UnknownPointError
 from translucid.models.modes import evaluating
 from translucid.see.gradients import gradients
-from translucid.see.pictures import as_json
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import as_json
+from translucid.tasks.batch import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 EVERY = pytest.mark.parametrize("explained", ALL.values(), ids=ALL.keys())

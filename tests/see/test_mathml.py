@@ -9,7 +9,7 @@ from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import catalogue
 from translucid.errors import InputError
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.worked.solution.document import aligned, grown
 from translucid.worked.solution.notation import write
 

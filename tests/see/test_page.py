@@ -45,6 +45,7 @@ def shown() -> list[str]:
     return re.findall(r"^!\[.+\]\(see/(.+)\)$", PAGE.read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_picture_of_the_page_is_made_by_its_lines(tmp_path: Path) -> None:
     for name, (recipe, keys) in RUNS.items():
         tl.train(recipe, out=tmp_path / "runs" / name, overrides=[*SMALL, *keys], quiet=True)

@@ -8,6 +8,7 @@ import torch
 from tests.see.small import pair, reading, words
 
 from translucid.errors import InputError, TraceBudgetError, UnknownPointError
+from translucid.render.drawing import Box, Cells
 from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines
 from translucid.see.reading import read
@@ -248,6 +249,9 @@ def test_bad_targets_are_refused():
 
 def test_frames_are_drawn_where_row_meets_column():
     seen = reading("translate", ENGLISH, GERMAN)
-    (axes,) = draw(seen.figure(CROSS, head=0, gold=[(3, 2)])).axes
-    (frame,) = axes.patches
-    assert frame.get_xy() == (2.5, 1.5)
+    drawing = draw(seen.figure(CROSS, head=0, gold=[(3, 2)]))
+    (frame,) = [mark for mark in drawing.marks if isinstance(mark, Box)]
+    cells = next(mark for mark in drawing.marks if isinstance(mark, Cells))
+    assert frame.stroke == "mark"
+    assert (frame.x + frame.width / 2 - cells.x) / cells.width == pytest.approx(3.5)
+    assert (frame.y + frame.height / 2 - cells.y) / cells.height == pytest.approx(2.5)

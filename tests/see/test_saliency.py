@@ -18,7 +18,7 @@ from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.models.modes import evaluating
-from translucid.see.pictures import as_json
+from translucid.see.picture_data import as_json
 from translucid.see.saliency import Saliency, saliency, saliency_map
 from translucid.trace import Trace
 

@@ -18,13 +18,15 @@ from translucid.errors import InputError
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
-from translucid.see.walk.data import Cell, Stage, Walk, as_json, nth, quoted
+from translucid.see.walk.data import Stage, Walk, as_json, quoted
 from translucid.see.walk.figures import figures
 from translucid.see.walk.page import as_page
 from translucid.see.walk.text import as_text
 from translucid.see.walk.walk import walk
+from translucid.tasks.choices import nth
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
+from translucid.tasks.outputs import Cell
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate

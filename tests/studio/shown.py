@@ -8,6 +8,7 @@ from tests.studio.browser import Page
 from torch import Tensor
 
 from translucid.see.reading import Reading
+from translucid.tasks.batch import IGNORE
 
 PATH = re.compile(r"(?P<at>[\w.]+)\[(?P<index>[\d, :]+)\](?P<then>(?:\.(?:mean|square|sqrt)\(\))*)")
 
@@ -63,7 +64,7 @@ def ledger(page: Page, within: str = "#stage") -> dict[str, str]:
 
 def loss_of(logits: Tensor, targets: Tensor) -> float:
     classes = logits.float().flatten(0, -2)
-    return float(torch.nn.functional.cross_entropy(classes, targets.flatten(), ignore_index=-100))
+    return float(torch.nn.functional.cross_entropy(classes, targets.flatten(), ignore_index=IGNORE))
 
 
 def rows_of(logits: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 from translucid.catalogue import describe, entry
 from translucid.errors import TraceBudgetError
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import pooled, scale_of
 from translucid.see.switches import switches, together
 from translucid.studio import handlers, text_runs

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.studio.serving import model
 
 from translucid.cli import explore as command
@@ -37,7 +38,7 @@ def addresses_of(port: int) -> set[str]:
 def test_it_listens_on_this_machine_only_and_ends_quietly(tmp_path: Path) -> None:
     model("regress-mlp").save(tmp_path / "small")
     with subprocess.Popen(
-        [sys.executable, "-m", "translucid", "explore", str(tmp_path / "small"), "--no-browser",
+        [*TRANSLUCID, "explore", str(tmp_path / "small"), "--no-browser",
          "--device", "cpu"],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

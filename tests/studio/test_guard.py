@@ -463,10 +463,10 @@ def test_runs_have_a_size_together(studio: Served, monkeypatch: Any) -> None:
 def test_many_ask_at_once_and_each_gets_its_own(studio: Served) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    texts = [f"{'the dog ' * (1 + n % 5)}sees a cat {'and ' * (n % 7)}." for n in range(24)]
+    texts = [f"{'the dog ' * (1 + n % 5)}sees a cat {'and ' * (n % 7)}." for n in range(10)]
     alone = [studio.run("a", text)["tokens"]["source"] for text in texts]
     studio.library.runs.clear()
-    with ThreadPoolExecutor(12) as several:
+    with ThreadPoolExecutor(5) as several:
         found = list(several.map(lambda text: studio.run("a", text), texts))
     assert [each["tokens"]["source"] for each in found] == alone
     assert [each["text"] for each in found] == texts

@@ -68,7 +68,7 @@ def test_the_whole_tour_with_keys_only(
     page.see(where(studio, family, "lesson?"))
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
-    given = lessons.told(run, key)["steps"]
+    given = lessons.on_run(run, key)["steps"]
     stops = [number for number, step in enumerate(given, start=1) if "say" in step]
     tab_to(page, "Begin")
     page.changed(lambda: press(page, "Enter"))
@@ -200,7 +200,7 @@ def test_tables_of_gates(studio: Served, page: Page) -> None:  # noqa: F811
     assert names == ["forget", "input", "candidate", "cell", "output", "hidden"]
     for name, row in zip(names, cells, strict=True):
         same([row], trace[f"{scope}.{points.get(name, name)}"][0, :, 3][None])
-    same(table(page, "Units over the words")[2], trace[f"{scope}.cell"][0, :, 3][None])
+    same(table(page, "Units over the tokens")[2], trace[f"{scope}.cell"][0, :, 3][None])
 
 
 def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # noqa: F811
@@ -208,7 +208,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     run = run_of(studio, page)
     trace = run.opened.model.trace(run.text)
     shares = trace["head.logits"][0, 0].softmax(-1)
-    for ids, _, share in table(page, "The likeliest words")[2]:
+    for ids, _, share in table(page, "The likeliest tokens")[2]:
         assert told(share) == pytest.approx(float(shares[int(ids)]), abs=5.1e-4)
     columns, rows, cells = table(page, "The tree of the search")
     assert columns[:4] == ["word", "step", "after", "probability"]
@@ -220,7 +220,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     other = studio.run(m, TEXT, target=run.target, off=["decoder.masks.causal"])["run"]
     ripple = studio.get(f"/api/diff?a={run.key}&b={other}").json["ripple"]
     side = next(each for each in ripple if each["side"] == "decoder")
-    columns, _, cells = table(page, "How far each word has moved, decoder")
+    columns, _, cells = table(page, "How far each token has moved, decoder")
     assert columns[1:] == list(side["depths"])
     same(cells, torch.tensor(side["values"]).T)
 

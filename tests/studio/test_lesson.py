@@ -114,7 +114,7 @@ def test_numbers_are_those_of_the_trace(library: Library, family: str, key: str)
     run = run_of(library, family)
     trace = run.opened.model.trace(run.text, target=run.target)
     count = 0
-    for step in lessons.told(run, key)["steps"]:
+    for step in lessons.on_run(run, key)["steps"]:
         assert set(step) == {"title", "lacks"} or set(step) == KEYS - {"needs"} | {"title"}
         for piece in [*step.get("say", []), *step.get("do", [])]:
             if "value" not in piece:
@@ -149,7 +149,7 @@ def test_any_length_will_do(library: Library, family: str, text: str) -> None:
         return
     run = run_of(library, family, text)
     for key in lessons.lessons():
-        for step in lessons.told(run, key)["steps"]:
+        for step in lessons.on_run(run, key)["steps"]:
             for pin in step.get("pin", []):
                 side, _, place = pin.partition(":")
                 words = run.example.words
@@ -167,7 +167,7 @@ def said(step: dict[str, Any]) -> str:
 @pytest.mark.parametrize("family", ["translate-transformer", "language-transformer"])
 def test_the_step_on_position_says_what_the_model_has(family: str, kind: str, words: str) -> None:
     run = Library({"small": model(family, positions=kind)}).run("a", TEXT)
-    step = lessons.told(run, "attn")["steps"][2]
+    step = lessons.on_run(run, "attn")["steps"][2]
     assert step["title"] == "Position"
     assert words in said(step)
 
@@ -181,7 +181,7 @@ def test_the_sums_of_one_head_come_out() -> None:
         of = {
             step["title"]: [(each["value"], each["at"], each["index"])
                             for each in step.get("say", []) if "value" in each]
-            for step in lessons.told(run, "attn")["steps"]
+            for step in lessons.on_run(run, "attn")["steps"]
         }  # fmt: skip
         (_, query, (h, q, _)), (_, key, (_, k, _)) = of["Score"][:2]
         heads.add(h)
@@ -201,7 +201,7 @@ def test_the_sums_of_one_head_come_out() -> None:
 
 def test_the_sum_of_one_step_comes_out(library: Library) -> None:
     for family in ("tag-lstm", "classify-gru"):
-        told = lessons.told(run_of(library, family), "gates")["steps"]
+        told = lessons.on_run(run_of(library, family), "gates")["steps"]
         step = next(step for step in told if step["title"] == "One step by hand")
         values = [piece["value"] for piece in step["say"] if "value" in piece]
         if family == "tag-lstm":
@@ -227,7 +227,7 @@ def test_a_bare_link_brings_all_of_a_stop(page: Page, family: str, key: str) -> 
     """The view, what is chosen and what is pinned, as one who follows the tour has them."""
     with serving({family: model(family)}) as studio:
         run = studio.library.run("a", TEXT)
-        given = lessons.told(run, key)["steps"]
+        given = lessons.on_run(run, key)["steps"]
         page.see(f"{studio.address}#/lesson?text={quote(TEXT)}&theme=dark")
         here = [number for number, step in enumerate(given, start=1) if "lacks" not in step]
         followed: dict[int, str] = {}

@@ -209,11 +209,11 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
             break
     for _ in range(30):
         press("ArrowDown")
-    assert leaf.text("#readout .at") == f"word 300 of 513: {words[300]}"
+    assert leaf.text("#readout .at") == f"token 300 of 513: {words[300]}"
     assert leaf.words(".floats text.lit") == [words[300]]  # written, where it is pressed
     press("Enter")
     leaf.wait("location.hash.includes('pin=tgt:300')")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 295 to 314')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 295 to 314')")
     assert in_window(leaf) == words[295:315]
     assert leaf.words(".minimap text.pinned") == [words[300]]
     press("Tab")
@@ -221,10 +221,10 @@ def test_with_the_keyboard_alone(studio: Served, leaf: Page) -> None:  # noqa: F
     for place_ in range(301, 311):
         press("ArrowRight")
         leaf.wait("place => location.hash.includes(`pin=tgt:${place}`)", place_)
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 305 to 324')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 305 to 324')")
     assert in_window(leaf) == words[305:325]
     press("Escape")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 0 to 19')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 0 to 19')")
 
 
 def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  # noqa: F811
@@ -232,7 +232,7 @@ def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:  
     leaf.turn(address(studio, "flow", 120))
     leaf.inner.focus('#stage .part[aria-label*="feedforward.activated"]')
     leaf.inner.evaluate("import('/static/js/link.js').then(link => link.pin(['tgt:77']))")
-    leaf.wait("document.querySelector('#stage .note').textContent.includes('words 65 to 84')")
+    leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 65 to 84')")
     name = leaf.inner.evaluate("document.activeElement.getAttribute('aria-label')")
     assert "feedforward.activated" in name
 
@@ -250,7 +250,7 @@ def test_the_strip_is_for_long_texts(studio: Served, leaf: Page, count: int) -> 
     assert chips == []
     assert len(leaf.inner.query_selector_all('#sentence [tabindex="0"]')) == 1
     label = leaf.inner.get_attribute(".minimap svg", "aria-label")
-    assert label.startswith(f"The text, {count} words, from {' '.join(words[:4])}; arrows walk")
+    assert label.startswith(f"The text, {count} tokens, from {' '.join(words[:4])}; arrows walk")
     leaf.inner.focus(".minimap svg")
     leaf.inner.keyboard.press("t")
     shown = leaf.words(".tablebox tbody tr td")

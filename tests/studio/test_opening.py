@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import model
 
@@ -93,7 +94,7 @@ def test_the_command_ends_with_what_was_wrong(tmp_path: Path, there: bool, said:
     if there:
         folder.mkdir()
     ended = subprocess.run(
-        [sys.executable, "-m", "translucid", "explore", str(folder), "--no-browser"],
+        [*TRANSLUCID, "explore", str(folder), "--no-browser"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ended.returncode == 2

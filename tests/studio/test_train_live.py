@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import TRANSLUCID
 from tests.runs.test_runs import small
 from tests.studio.browser import Page, page, running  # noqa: F401 (fixtures)
 from tests.studio.serving import serving
@@ -36,7 +36,7 @@ WAIT = 90  # seconds, on a machine that is busy
 def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """A real `translucid ...`, the address that it prints, and what it says afterwards."""
     with subprocess.Popen(
-        [sys.executable, "-m", "translucid", *words], text=True, stdout=subprocess.PIPE,
+        [*TRANSLUCID, *words], text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         try:

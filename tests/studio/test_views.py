@@ -353,7 +353,7 @@ def test_switched_off_is_the_trace_with_the_edit(
         if len(apart) > 1:
             worst = int(apart.argmax())
             assert same(told[f"largest, at {worst + 1}"], float(apart.max()))
-            changed = told["tags changed" if family == "tag" else "words changed"]
+            changed = told["tags changed" if family == "tag" else "tokens changed"]
             assert changed == f"{int((one != two).sum())} of {len(one)}"
         if bool((targets >= 0).any()):
             before, now = told["loss"].split(" → ")

@@ -11,7 +11,7 @@ from translucid.errors import ConfigError
 from translucid.models import Network, RecurrentConfig, TransformerConfig, build
 from translucid.recipe.examples import read_records
 from translucid.recipe.recipe import DataConfig
-from translucid.tasks.base import IGNORE, cross_entropy
+from translucid.tasks.batch import IGNORE, cross_entropy
 from translucid.tasks.language import Language, LanguageItem
 
 LETTERS = Tokenizer.train("char", ["abcdefghij "])

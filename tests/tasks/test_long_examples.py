@@ -8,7 +8,7 @@ from translucid.data.records import Labelled, Pair, Tagged, Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.recipe.recipe import DataConfig
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.tag import Tag, TagItem

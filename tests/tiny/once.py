@@ -16,7 +16,9 @@ from tempfile import mkdtemp
 import pytest
 from filelock import FileLock
 
-PLACE = "TRANSLUCID_TESTS_SHARED"  # in the environment, so that the processes of xdist inherit it
+# In the environment, so that the processes of xdist inherit it.
+PLACE = "TRANSLUCID_TESTS_SHARED"
+SESSION = "TRANSLUCID_TESTS_SESSION"  # the id of the first process
 
 
 def once(name: str, make: Callable[[Path], object]) -> Path:
@@ -35,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """In the first process only: those of xdist find the place in the environment."""
     if not hasattr(config, "workerinput"):
         os.environ[PLACE] = mkdtemp(prefix="translucid-tests-")
+        os.environ[SESSION] = str(os.getpid())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

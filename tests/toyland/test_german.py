@@ -32,7 +32,7 @@ GIVING = ("give", "show", "sen", "br", "tell", "told")
 
 @pytest.fixture(scope="module")
 def sentences() -> list[Sentence]:
-    return [*generate(6000, seed=0), *generate(1500, seed=1, split="test")]
+    return [*generate(6000, seed=0), *generate(500, seed=1, split="test")]
 
 
 def german_of(sentence: Sentence, english: int) -> list[int]:

@@ -21,6 +21,8 @@ def chosen() -> dict[str, list[Sentence]]:
         own = found[sentence.structure]
         if len(own) < EACH and sentence.length >= 6 and not _repeats(sentence, own):
             own.append(sentence)
+            if all(len(own) == EACH for own in found.values()):
+                break
     return found
 
 

@@ -9,7 +9,8 @@ from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import TrainingError
 from translucid.models import Network, TransformerConfig, build
-from translucid.tasks.base import IGNORE, Batch, Score, cross_entropy
+from translucid.tasks.base import Score
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig

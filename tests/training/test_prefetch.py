@@ -16,7 +16,7 @@ from tests.runs.test_runs import small
 from translucid.errors import InputError
 from translucid.runs import session
 from translucid.runs.run import train_recipe
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 from translucid.training import prefetch as ahead_module
 from translucid.training.prefetch import Prefetcher, prefetched
 
@@ -113,7 +113,7 @@ def test_ctrl_c_is_heard_while_a_batch_is_waited_for() -> None:
     assert not threads()
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_run_does_not_depend_on_how_far_ahead_its_batches_are(
     accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

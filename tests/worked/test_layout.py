@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from translucid import catalogue
-from translucid.worked.solution.layout import (
+from translucid.render.plain_math import (
     Box,
     beside,
     blocks,

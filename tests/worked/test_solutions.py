@@ -432,7 +432,7 @@ def test_digits() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("kind", SOLUTIONS)
 def test_text_keeps_to_the_width(kind: str, width: int) -> None:
-    from translucid.worked.solution.layout import columns
+    from translucid.render.plain_math import columns
 
     text = solutions_with_few_digits()[kind].text(width)
     for line in text.splitlines():
@@ -484,7 +484,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("positions", {"base": 1}, "base = 1: must be larger than 1"),
         ("positions", {"rotary": True, "d": 4}, "d is for sinusoidal positions"),
         ("positions", {"rotary": True, "q": "1 2"}, "k is missing"),
-        ("positions", {"rotary": True, "q": "1 2", "k": "1"}, "q has 2 numbers and k has 1"),
+        ("positions", {"rotary": True, "q": "1 2", "k": "1"}, "q has 2 values and k has 1"),
         ("positions", {"rotary": True, "q": "1", "k": "1"}, "rotary positions turn pairs"),
         ("positions", {"rotary": True, "pairs": "1 2 3"}, "pairs is 1 x 3: each row is two"),
         ("positions", {"rotary": True, "pairs": "1 -2"}, "pairs: -2 is not a position"),

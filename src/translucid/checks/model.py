@@ -14,7 +14,8 @@ from torch import Tensor
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network
 from translucid.models.modes import evaluating
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 
 SAMPLE = 8  # items that are looked at

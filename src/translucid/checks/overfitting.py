@@ -19,7 +19,8 @@ from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.tasks.base import IGNORE, Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 from translucid.training.random_state import random_state_kept, seed_generators
 

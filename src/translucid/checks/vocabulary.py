@@ -7,7 +7,8 @@ from typing import Any
 from translucid.models.base import EncoderDecoderModel, Network, SequenceConfig
 from translucid.models.mlp import MLPConfig
 from translucid.recipe.examples import Record
-from translucid.tasks.base import IGNORE, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.findings import Finding, spread_out
 
 MANY_UNKNOWN = 0.05

@@ -2,10 +2,6 @@
 
 import json
 import shlex
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared.generation_options import Device, Folder, check_device
-from translucid.cli.shared.lines import in_words
 from translucid.errors import InputError
+from translucid.render.progress import Progress
 
 if TYPE_CHECKING:
     from translucid.see.ablation import Ablation
@@ -66,10 +62,10 @@ def ablate(
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
     held = load(model, check_device(device))
-    found = switches(held.network)
+    known_switches = switches(held.network)
     kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
     try:
-        chosen = found if kinds is None else choose(found, kinds)
+        chosen = known_switches if kinds is None else choose(known_switches, kinds)
     except InputError as error:
         raise InputError(f"--of {of}: {error}") from None
     if not chosen:
@@ -77,14 +73,17 @@ def ablate(
     items = held.items(*data, limit=limit, keep_empty=keep_empty, say=partial(typer.echo, err=True))
     with_metric = not held.task.costly_metric if metric is None else metric
     known: list[Ablation] = []
-    with _meter(len(chosen), len(items)) as move:
+    with Progress("switched off", len(chosen), every=EVERY, at_once=True) as progress:
+        if not progress.live:
+            progress.say(f"{len(chosen)} parts to switch off, on {len(items):,} examples")
 
-        def progress(so_far: "Ablation") -> None:
+        def show(so_far: "Ablation") -> None:
             known.append(so_far)
-            move(len(so_far.rows))
+            done = len(so_far.rows)
+            progress.move(done, f"{progress.rate(done):,.1f}/s{progress.left(done)}")
 
         try:
-            study(held.network, held.task, items, chosen, metric=with_metric, progress=progress)
+            study(held.network, held.task, items, chosen, metric=with_metric, progress=show)
         except KeyboardInterrupt:
             if not known:
                 typer.echo("stopped before anything was switched off", err=True)
@@ -96,42 +95,6 @@ def ablate(
         raise typer.Exit(130)
     if not as_json:
         typer.echo(f"next: {_next(model, data, figure, metric=with_metric)}")
-
-
-@contextmanager
-def _meter(total: int, items: int) -> Iterator[Callable[[int], None]]:
-    """How far, how fast, how long still: a live line on a terminal, else one now and then."""
-    began = time.monotonic()
-    told = [-EVERY]  # the first estimate comes with the first part
-
-    def words(done: int) -> str:
-        rate = done / max(time.monotonic() - began, 1e-9)
-        left = f"  {in_words((total - done) / rate)} left" if done else ""
-        return f"{rate:,.1f}/s{left}"
-
-    if not sys.stderr.isatty():
-        typer.echo(f"{total} parts to switch off, on {items:,} examples", err=True)
-
-        def tell(done: int) -> None:
-            if done and time.monotonic() - told[0] >= EVERY:
-                told[0] = time.monotonic()
-                typer.echo(f"{done} of {total} switched off  {words(done)}", err=True)
-
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("switched off"),
-        MofNCompleteColumn(),
-        BarColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("", total=total)
-        yield lambda done: bar.update(job, completed=done, description=words(done))
 
 
 def _draw(result: "Ablation", figure: Path | None) -> None:

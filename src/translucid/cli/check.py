@@ -10,8 +10,8 @@ import typer
 from translucid.cli.shared.findings import show, wrong
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
-    Given,
     MadeUp,
+    RecipeArguments,
     TestFiles,
     TrainFiles,
     ValidFiles,
@@ -56,8 +56,8 @@ def check(
             f"`translucid check classify --train {task}` ({', '.join(TASKS.names())})"
         )
     files = {"train": train_files, "valid": valid_files, "test": test_files}
-    given = Given(task, overrides or (), files, toyland, data_folder)
-    recipe = given.recipe()
+    arguments = RecipeArguments(task, overrides or (), files, toyland, data_folder)
+    recipe = arguments.recipe()
     read: list[str] = []
 
     def say(line: str) -> None:
@@ -71,7 +71,7 @@ def check(
     if facts["train"].lengths:
         rest = [name for name in parts if name != "train"]
         findings += [unseen_words(parts["train"], parts[name], name) for name in rest]
-    following = f"translucid train {given.words()} --self-test"
+    following = f"translucid train {arguments.words()} --self-test"
     if as_json:
         report = {
             "read": read,

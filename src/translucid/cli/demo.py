@@ -10,7 +10,7 @@ from translucid.demo.recipes import EXAMPLES, NEXT, DemoTask, recipe_values
 
 
 def demo(
-    given: Annotated[
+    texts: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
@@ -41,7 +41,7 @@ def demo(
     from translucid.runs.run import resume_run, train_recipe
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
-    asked = given or list(EXAMPLES[task])
+    asked = texts or list(EXAMPLES[task])
     chosen = recipe.parse(recipe_values(task, overrides or ()), overrides or ())
     results.check(task, chosen, asked)
     if again:

@@ -130,11 +130,11 @@ def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: P
     start = f"translucid explain {shlex.quote(str(folder))}"
     if len(text) > LONG:
         return f"{_next(walked, folder, '...', layer=layer, html=html)}  (... is the same text)"
-    said = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
-    said = f"-- {said}" if text.startswith("-") else said
+    quoted_text = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
+    quoted_text = f"-- {quoted_text}" if text.startswith("-") else quoted_text
     if html is None and layer is None:
-        return f"{start} --html walk.html {said}"
+        return f"{start} --html walk.html {quoted_text}"
     closer = {stage.layer for stage in walked.stages} - {None}
     if layer is None and closer:
-        return f"{start} --layer {min(n for n in closer if n is not None)} {said}"
-    return f"{start} {said}"
+        return f"{start} --layer {min(n for n in closer if n is not None)} {quoted_text}"
+    return f"{start} {quoted_text}"

@@ -89,8 +89,8 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
     library = Library(open_folders(models, _loads(device)))
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
-    given = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library).saved(text, f"#/flow{given}")
+    query = "" if text is None else "?" + urlencode({"text": text})
+    content = Handlers(library).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:

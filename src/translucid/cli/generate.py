@@ -45,7 +45,7 @@ def generate(
 
     Example: translucid generate runs/language "The dog" --temperature 0.8 --seed 1
     """
-    drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     if beam_size is not None and (drawing or samples > 1 or stop):
         named = o.words([*drawing, *["samples"] * (samples > 1), *["stop"] * bool(stop)])
         raise ConfigError(f"{named}: draws at random, but --beam-size searches; leave one out")
@@ -54,13 +54,13 @@ def generate(
     (plain,) = o.load_models(model, None, device)
     plain.check_task("language")
     (held,) = o.in_precision([plain], precision)
-    rules = o.given(no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty)
+    rules = o.typed(no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty)
     rules |= {"forbid": forbid or []}
-    given = [prompt] if prompts is None else _prompts(prompts)
+    prompt_texts = [prompt] if prompts is None else _prompts(prompts)
     if beam_size is not None:
-        how = rules | {"beam_size": beam_size, "max_length": max_length}
-        texts = [each.texts[0].text for each in held.decode(given, **how)]
-        _write(texts, given, as_json)
+        decoding = rules | {"beam_size": beam_size, "max_length": max_length}
+        texts = [decoded.texts[0].text for decoded in held.decode(prompt_texts, **decoding)]
+        _write(texts, prompt_texts, as_json)
         if precision == "int8":
             o.tell_difference(plain, held, texts)
         return
@@ -71,8 +71,8 @@ def generate(
         if precision == "int8":
             o.tell_difference(plain, held, texts)
         return
-    texts = list(held.generate(given, samples=samples, **options))
-    _write(texts, [text for text in given for _ in range(samples)], as_json)
+    texts = list(held.generate(prompt_texts, samples=samples, **options))
+    _write(texts, [text for text in prompt_texts for _ in range(samples)], as_json)
     if precision == "int8":
         o.tell_difference(plain, held, texts)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.lab_meter import meter
 from translucid.cli.shared.lab_text import (
     RUNS,
     counted,
@@ -22,6 +21,7 @@ from translucid.cli.shared.lab_text import (
     tell_end,
     time_of,
 )
+from translucid.cli.shared.seed_meter import seed_meter
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def list_claims(results: Results = RUNS, as_json: AsJson = False) -> None:
     head = f"{'':{widths[0]}}  {'literature':10}  {'verdict':{widths[1]}}  {'time':>8}  claim"
     typer.echo(head)
     for row, state in zip(rows, states, strict=True):
-        told = f"{row.claim.key:{widths[0]}}  {row.claim.literature or '-':10}  "
-        told += f"{state:{widths[1]}}  {time_of(row):>8}  "
-        typer.echo(told + fitting(row.claim.says, len(told)))
+        start = f"{row.claim.key:{widths[0]}}  {row.claim.literature or '-':10}  "
+        start += f"{state:{widths[1]}}  {time_of(row):>8}  "
+        typer.echo(start + fitting(row.claim.says, len(start)))
     counts = Counter(row.state for row in rows)
     typer.echo(f"\n{len(rows)} claims: {counted(counts)}")
     runnable = next((row for row in rows if row.state == "not run"), None)
@@ -102,28 +102,28 @@ def run(
     from translucid.lab.engine.runner import run as measure
 
     chosen = _chosen(what or [], every)
-    given: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
-    todo = [job for each in chosen for job in jobs_of(each, out, **given)]
-    found: list[Kept] = []
+    options: dict[str, Any] = {"seeds": seeds, "first": first_seed, "quick": quick}
+    todo = [job for experiment in chosen for job in jobs_of(experiment, out, **options)]
+    results: list[Kept] = []
     failed: list[Failure] = []
     stopped = False
-    with meter(todo, jobs) as watch:
-        answers = measure(chosen, out, **given, processes=jobs, progress=watch.move)
+    with seed_meter(todo, jobs) as watch:
+        answers = measure(chosen, out, **options, processes=jobs, progress=watch.move)
         try:
             for answer in answers:
                 if isinstance(answer, Failure):
                     failed.append(answer)
                     typer.echo(str(answer), err=True)
                     continue
-                found.append(keep(out, answer))
+                results.append(keep(out, answer))
                 if not as_json:
-                    tell(found[-1])
+                    tell(results[-1])
         except KeyboardInterrupt:
             stopped = True
     if as_json:
-        told = {"complete": not stopped and not failed, "out": str(out)}
-        told["results"] = [kept_as_dict(kept) for kept in found]
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        report = {"complete": not stopped and not failed, "out": str(out)}
+        report["results"] = [kept_as_dict(kept) for kept in results]
+        typer.echo(json.dumps(report, ensure_ascii=False))
     if stopped:
         done = sum(job.kept for job in todo)
         typer.echo(
@@ -132,7 +132,7 @@ def run(
         )  # fmt: skip
         raise typer.Exit(130)
     if not as_json:
-        tell_end(found, out, watch.seconds)
+        tell_end(results, out, watch.seconds)
     _raise_first(failed)
 
 
@@ -216,7 +216,7 @@ def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
     if not words and not every:
         raise InputError("say what to run: claims such as C46, a file of your own, or --all")
     known = experiments()
-    found: dict[str, Experiment] = dict(known) if every else {}
+    chosen: dict[str, Experiment] = dict(known) if every else {}
     mistakes: list[str] = []
     for word in words:
         try:
@@ -224,13 +224,13 @@ def _chosen(words: Sequence[str], every: bool) -> "list[Experiment]":
         except ConfigError as error:
             mistakes += error.mistakes
             continue
-        for each in several:
-            if each.name in found and found[each.name] is not each:
-                mistakes.append(f"{word}: two experiments are called {each.name}")
-            found[each.name] = each
+        for experiment in several:
+            if experiment.name in chosen and chosen[experiment.name] is not experiment:
+                mistakes.append(f"{word}: two experiments are called {experiment.name}")
+            chosen[experiment.name] = experiment
     if mistakes:
         raise ConfigError(*mistakes)
-    return list(found.values())
+    return list(chosen.values())
 
 
 def _is_file(word: str) -> bool:

@@ -136,7 +136,7 @@ def _answer(
 
     options = {"json": as_json, "probabilities": probabilities} | keys
     answer_lines(
-        file, answer, out=out, told={"model": digest_of_model(folder)} | options, chunk=CHUNK,
+        file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
         verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),
         as_it_comes=True,
     )  # fmt: skip

@@ -16,7 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Given = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
+RecipeName = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
 ]
@@ -32,20 +32,20 @@ def list_recipes(
     """
     from translucid.recipe import shipped
 
-    found = shipped.entries()
+    entries = shipped.entries()
     if as_json:
-        rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in found]
+        rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in entries]
         typer.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(entry.name) for entry in found)
-    for entry in found:
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
         typer.echo(f"{entry.name:<{width}}  {entry.title}")
-    typer.echo(f"\nnext: translucid recipe show {found[0].name}")
+    typer.echo(f"\nnext: translucid recipe show {entries[0].name}")
 
 
 @app.command()
 @with_code
-def show(recipe: Given, overrides: Overrides = None) -> None:
+def show(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Print a recipe with every key explained; a short file becomes a complete one.
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
@@ -59,7 +59,7 @@ def show(recipe: Given, overrides: Overrides = None) -> None:
 
 @app.command()
 @with_code
-def check(recipe: Given, overrides: Overrides = None) -> None:
+def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Report all mistakes in a recipe at once, or say what it would train.
 
     Example: translucid recipe check mine.toml model.heads=8

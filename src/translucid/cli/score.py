@@ -44,14 +44,14 @@ def score(
         for pair in lines:
             _check(held, pair, source, target)
         scored = held.scores(texts[0], texts[1] if target is not None else None, ensemble=others)
-        for pair, found in zip(lines, scored, strict=True):
+        for pair, text_score in zip(lines, scored, strict=True):
             if as_json:
-                values = {"line": pair[0].line, **vars(found)}
+                values = {"line": pair[0].line, **vars(text_score)}
                 typer.echo(json.dumps(values, ensure_ascii=False))
             else:
-                tokens = zip(found.pieces, found.token_log_probs, strict=True)
+                tokens = zip(text_score.pieces, text_score.token_log_probs, strict=True)
                 more = "  ".join(f"{piece.strip() or piece} {value:.3f}" for piece, value in tokens)
-                typer.echo(f"{found.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
+                typer.echo(f"{text_score.log_probability:.4f}" + (f"\t{more}" if per_token else ""))
 
 
 def _check(held: "Model", pair: "Sequence[Text]", source: str, target: str | None) -> None:

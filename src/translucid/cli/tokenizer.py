@@ -28,13 +28,12 @@ def train(
 
     Example: translucid tokenizer train train.en train.de --out tok --vocab 4000
     """
-    import sys
-
     from translucid.data.readers.loading import Loading
     from translucid.data.readers.read import read_text
     from translucid.data.tokenizers.pipelines import SIZED, Kind
     from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.errors import InputError
+    from translucid.render.progress import Progress
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not an empty folder; choose another with --out")
@@ -44,16 +43,9 @@ def train(
         for file, loading in zip(files, loadings, strict=True)
         for record in read_text(file, loading=loading)
     )
-    live = sys.stderr.isatty()
-
-    def progress(read: int) -> None:
-        if live:
-            print(f"\r{read:,} lines read", end="", file=sys.stderr, flush=True)
-
     size = vocab if kind in SIZED else None
-    made = Tokenizer.train(cast(Kind, kind), texts, size, progress=progress)
-    if live:
-        print(file=sys.stderr)
+    with Progress("lines", stays=True) as progress:
+        made = Tokenizer.train(cast(Kind, kind), texts, size, progress=progress.move)
     for loading in loadings:
         for line in loading.lines():
             typer.echo(line, err=True)
@@ -84,10 +76,10 @@ def show(
             typer.echo(json.dumps(facts | {"texts": split}, ensure_ascii=False))
             continue
         typer.echo(f"{name}: {made.kind}, {len(made):,} tokens, fingerprint {made.fingerprint}")
-        for each in split:
-            unknown = f", {each['unknown']:.0%} unknown" if each["unknown"] else ""
-            typer.echo(f"{each['text']}\n  {len(each['tokens'])} tokens{unknown}")
-            for token, number in zip(each["tokens"], each["ids"], strict=True):
+        for row in split:
+            unknown = f", {row['unknown']:.0%} unknown" if row["unknown"] else ""
+            typer.echo(f"{row['text']}\n  {len(row['tokens'])} tokens{unknown}")
+            for token, number in zip(row["tokens"], row["ids"], strict=True):
                 typer.echo(f"  {number:>6}  {token}")
 
 

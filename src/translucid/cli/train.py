@@ -15,8 +15,8 @@ import typer
 from translucid.cli.shared.generation_options import Device, check_device
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
-    Given,
     MadeUp,
+    RecipeArguments,
     TestFiles,
     TrainFiles,
     ValidFiles,
@@ -82,12 +82,12 @@ def train(
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches}
-    said = [f"training.{key}={value}" for key, value in options.items() if value is not None]
-    given = Given(recipe, [*(overrides or ()), *said], files, toyland, data_folder)
+    changes = [f"training.{key}={value}" for key, value in options.items() if value is not None]
+    arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
     if self_test:
-        _self_test(given)
+        _self_test(arguments)
         return
-    chosen, by_task = given.recipe(), given.by_task
+    chosen, by_task = arguments.recipe(), arguments.by_task
     folder = out or _free_folder(Path("runs"), Path(recipe).stem)
     if out is None and "WORLD_SIZE" in os.environ:
         raise InputError("several processes need to be told the folder of the run: --out FOLDER")
@@ -129,18 +129,18 @@ def resume(
     _say_done(run, done.task)
 
 
-def _self_test(given: Given) -> None:
+def _self_test(arguments: RecipeArguments) -> None:
     """Every check for this recipe and data; exit code 2 if something is wrong."""
     from translucid.checks.startup import self_test
     from translucid.cli.shared.findings import show, wrong
 
     findings = self_test(
-        given.recipe(), lambda line: typer.echo(line, err=True), pick=given.by_task
+        arguments.recipe(), lambda line: typer.echo(line, err=True), pick=arguments.by_task
     )
     show(findings)
     if wrong(findings):
         raise typer.Exit(2)
-    typer.echo(f"next: translucid train {given.words()}")
+    typer.echo(f"next: translucid train {arguments.words()}")
 
 
 def speaks() -> bool:

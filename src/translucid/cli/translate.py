@@ -61,12 +61,12 @@ def translate(
 
     Example: echo "The dog sleeps." | translucid translate runs/toy --n-best 3
     """
-    search = o.given(
+    search = o.typed(
         beam_size=beam_size, alpha=alpha, no_repeat_ngram=no_repeat_ngram,
         repetition_penalty=repetition_penalty, min_length=min_length, max_length=max_length,
         beam_groups=beam_groups, diversity_penalty=diversity_penalty,
     )  # fmt: skip
-    drawing = o.given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     _check(search, drawing, sample=sample, explain=explain)
     word_constraints: dict[str, Any] = {
         "prefix": prefix,
@@ -76,40 +76,42 @@ def translate(
     plain = o.load_models(model, ensemble, device)
     plain[0].check_task("translate")
     held, *others = o.in_precision(plain, precision)
-    untold = precision == "int8"
+    unmeasured = precision == "int8"
     options = search | word_constraints | {"n_best": n_best, "tree": explain, "ensemble": others}
-    told = search | word_constraints | {"n_best": n_best, "json": as_json, "explain": explain}
-    told |= {"line": max_input_length, "precision": precision}
+    settings = search | word_constraints | {"n_best": n_best, "json": as_json, "explain": explain}
+    settings |= {"line": max_input_length, "precision": precision}
     if sample:
         from translucid.generate.sampling import SamplingConfig
 
         options |= {"sampling": SamplingConfig(**drawing), "seed": seed}
-        told |= {"sampling": drawing, "seed": seed}
+        settings |= {"sampling": drawing, "seed": seed}
     held.decode([""], **options)  # a mistake in the options shows before anything is read
-    told["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
+    settings["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
         faults = {record.line: _too_long(held, record.text, max_input_length) for record in records}
         fine = [record for record in records if not faults[record.line]]
         decoded = held.decode([record.text for record in fine], **options)
-        nonlocal untold
-        if untold and any(each.texts for each in decoded):
-            pairs = [(each.texts[0].text, each.source) for each in decoded if each.texts]
+        nonlocal unmeasured
+        if unmeasured and any(sentence.texts for sentence in decoded):
+            pairs = [
+                (sentence.texts[0].text, sentence.source) for sentence in decoded if sentence.texts
+            ]
             o.tell_difference(plain[0], held, *map(list, zip(*pairs, strict=True)))
-            untold = False
-        found = iter(decoded)
+            unmeasured = False
+        sentences = iter(decoded)
         return [
             _failed(record, faults[record.line], as_json, n_best)
             if faults[record.line]
             else _written(
-                record, next(found), held, as_json=as_json, n_best=n_best, explain=explain
+                record, next(sentences), held, as_json=as_json, n_best=n_best, explain=explain
             )
             for record in records
         ]
 
     on_gpu = next(held.network.parameters()).is_cuda
     chunk = chunk_size(file, large=1024 if on_gpu else 256)
-    answer_lines(file, answer, out=out, told=told, chunk=chunk, verb="translated")
+    answer_lines(file, answer, out=out, settings=settings, chunk=chunk, verb="translated")
 
 
 def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, explain: bool) -> None:
@@ -155,25 +157,25 @@ def _failed(record: "Text", fault: str, as_json: bool, n_best: int) -> Answered:
 
 
 def _written(
-    record: "Text", found: "Decoded", held: "Model", *, as_json: bool, n_best: int, explain: bool
+    record: "Text", decoded: "Decoded", held: "Model", *, as_json: bool, n_best: int, explain: bool
 ) -> Answered:
-    if not found.texts:
+    if not decoded.texts:
         fault = (
             "the constraints leave nothing to write; loosen --forbid, --force, --no-repeat-ngram "
             "or --min-length"
         )
         return _failed(record, fault, as_json, n_best)
     if as_json:
-        values = found.as_dict(held.output_tokenizer if explain else None)
-        values = {"source": found.source, "translation": found.texts[0].text} | values
+        values = decoded.as_dict(held.output_tokenizer if explain else None)
+        values = {"source": decoded.source, "translation": decoded.texts[0].text} | values
         return Answered(json.dumps(values, ensure_ascii=False) + "\n")
     if explain:
         from translucid.cli.shared.tree_text import explained
 
-        return Answered(explained(found, held.output_tokenizer, colour=sys.stdout.isatty()))
+        return Answered(explained(decoded, held.output_tokenizer, colour=sys.stdout.isatty()))
     if n_best == 1:
-        return Answered(_one_line(found.texts[0]) + "\n")
-    lines = [f"{record.line - 1} ||| {_one_line(t)} ||| {t.score:.4f}\n" for t in found.texts]
+        return Answered(_one_line(decoded.texts[0]) + "\n")
+    lines = [f"{record.line - 1} ||| {_one_line(t)} ||| {t.score:.4f}\n" for t in decoded.texts]
     return Answered("".join(lines))
 
 

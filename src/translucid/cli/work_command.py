@@ -20,7 +20,7 @@ _HOME = ("--x", "--positions")  # where numbers belong that stand alone
 
 
 class WorkCommand(TyperCommand):
-    """Takes options in any spelling and negative numbers; prints the solution that it is given."""
+    """Takes options in any spelling and negative numbers; prints the solution that comes back."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = self._spelt(args)
@@ -65,8 +65,8 @@ class WorkCommand(TyperCommand):
             if word == "--":
                 groups.alone += words
             elif name in options:
-                found = [value] if equals else [next(words, "")]
-                groups.open(name, found, more=options[name].metavar == "NUMBERS")
+                values = [value] if equals else [next(words, "")]
+                groups.open(name, values, more=options[name].metavar == "NUMBERS")
             elif _NUMBERS.fullmatch(word):
                 groups.last.append(word)
             elif word.startswith("-"):
@@ -80,9 +80,10 @@ class WorkCommand(TyperCommand):
         return [*groups.words(), "--", *groups.alone]
 
     def _check_quotes(self, groups: "_Groups", takes: bool) -> None:
-        home = next((o for o in _HOME if o in self._options() and o not in groups.given()), None)
+        named = {name for name, _ in groups.named}
+        home = next((o for o in _HOME if o in self._options() and o not in named), None)
         stray = [word for word in groups.alone if _NUMBERS.fullmatch(word)]
-        split = [name for name, found in groups.named if len(found) > 1]
+        split = [name for name, values in groups.named if len(values) > 1]
         if len(groups.alone) > 1 and stray and takes:
             hint = "put the numbers in quotes, or use --x"
         elif stray and not takes and home is not None:
@@ -94,9 +95,9 @@ class WorkCommand(TyperCommand):
         alone = " ".join(groups.alone)
         fixed = ["translucid", "work", str(self.name)]
         fixed += ([] if takes or home is None else [home]) + ([alone] if alone else [])
-        fixed += [" ".join(g) for name, found in groups.named for g in ([name], found) if g]
-        told = {"--identity", "--wq", "--W_Q"} & groups.given()
-        if home == "--x" and not told and "--identity" in self._options(flags=True):
+        fixed += [" ".join(g) for name, values in groups.named for g in ([name], values) if g]
+        takes_identity = "--identity" in self._options(flags=True)
+        if home == "--x" and takes_identity and not {"--identity", "--wq"} & named:
             fixed.append("--identity")
         raise InputError(f"{hint}: {' '.join(quoted(word) for word in fixed)}")
 
@@ -109,15 +110,12 @@ class _Groups:
         self.named: list[tuple[str, list[str]]] = []
         self.last = self.alone  # where one more number belongs
 
-    def open(self, name: str, found: list[str], *, more: bool) -> None:
-        self.named.append((name, found))
-        self.last = found if more else self.alone
-
-    def given(self) -> set[str]:
-        return {name for name, _ in self.named}
+    def open(self, name: str, values: list[str], *, more: bool) -> None:
+        self.named.append((name, values))
+        self.last = values if more else self.alone
 
     def words(self) -> list[str]:
-        return [word for name, found in self.named for word in (name, *found)]
+        return [word for name, values in self.named for word in (name, *values)]
 
 
 def _again(typed: Sequence[str], solution: Any) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from translucid.errors import InputError
 
-IGNORE = -100  # what torch's cross-entropy leaves out unless told otherwise
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
@@ -33,32 +32,9 @@ def first_subwords(word_index: Sequence[int | None]) -> list[int]:
     return [places[word] for word in sorted(places)]
 
 
-def labels_on_subwords(
-    labels: Sequence[int], word_index: Sequence[int | None], ignore: int = IGNORE
-) -> list[int]:
-    """One label per subword: the word's on its first one, `ignore` on all others."""
-    places = first_subwords(word_index)
-    if len(places) != len(labels):
-        raise InputError(f"{len(labels)} labels for {len(places)} words; each word needs one")
-    spread = [ignore] * len(word_index)
-    for place, label in zip(places, labels, strict=True):
-        spread[place] = label
-    return spread
-
-
 def split_words(text: str) -> list[tuple[int, int]]:
     """Where the words of a running text are; signs are words of their own."""
     return [match.span() for match in _WORD.finditer(text)]
-
-
-def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The words joined by spaces, and where each of them is in the result."""
-    places = []
-    start = 0
-    for word in words:
-        places.append((start, start + len(word)))
-        start += len(word) + 1
-    return " ".join(words), places
 
 
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:

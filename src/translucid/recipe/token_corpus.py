@@ -1,6 +1,5 @@
 """Text larger than memory: from files to a token store, and from there to rows read one by one."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from translucid.recipe.automatic_sizes import Amount
 from translucid.recipe.examples import Examples, read_records
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.resources import Prepared, prepare
+from translucid.render.progress import Progress
 from translucid.tasks.registry import TASKS
 
 Say = Callable[[str], None]
@@ -57,7 +57,7 @@ def read_corpus(
     known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
     (tokenizer,) = known.tokenizers.values()
     store = ensure_store(
-        files, tokenizer, str(data.store), unit=data.unit, progress=_ProgressReport(say), say=say
+        files, tokenizer, str(data.store), unit=data.unit, progress=_watch(say), say=say
     )
     _say_what_was_left_out(store, files, say)
     rows = known.task.rows_of(store, data.max_length)
@@ -80,20 +80,15 @@ def _say_what_was_left_out(store: Store, files: tuple[str, ...], say: Say) -> No
             say(line)
 
 
-class _ProgressReport:
+def _watch(say: Say) -> Callable[[int, int], None]:
     """Says every few seconds how far the building is, how fast, and how long it will take."""
+    progress = Progress("tokenizing", live=False, every=PAUSE, say=say)
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._began = self._last = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._last < PAUSE or not done:
-            return
-        self._last = now
-        rate = done / (now - self._began)
-        self._say(
-            f"tokenizing: {done / total:.0%}, {rate / 1e6:.1f} MB/s, "
-            f"{(total - done) / rate:,.0f} s left"
+    def watch(done: int, total: int) -> None:
+        progress.total = total
+        rate = progress.rate(done) / 1e6
+        progress.remark(
+            f"tokenizing: {done / total:.0%}, {rate:.1f} MB/s,{progress.left(done)[1:]}"
         )
+
+    return watch

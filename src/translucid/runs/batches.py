@@ -7,7 +7,8 @@ from typing import Any
 from translucid.data.batching import Plan, plan_batches
 from translucid.errors import ConfigError
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Batch, Task, sizes_of
+from translucid.tasks.base import Task, sizes_of
+from translucid.tasks.batch import Batch
 from translucid.training.batch_shapes import few, in_few_shapes
 from translucid.training.distributed import ALONE, Processes
 

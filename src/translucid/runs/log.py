@@ -6,24 +6,13 @@ uninterrupted one does; what depends on the clock stands in timing.jsonl.
 
 import json
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from translucid.atomic_files import saving
 from translucid.errors import ConfigError
+from translucid.render.progress import Progress, print_line
 from translucid.tasks.base import Score
 from translucid.training import loop
 
@@ -45,7 +34,6 @@ class RunLog:
         self._metrics, self._timing, self._log = (
             open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
-        self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._tensorboard: Any = None
 
@@ -74,37 +62,20 @@ class RunLog:
         """Training starts at `step` of `steps`."""
         if tensorboard and self._folder is not None:
             self._tensorboard = _tensorboard_writer(self._folder, step)
-        if sys.stderr.isatty() and not self._quiet:
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("step"),
-                MofNCompleteColumn(),
-                BarColumn(),
-                TextColumn("{task.description}"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=self._console,
-            )
-            self._bar.start()
-            self._job = self._bar.add_task("", total=steps, completed=step)
+        self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
         write_line(self._log, line)
-        if self._quiet:
-            return
-        if self._bar is not None:
-            self._console.print(line, highlight=False, markup=False)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        if not self._quiet:
+            (print_line if self._bar is None else self._bar.say)(line)
 
     def progress(self, now: loop.Progress) -> None:
         words = f"loss {now.loss:.3f}  {now.targets_per_second:,.0f} targets/s"
         if now.memory is not None:
             words += f"  {now.memory / 2**30:.1f} GiB"
-        if self._bar is not None:
-            self._bar.update(self._job, completed=now.step, description=words)
+        if self._bar is not None and self._bar.live:
+            self._bar.move(now.step, words + self._bar.left(now.step))
         else:
             self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
         values = vars(now)
@@ -127,7 +98,7 @@ class RunLog:
 
     def close(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.close()
         for file in (self._tensorboard, self._metrics, self._timing, self._log):
             with suppress(OSError):  # what could not be written was reported then
                 if file is not None:

@@ -11,7 +11,8 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, Network
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
+from translucid.see.picture_data import Axis, Numbers
+from translucid.see.pictures import Bars, Grid, Heat
 from translucid.see.switches import Switch
 from translucid.tasks.base import Task, summed_loss
 from translucid.trace import NO_TRACE, Edit, NoTrace, Trace

@@ -11,7 +11,8 @@ from torch import Tensor
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.see.of_points import numbers, window
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
 from translucid.trace import Trace
 

@@ -10,8 +10,8 @@ from translucid.catalogue import describe
 from translucid.models.base import Network, SequenceConfig
 from translucid.models.summary import rows as parts_of
 from translucid.models.variants import formulas
-from translucid.see.html import escape, frame, table
-from translucid.see.mathml import mathml
+from translucid.render.frame import escape, folded, piece, table
+from translucid.render.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
 WORDS = 48  # of a text that are shown
@@ -28,7 +28,7 @@ def reading_html(reading: TextTrace) -> str:
     right = formulas(reading.network, reading.met)
     points = _points({name: reading[name] for name in reading}, right)
     size = sum(point.bytes for point in points)
-    return frame(
+    return piece(
         f"<p><b>Reading</b> of {len(reading):,} points, {_bytes(size)}</p>",
         *_words(reading),
         *_picture(reading),
@@ -55,12 +55,11 @@ def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = (
         for part in parts
         if part.parameters
     ]
-    header = ("part", "shape", "copies", "parameters", "share", "")
-    return frame(
+    header = ("part", "shape", "copies", "parameters", "fraction", "")
+    return piece(
         f"<p><b>{escape(title)}</b></p>",
         table((), [(escape(name), escape(value)) for name, value in facts]),
-        "<details><summary>parameters by part</summary>"
-        f"{table(header, lines, numbers=(2, 3, 4))}</details>",
+        folded("parameters by part", table(header, lines, numbers=(2, 3, 4))),
     )
 
 
@@ -91,16 +90,8 @@ def _picture(reading: TextTrace) -> list[str]:
             drawn = reading.figure(
                 names[0], head="mean" if many else None, tokens=(0, min(PICTURE, longest))
             )
-            return [
-                f'<details open="open"><summary><code>{escape(names[0])}</code></summary>'
-                f"{_inline(drawn.svg())}</details>"
-            ]
+            return [folded(f"<code>{escape(names[0])}</code>", drawn.figure(), opened=True)]
     return []
-
-
-def _inline(svg: str) -> str:
-    """A drawing within a page: its own rules for lines must not reach the page's drawings."""
-    return re.sub(r"(<style[^>]*>)\*", r"\1.translucid svg *", svg[svg.index("<svg") :])
 
 
 # ---- points by part ----
@@ -146,10 +137,8 @@ def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:
         label = word.replace(".*", f" {_counted(group, depth)}") if "*" in word else word
         inside = "".join(_tree(group, depth + 1))
         size = _bytes(sum(point.bytes for point in group))
-        out.append(
-            f"<details><summary>{escape(label)} "
-            f'<span class="pale">{_count(group)}, {size}</span></summary>{inside}</details>'
-        )
+        counted = f'<span class="pale">{_count(group)}, {size}</span>'
+        out.append(folded(f"{escape(label)} {counted}", inside))
     return out
 
 

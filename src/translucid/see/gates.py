@@ -6,7 +6,8 @@ import torch
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.see.of_points import MOST, numbers
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 from translucid.tasks.words import Words
 from translucid.trace import Trace
 

@@ -17,7 +17,8 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
 from translucid.see.of_points import numbers
-from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
+from translucid.see.picture_data import Axis, Numbers
+from translucid.see.pictures import Bars, Heat, Lines
 from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example

@@ -16,7 +16,8 @@ from translucid.models.heads import Classifier, Tagger
 from translucid.models.transformer import Stack, TransformerConfig
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import numbers, window
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 from translucid.see.predictions import check_count, check_likely
 from translucid.see.text_trace import TextTrace
 

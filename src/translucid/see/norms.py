@@ -13,7 +13,8 @@ from translucid.models.ensemble import Ensemble
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.residual import Residual
 from translucid.see.of_points import numbers, window
-from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
+from translucid.see.picture_data import Axis, Numbers, Scale
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.see.text_trace import TextTrace
 
 Pair = tuple[Numbers, Numbers]  # before and after, (words,)

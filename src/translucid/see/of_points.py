@@ -14,7 +14,8 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.errors import InputError
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Numbers, Picture, Scale
+from translucid.see.picture_data import Axis, Numbers, Scale
+from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 from translucid.tasks.words import ALONG_TEXT, Words
 
 MOST = 64  # tokens on a side of a picture, or numbers of a vector

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from translucid.errors import InputError
+from translucid.render.svg import svg
 from translucid.see import picture_data as data
-from translucid.see.picture_data import Axis as Axis
-from translucid.see.picture_data import Numbers as Numbers
-from translucid.see.picture_data import Scale as Scale
-from translucid.see.picture_data import as_json as as_json
+from translucid.see.draw import draw
 
 ENDINGS = (".svg", ".png", ".pdf")
 
@@ -35,12 +33,19 @@ class Picture(data.Picture):
 
     def json(self) -> str:
         """The numbers behind the drawing."""
-        return json.dumps(as_json(self), ensure_ascii=False, allow_nan=False)
+        return json.dumps(data.as_json(self), ensure_ascii=False, allow_nan=False)
 
     def _written(self, ending: str, dpi: int = 160) -> bytes:
-        from translucid.see.draw import written  # matplotlib takes a while to load
+        drawing = draw(self)
+        if ending == "svg":
+            return svg(drawing).encode("utf-8")
+        from translucid.render.matplotlib_file import written  # it takes a while to load
 
-        return written(self, ending, dpi)
+        return written(drawing, ending, dpi)
+
+    def figure(self, style: str = "") -> str:
+        """As a part of a page of ours, whose colours it follows."""
+        return f"<figure>{svg(draw(self), themed=True, style=style)}</figure>"
 
     def _repr_svg_(self) -> str:
         return self.svg()

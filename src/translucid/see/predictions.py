@@ -5,7 +5,8 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import MOST, numbers, window
-from translucid.see.pictures import Axis, Bars, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Heat
 from translucid.see.text_trace import TextTrace
 
 

@@ -20,7 +20,8 @@ from translucid.errors import InputError
 from translucid.models.base import Network
 from translucid.parts.activations import as_log_probs
 from translucid.see.of_points import numbers
-from translucid.see.pictures import Axis, Bars, Heat, Numbers
+from translucid.see.picture_data import Axis, Numbers
+from translucid.see.pictures import Bars, Heat
 from translucid.see.still import still
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example

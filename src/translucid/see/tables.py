@@ -20,7 +20,8 @@ from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.see.of_points import MOST, numbers
-from translucid.see.pictures import Axis, Bars, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Heat
 from translucid.see.predictions import check_count
 from translucid.tasks.words import readable
 

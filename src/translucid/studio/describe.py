@@ -7,7 +7,7 @@ from translucid.catalogue import CATALOGUE, formula
 from translucid.models.base import SequenceConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
 

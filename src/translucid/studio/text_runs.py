@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from translucid.bundle import CONFIG, place
 from translucid.catalogue import describe, entry, formula
 from translucid.errors import InputError, TraceBudgetError, nearest
 from translucid.models.variants import formulas
-from translucid.see.mathml import mathml
+from translucid.render.mathml import mathml
 from translucid.see.of_points import scale_of
 from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
@@ -264,10 +265,9 @@ class Library:
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
         what a browser has kept of an earlier start is not taken for what this program computes."""
-        keys = "abcdefghijklmnopqrstuvwxyz"
         self.opened = {
             key: Opened(key, name, model)
-            for key, (name, model) in zip(keys, models.items(), strict=False)
+            for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
             if model is not None
         }
         self.start = start
@@ -340,6 +340,6 @@ def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, Ru
     """Those of the folders that hold a run, and not a model alone, by letter."""
     return {
         key: RunFollower(folder, name)
-        for key, folder, name in zip("abcdefghijklmnopqrstuvwxyz", folders, names, strict=False)
+        for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)
         if is_run(folder)
     }

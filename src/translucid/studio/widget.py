@@ -5,6 +5,7 @@ same functions as those of the page.
 """
 
 from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakValueDictionary
@@ -84,7 +85,7 @@ def _handlers(model: StudioModel, compare_with: Sequence[StudioModel]) -> Handle
     handlers = _HANDLERS.get(key)
     if handlers is None:
         names = ["model", *(f"model {number}" for number in range(2, 1 + len(models)))]
-        runs = dict(zip("abcdefghijklmnopqrstuvwxyz", map(followed_run, models), strict=False))
+        runs = dict(zip(ascii_lowercase, map(followed_run, models), strict=False))
         followed = {key: run for key, run in runs.items() if run is not None}
         handlers = _HANDLERS[key] = Handlers(
             Library(dict(zip(names, models, strict=True))), followed

@@ -25,14 +25,11 @@ from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.modes import evaluating
-from translucid.tasks.batch import IGNORE as IGNORE
-from translucid.tasks.batch import Batch as Batch
-from translucid.tasks.batch import cross_entropy as cross_entropy
+from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.registry import TaskName as TaskName
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
 Record = TypeVar("Record", bound=AnyRecord)

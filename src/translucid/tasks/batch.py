@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-IGNORE = -100  # a target that does not count: padding, or a subword that carries no tag
+IGNORE = -100  # a target that does not count (padding, a later subword): what torch leaves out
 
 
 @dataclass(frozen=True)

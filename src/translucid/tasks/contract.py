@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from translucid.data.records import Record
 from translucid.errors import ConfigError
 from translucid.renamed import INPUTS
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 
 FEW = 2  # items that are tried
 

@@ -19,15 +19,8 @@ from translucid.errors import ConfigError, InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    IGNORE,
-    Batch,
-    LazyItems,
-    Score,
-    Task,
-    cross_entropy,
-    summed_loss,
-)
+from translucid.tasks.base import LazyItems, Score, Task, summed_loss
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources

@@ -17,7 +17,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.models.mlp import MLP
 from translucid.tasks import metrics
-from translucid.tasks.base import Batch, Score, Task, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values

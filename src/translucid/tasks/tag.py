@@ -21,7 +21,8 @@ from translucid.data.spans import Span, first_subwords, split_words, tag_spans
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks import metrics
-from translucid.tasks.base import IGNORE, Batch, Score, Task, cross_entropy, in_batches
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.choices import Tags
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding

@@ -24,7 +24,8 @@ from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
-from translucid.tasks.base import IGNORE, Batch, in_batches, prefixes_and_sources
+from translucid.tasks.base import in_batches, prefixes_and_sources
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.translate import Translate, TranslateItem
 from translucid.trace import NO_TRACE, NoTrace
@@ -103,14 +104,11 @@ class TextGenerator:
             return named
 
         if isinstance(self.task, Translate):
-            begun = [item.target for item in items]
-            extra = (
-                [constraint for _, constraint in constraints(1 + len(begun[0]))] if begun else []
-            )
+            starts = [1 + len(item.target) for item in items[:1]]  # one prefix for all
+            extra = [constraint for start in starts for _, constraint in constraints(start)]
             return self.task.find(
-                self.network, [item.source for item in items], plain,
-                ensemble=self.others, prefixes=begun, extra=extra, **watching,
-            )  # fmt: skip
+                self.network, items, plain, ensemble=self.others, extra=extra, **watching
+            )
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
             prefixes, sources = prefixes_and_sources(batch)

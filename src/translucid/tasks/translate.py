@@ -22,16 +22,8 @@ from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import (
-    IGNORE,
-    Batch,
-    Score,
-    Task,
-    cross_entropy,
-    in_batches,
-    prefixes_and_sources,
-    summed_loss,
-)
+from translucid.tasks.base import Score, Task, in_batches, prefixes_and_sources, summed_loss
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens
@@ -208,33 +200,30 @@ class Translate(Task[Pair, TranslateItem]):
 
     def predict(self, model: nn.Module, items: Sequence[TranslateItem]) -> list[str]:
         """The best translation of each source, in their order."""
-        results = self.find(model, [item.source for item in items])
+        results = self.find(model, [replace(item, target=[]) for item in items])
         return [self.target.decode(hypotheses[0].tokens) for hypotheses in results]
 
     def find(
         self,
         model: nn.Module,
-        sources: Sequence[list[int]],
+        items: Sequence[TranslateItem],
         config: GenerationConfig | None = None,
         *,
         ensemble: Sequence[AutoregressiveNetwork[Any]] = (),
-        prefixes: Sequence[list[int]] | None = None,
         extra: Sequence[Constraint] = (),
         watch: Callable[[Round], None] | None = None,
         trace: NoTrace = NO_TRACE,
         graphs: DecodeGraphs | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best translations of encoded sources, best first; an empty source has an empty one.
+        """The best translations of each source, best first; the target of an item is how they
+        begin. An empty source has an empty one.
 
-        ensemble: models whose probabilities are averaged with `model`'s. prefixes: how each
-        translation begins.
+        ensemble: models whose probabilities are averaged with `model`'s.
         trace: every step is taken with it. graphs: of the GPU; not given: the task's own.
         """
         assert isinstance(model, AutoregressiveNetwork)
         chosen = config or self.search
         generator = GeneratingEnsemble([model, *ensemble]) if ensemble else model
-        begun = prefixes or [[] for _ in sources]
-        items = [TranslateItem(ids, start, 0) for ids, start in zip(sources, begun, strict=True)]
 
         def act(batch: Batch) -> list[list[Hypothesis]]:
             return find(

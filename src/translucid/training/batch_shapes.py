@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 
 SMALLEST = 4  # what a length is rounded up to at least; the more, the fewer shapes
 FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than this fraction of them

@@ -22,7 +22,8 @@ from translucid.errors import ConfigError, TrainingError
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.positions import POSITIONS
-from translucid.tasks.base import Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import Batch
 from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE

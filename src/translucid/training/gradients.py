@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translucid.tasks.base import Batch, Task
+from translucid.tasks.base import Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import Processes
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole

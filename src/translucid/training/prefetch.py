@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 
 QUEUE_SIZE = 8  # batches at most that wait to be taken
 

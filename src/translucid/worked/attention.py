@@ -18,6 +18,7 @@ from translucid.worked.heads import (
     title,
     write_head,
 )
+from translucid.worked.multihead import multihead
 from translucid.worked.solution.numbers import Numbers, matrix, shape
 from translucid.worked.solution.solution import Solution
 
@@ -33,17 +34,44 @@ def attention(
     wq: Numbers | None = None,
     wk: Numbers | None = None,
     wv: Numbers | None = None,
+    wo: Numbers | None = None,
     identity: bool = False,
     causal: bool = False,
     unscaled: bool = False,
+    heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections.
+    """Attention by one head.
 
-    `identity` makes W_Q, W_K and W_V the identity matrix.
+    softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections. With several heads it is
+    `multihead`.
+
+    q: Queries, one row each.
+    k: Keys, one row each.
+    v: Values, one row for each key.
+    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
+    wq: W_Q, as in Q = X W_Q.
+    wk: W_K, as in K = X W_K.
+    wv: W_V, as in V = X W_V.
+    wo: W_O, which mixes several heads.
+    identity: Every weight matrix is the identity.
+    causal: A query sees no later key.
+    unscaled: Leave out the division by √d_k.
+    heads: Several heads, as `work multihead`.
+
+    Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
     """
+    if heads is not None:
+        if not all(table is None for table in (q, k, v)):
+            raise Missing("several heads need x: they are cut from its projections", ("x",))
+        return multihead(
+            x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
+            identity=identity, causal=causal, unscaled=unscaled, digits=digits,
+        )  # fmt: skip
+    if wo is not None:
+        raise Missing("wo needs heads: it joins several", ("wo", "heads"))
     board = Board(digits)
-    example = all(given is None for given in (q, k, v, x, wq, wk, wv))
+    example = all(table is None for table in (q, k, v, x, wq, wk, wv))
     asked = identity or causal or unscaled
     if example:
         x, identity = EXAMPLE, True
@@ -54,15 +82,15 @@ def attention(
         for symbol, table in (("Q", query), ("K", key), ("V", value)):
             board.state(symbol, table)
     else:
-        if not all(given is None for given in (q, k, v)):
+        if not all(table is None for table in (q, k, v)):
             raise InputError("give either q, k and v, or x with its weights, not both")
         inputs = matrix(x, "x")
-        found = dict(
+        by_symbol = dict(
             zip(("W_Q", "W_K", "W_V"), read_weights(weights, inputs, identity), strict=True)
         )
-        state_inputs(board, inputs, found, identity)
-        query, key, value = (_project(inputs, weight) for weight in found.values())
-        sources = {"x": inputs, **{n: "I" if identity else w for n, w in found.items()}}
+        state_inputs(board, inputs, by_symbol, identity)
+        query, key, value = (_project(inputs, weight) for weight in by_symbol.values())
+        sources = {"x": inputs, **{n: "I" if identity else w for n, w in by_symbol.items()}}
     _check(query, key, value, causal)
 
     def run(trace: Trace) -> None:
@@ -82,7 +110,7 @@ def attention(
     return board.solution(
         title=title("Attention", causal, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
-        closing=_shares(board, pattern),
+        closing=_fractions(board, pattern),
         next="translucid work multihead" if causal else "translucid work attention --causal",
         more="--causal" if not causal and len(query) == len(key) else "",
         example=example,
@@ -90,14 +118,16 @@ def attention(
     )
 
 
-def _shares(board: Board, pattern: Tensor) -> str:
+def _fractions(board: Board, pattern: Tensor) -> str:
     """The second row in words: what most sources compute by hand."""
     row = min(1, pattern.shape[0] - 1)
     if pattern.shape[1] > 6:
         return ""
     weights = pattern[row].tolist()
-    shares = [f"{board.number(weight)} of value {i}" for i, weight in enumerate(weights, 1)]
-    text = ", ".join(shares[:-1]) + " and " + shares[-1] if len(shares) > 1 else shares[0]
+    fractions = [f"{board.number(weight)} of value {i}" for i, weight in enumerate(weights, 1)]
+    text = (
+        ", ".join(fractions[:-1]) + " and " + fractions[-1] if len(fractions) > 1 else fractions[0]
+    )
     return f"Query {row + 1} takes {text}."
 
 
@@ -111,10 +141,10 @@ def _project(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _three(
-    given: Mapping[str, Numbers | None], weights: Mapping[str, Numbers | None]
+    tables: Mapping[str, Numbers | None], weights: Mapping[str, Numbers | None]
 ) -> list[Tensor]:
     stray = [name for name, table in weights.items() if table is not None]
-    missing = [name for name, table in given.items() if table is None]
+    missing = [name for name, table in tables.items() if table is None]
     if stray:
         raise Missing(
             f"{stray[0]} needs x: it turns inputs into queries, keys or values", (stray[0], "x")
@@ -124,9 +154,9 @@ def _three(
         raise Missing(
             f"{' and '.join(missing)} {are} missing: give q, k and v, or x with identity, "
             f"or x with wq, wk and wv",
-            (*given, "x", "identity", *weights),
+            (*tables, "x", "identity", *weights),
         )
-    return [matrix(table, name) for name, table in given.items() if table is not None]
+    return [matrix(table, name) for name, table in tables.items() if table is not None]
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:

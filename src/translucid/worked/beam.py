@@ -11,7 +11,7 @@ from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Given, Step, Table, Value, literal
-from translucid.worked.solution.numbers import Numbers, scalar, whole
+from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
 
 EXAMPLE: dict[str, dict[str, float]] = {
@@ -32,14 +32,21 @@ def beam(
     *,
     beam_size: int | str | None = None,
     steps: int | str | None = None,
-    alpha: Numbers | None = None,
+    alpha: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """Every round of greedy search and of beam search, from the probabilities after each prefix.
+    """Greedy and beam search, round by round.
 
-    table: {"I am": {"fine": 0.5, "here": 0.5}}; after a prefix that it does not list, the sentence
-    ends. Prefixes are compared by log-probability, ended sentences by log-probability /
-    length^alpha.
+    A file has a [table] of next-word probabilities, one row for each prefix:
+    "I am" = { fine = 0.5, here = 0.5 }. After a prefix that it does not list, the sentence ends.
+
+    table: The same in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
+    prefix: Where to begin (the table's first row).
+    beam_size: Beam size: prefixes to keep (2).
+    steps: At most so many (20).
+    alpha: Rank ended sentences by log-probability / length^alpha (0).
+
+    Example: translucid work beam --beam-size 2
     """
     example = table is None
     model = _model(EXAMPLE if table is None else table)
@@ -57,11 +64,11 @@ def beam(
     board.given.append(_given(board, model, example))
     greedy = _search(board, model, start, 1, rounds, 0.0, "Greedy search: a beam of 1")
     title = f"Beam search: the best {width} are kept"
-    found = _search(board, model, start, width, rounds, power, title)
+    best = _search(board, model, start, width, rounds, power, title)
     board.section = "Side by side"
     rows = [
         _answer(board, "greedy", model, start, greedy),
-        _answer(board, "beam", model, start, found),
+        _answer(board, "beam", model, start, best),
     ]
     board.table(
         "Results: the same table, two searches",
@@ -69,13 +76,13 @@ def beam(
         name="results",
         value={
             "greedy": _value(model, start, greedy),
-            "beam": _value(model, start, found),
+            "beam": _value(model, start, best),
         },
     )
     return board.solution(
         title=literal(f"Greedy search and beam search after “{start}”"),
         notes=_missing(model, board.steps),
-        closing=_compare(board, model, start, greedy, found),
+        closing=_compare(board, model, start, greedy, best),
         next="translucid work beam --beam-size 3 --alpha 0.6"
         if width == 2
         else "translucid work beam",
@@ -144,7 +151,7 @@ def _search(
         model.step(prefix[:, :-1], state)
     state.expand(beams)
     rounds: list[Round] = []
-    found = search(
+    hypotheses = search(
         model.step,
         state,
         prefix,
@@ -155,14 +162,14 @@ def _search(
         pad=model.ids[PAD],
         watch=rounds.append,
     )
-    for number_of, each in enumerate(rounds, start=1):
-        _round(board, model, each, number_of, alpha)
-    return found[0][0]
+    for number, beam_round in enumerate(rounds, start=1):
+        _round(board, model, beam_round, number, alpha)
+    return hypotheses[0][0]
 
 
-def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: float) -> None:
+def _round(board: Board, model: TableModel, beam_round: Round, number: int, alpha: float) -> None:
     """All candidates of a round, best first, and which of them stay."""
-    before, after = each.before, each.after
+    before, after = beam_round.before, beam_round.after
     alive = after.tokens[0][after.scores[0] > -math.inf]
     kept = {model.decode(row) for row in alive}
     rows: list[tuple[float, tuple[str, ...], dict[str, Value]]] = []
@@ -175,7 +182,7 @@ def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: 
             rows.append(_candidate(board, prefix, "(ended)", None, score, length, alpha, kept))
             continue
         length = int(before.lengths[0, j]) + 1
-        for word, log_p in zip(model.words, each.log_probs[0, j].tolist(), strict=True):
+        for word, log_p in zip(model.words, beam_round.log_probs[0, j].tolist(), strict=True):
             if log_p > -math.inf:
                 rows.append(
                     _candidate(board, prefix, word, log_p, score + log_p, length, alpha, kept)
@@ -184,9 +191,9 @@ def _round(board: Board, model: TableModel, each: Round, number_of: int, alpha: 
     header = ["prefix", "next", "$P$", r"$\sum \ln P$", *(["rank by"] if alpha else []), ""]
     hidden = len(rows) - _SHOWN
     board.table(
-        f"Round {number_of}: every beam, every next word",
+        f"Round {number}: every beam, every next word",
         Table(tuple(header), tuple(cells for _, cells, _ in rows[:_SHOWN])),
-        name=f"round {number_of}",
+        name=f"round {number}",
         value=[value for _, _, value in rows],
         note=f"{hidden} more candidates are pruned." if hidden > 0 else "",
     )
@@ -206,9 +213,9 @@ def _candidate(
     whole_text = prefix if log_p is None else f"{prefix} {word}"
     stays = whole_text in kept
     rank = score / max(length, 1) ** alpha
-    chance = "" if log_p is None else board.number(math.exp(log_p))
+    probability = "" if log_p is None else board.number(math.exp(log_p))
     ranks = [board.number(rank)] if alpha else []
-    cells = (literal(prefix), literal(word), chance, board.number(score), *ranks)
+    cells = (literal(prefix), literal(word), probability, board.number(score), *ranks)
     value: dict[str, Value] = {
         "prefix": prefix, "word": word, "score": score, "rank": rank, "kept": stays,
     }  # fmt: skip
@@ -216,36 +223,38 @@ def _candidate(
 
 
 def _answer(
-    board: Board, name: str, model: TableModel, start: str, found: Hypothesis
+    board: Board, name: str, model: TableModel, start: str, hypothesis: Hypothesis
 ) -> tuple[str, ...]:
-    sentence = _sentence(model, start, found) + ("" if found.finished else " (unfinished)")
-    score = found.log_probability
+    sentence = _sentence(model, start, hypothesis) + (
+        "" if hypothesis.finished else " (unfinished)"
+    )
+    score = hypothesis.log_probability
     return name, literal(sentence), board.number(score), board.number(math.exp(score))
 
 
-def _sentence(model: TableModel, start: str, found: Hypothesis) -> str:
+def _sentence(model: TableModel, start: str, hypothesis: Hypothesis) -> str:
     """From the prefix to the end."""
-    words = [model.words[i] for i in found.tokens] + [END] * found.finished
+    words = [model.words[i] for i in hypothesis.tokens] + [END] * hypothesis.finished
     return " ".join([*start.split(), *words])
 
 
-def _value(model: TableModel, start: str, found: Hypothesis) -> Value:
+def _value(model: TableModel, start: str, hypothesis: Hypothesis) -> Value:
     return {
-        "sentence": _sentence(model, start, found),
-        "score": found.log_probability,
-        "probability": math.exp(found.log_probability),
-        "finished": found.finished,
+        "sentence": _sentence(model, start, hypothesis),
+        "score": hypothesis.log_probability,
+        "probability": math.exp(hypothesis.log_probability),
+        "finished": hypothesis.finished,
     }
 
 
 def _compare(
-    board: Board, model: TableModel, start: str, greedy: Hypothesis, found: Hypothesis
+    board: Board, model: TableModel, start: str, greedy: Hypothesis, beam: Hypothesis
 ) -> str:
     one, other = (
-        literal("“" + _sentence(model, start, each).removesuffix(END).strip() + "”")
-        for each in (greedy, found)
+        literal("“" + _sentence(model, start, hypothesis).removesuffix(END).strip() + "”")
+        for hypothesis in (greedy, beam)
     )
-    ended = [each.finished for each in (greedy, found)]
+    ended = [hypothesis.finished for hypothesis in (greedy, beam)]
     if not all(ended):  # the probability of a beginning is not that of a sentence
         first, second = ("ends with" if end else "is left unfinished at" for end in ended)
         return (
@@ -254,7 +263,7 @@ def _compare(
         )
     if one == other:
         return f"Both searches find {one}."
-    ratio = math.exp(found.log_probability - greedy.log_probability)
+    ratio = math.exp(beam.log_probability - greedy.log_probability)
     times = board.number(ratio)
     if ratio < 1:
         return f"Beam search prefers {other}, at {times} times the probability of {one}."

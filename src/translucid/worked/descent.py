@@ -6,10 +6,10 @@ from torch import Tensor
 from translucid.errors import InputError
 from translucid.spelling import Missing
 from translucid.worked.board import Board
-from translucid.worked.solution.numbers import Numbers, scalar
+from translucid.worked.solution.numbers import Number, scalar
 
 
-def check_rate(rate: Numbers | None, target_name: str, target: Tensor | None) -> Tensor | None:
+def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
     """The learning rate; it makes no sense without a target."""
     if rate is None:
         return None

@@ -68,11 +68,11 @@ class Exercise:
     def _cut(self, w: Tensor, u: Tensor, b: Tensor, b_hidden: Tensor) -> dict[str, Tensor]:
         """torch's stacked tensors, block by block."""
         hidden = len(self.h0)
-        found: dict[str, Tensor] = {}
+        blocks: dict[str, Tensor] = {}
         for letter, stacked in (("W", w), ("U", u), ("b", b)):
-            found |= {letter + g: stacked.split(hidden)[i] for i, g in enumerate(GATES[self.cell])}
+            blocks |= {letter + g: stacked.split(hidden)[i] for i, g in enumerate(GATES[self.cell])}
         # One bias is enough for a sum; only the GRU's candidate has a second, within its reset.
-        return found | ({"b_hn": b_hidden[-hidden:]} if self.cell == "gru" else {})
+        return blocks | ({"b_hn": b_hidden[-hidden:]} if self.cell == "gru" else {})
 
 
 def weight_names(cell: CellName) -> list[str]:
@@ -85,18 +85,18 @@ def weight_names(cell: CellName) -> list[str]:
 def read_exercise(
     cell: CellName,
     x: Numbers | None,
-    given: Mapping[str, Numbers],
+    numbers: Mapping[str, Numbers],
     h0: Numbers | None,
     c0: Numbers | None,
 ) -> Exercise:
     names = weight_names(cell)
-    given = {spelt(name, names): weight for name, weight in given.items()}
-    for name in given:
+    numbers = {spelt(name, names): weight for name, weight in numbers.items()}
+    for name in numbers:
         if name not in names:
             close = nearest(name, names, 1)
             hint = f"did you mean {close[0]}?" if close else f"they are {', '.join(names)}"
             raise InputError(f"no weight is called {name}; {hint}")
-    missing = [n for n in names if not n.startswith("b") and n not in given]
+    missing = [n for n in names if not n.startswith("b") and n not in numbers]
     if x is None:
         missing = ["x", *missing]
     if missing or x is None:
@@ -106,9 +106,9 @@ def read_exercise(
             ("x", *names),
         )
     first = names[0]
-    size = matrix(given[first], first)
+    size = matrix(numbers[first], first)
     hidden, inputs = size.shape
-    weights = {n: _weight(n, given.get(n), hidden, inputs, first) for n in names}
+    weights = {n: _weight(n, numbers.get(n), hidden, inputs, first) for n in names}
     sequence = matrix(x, "x")
     if inputs == 1 and sequence.shape[0] == 1:  # "1 -0.5 2" for one input: three steps
         sequence = sequence.T
@@ -119,28 +119,28 @@ def read_exercise(
         )
     state = {"h0": h0, "c0": c0 if cell == "lstm" else None}
     start = {n: _weight(n, v, hidden, inputs, first) for n, v in state.items()}
-    absent = tuple(n for n in names if n.startswith("b") and n not in given)
+    absent = tuple(n for n in names if n.startswith("b") and n not in numbers)
     cell_state = start["c0"] if cell == "lstm" else None
     return Exercise(cell, weights, absent, sequence, start["h0"], cell_state)
 
 
-def _weight(name: str, given: Numbers | None, hidden: int, inputs: int, first: str) -> Tensor:
+def _weight(name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str) -> Tensor:
     """One weight or state of the right shape; what is not given is 0."""
     if name[0] in "bhc":
-        if given is None:
+        if numbers is None:
             return torch.zeros(hidden, dtype=torch.float64)
-        found, wanted = vector(given, name), [hidden]
+        tensor, wanted = vector(numbers, name), [hidden]
     else:
-        assert given is not None
+        assert numbers is not None
         wanted = [hidden, inputs] if name.startswith("W") else [hidden, hidden]
-        found = matrix(given, name)
-    if list(found.shape) != wanted:
+        tensor = matrix(numbers, name)
+    if list(tensor.shape) != wanted:
         raise InputError(
-            f"{first} is {hidden} x {inputs} and {name} is {shape(found)}: "
+            f"{first} is {hidden} x {inputs} and {name} is {shape(tensor)}: "
             f"{name} must be {' x '.join(str(n) for n in wanted)}"
             + ("" if len(wanted) == 2 else f", one number for each row of {first}")
         )
-    return found
+    return tensor
 
 
 def symbol(name: str) -> str:

@@ -26,25 +26,25 @@ _NOTES = {
 
 
 def read_weights(
-    given: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool = False
+    tables: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool = False
 ) -> list[Tensor]:
     d_model = x.shape[1]
-    names = [name for name, table in given.items() if table is not None]
+    names = [name for name, table in tables.items() if table is not None]
     if identity:
         if names:
             raise InputError(
                 f"{names[0]} and identity: give the weights, or identity for weights of 1 and 0"
             )
-        return [torch.eye(d_model, dtype=torch.float64) for _ in given]
-    missing = [name for name in given if name not in names]
+        return [torch.eye(d_model, dtype=torch.float64) for _ in tables]
+    missing = [name for name in tables if name not in names]
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise Missing(
-            f"{', '.join(missing)} {are} missing: x needs {', '.join(given)}, or identity",
-            ("x", *given, "identity"),
+            f"{', '.join(missing)} {are} missing: x needs {', '.join(tables)}, or identity",
+            ("x", *tables, "identity"),
         )
-    found = [matrix(table, name) for name, table in given.items() if table is not None]
-    for name, weight in zip(given, found, strict=True):
+    weights = [matrix(table, name) for name, table in tables.items() if table is not None]
+    for name, weight in zip(tables, weights, strict=True):
         if weight.shape[0] != d_model:
             raise InputError(
                 f"x is {shape(x)} and {name} is {shape(weight)}: {name} must have as many rows "
@@ -55,7 +55,7 @@ def read_weights(
                 f"{name} is {shape(weight)}: with several heads it must be {d_model} x {d_model}, "
                 f"all heads side by side"
             )
-    return found
+    return weights
 
 
 def state_inputs(board: Board, x: Tensor, weights: Mapping[str, Tensor], identity: bool) -> None:
@@ -97,15 +97,15 @@ def write_head(
 
 def head_values(trace: Trace, head: int) -> dict[str, Tensor | str]:
     """The values of one head, by the names of their points."""
-    found: dict[str, Tensor | str] = {}
+    values: dict[str, Tensor | str] = {}
     for name in trace.names("attention.*"):
         if name == "attention.output":  # all heads together
             continue
         value = trace[name].detach()
-        found[name.partition(".")[2]] = value[0, head] if value.dim() == 4 else value
-    query = found["query"]
+        values[name.partition(".")[2]] = value[0, head] if value.dim() == 4 else value
+    query = values["query"]
     assert isinstance(query, Tensor)
-    return found | {"d_head": torch.tensor(query.shape[-1])}
+    return values | {"d_head": torch.tensor(query.shape[-1])}
 
 
 def title(name: str, causal: bool, unscaled: bool) -> str:

@@ -1,5 +1,7 @@
 """A network with one hidden layer: forward, loss, backward, one step of gradient descent."""
 
+from typing import Literal
+
 from torch import Tensor
 
 from translucid.errors import InputError
@@ -10,10 +12,10 @@ from translucid.worked.backprop import backward, descend
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate, compare, squared_loss
 from translucid.worked.net import Net, read_net
-from translucid.worked.solution.numbers import Numbers, many, vector
+from translucid.worked.solution.numbers import Number, Numbers, many, vector
 from translucid.worked.solution.solution import Solution
 
-EXAMPLE: dict[str, Numbers] = {
+EXAMPLE = {
     "x": "1 0 2", "w": "1 -1 0; 0 2 1", "b": "0 1", "v": "2 -1", "c": "0", "y": "3", "rate": "0.02",
 }  # fmt: skip
 
@@ -25,16 +27,27 @@ def mlp(
     v: Numbers | None = None,
     c: Numbers | None = None,
     y: Numbers | None = None,
-    rate: Numbers | None = None,
+    rate: Number | None = None,
     *,
-    activation: str | None = None,
+    activation: Literal["relu", "tanh", "sigmoid", "identity", "gelu", "silu"] | None = None,
     digits: int = 4,
 ) -> Solution:
-    """ŷ = vᵀ act(W x + b) + c; with y the loss (y - ŷ)²/2 and all gradients, with a rate one step.
+    """A network with one hidden layer.
 
-    b and c are 0 unless given. v may be a matrix, one row for each output.
+    Forward, ŷ = vᵀ act(W x + b) + c, loss (y - ŷ)²/2, backward, one SGD step, forward again.
+
+    x: The input.
+    w: W, one row for each unit.
+    b: b, one number for each unit (0).
+    v: v, from the units to the output; for several outputs one row for each.
+    c: c, the bias of the output (0).
+    y: The right answer: loss and gradients.
+    rate: Learning rate: make one SGD step (no step).
+
+    Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
+    --rate 0.02
     """
-    example = all(given is None for given in (x, w, b, v, c, y))
+    example = all(numbers is None for numbers in (x, w, b, v, c, y))
     asked = rate is not None or activation is not None
     if example:
         x, w, b, v, c, y = (EXAMPLE[name] for name in ("x", "w", "b", "v", "c", "y"))

@@ -35,7 +35,22 @@ def multihead(
     unscaled: bool = False,
     digits: int = 3,
 ) -> Solution:
-    """Several heads, each with its own columns of Q, K and V, joined and mixed by W_O."""
+    """Attention by several heads.
+
+    Each head with its own columns of Q, K and V, then all joined and mixed by W_O.
+
+    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
+    heads: How many heads (2).
+    wq: W_Q, as in Q = X W_Q.
+    wk: W_K, as in K = X W_K.
+    wv: W_V, as in V = X W_V.
+    wo: W_O, which mixes the heads.
+    identity: Every weight matrix is the identity.
+    causal: A query sees no later key.
+    unscaled: Leave out the division by √d_k.
+
+    Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
+    """
     given = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
     example = x is None and all(table is None for table in given.values())
     asked = identity or causal or unscaled or heads is not None

@@ -57,8 +57,8 @@ class Net:
 
     def _named(self, read: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
         last = read(self.output.weight)
-        found = {"W": read(self.hidden.weight), "b": read(self.hidden.bias)}
-        return found | {self.out: last[0] if self.one else last, "c": read(self.output.bias)}
+        hidden = {"W": read(self.hidden.weight), "b": read(self.hidden.bias)}
+        return hidden | {self.out: last[0] if self.one else last, "c": read(self.output.bias)}
 
 
 def read_net(
@@ -71,7 +71,7 @@ def read_net(
 ) -> Net:
     """The network with the given weights; b and c are 0 unless given."""
     act = _activation(activation)
-    missing = [name for name, given in (("x", x), ("w", w), ("v", v)) if given is None]
+    missing = [name for name, numbers in (("x", x), ("w", w), ("v", v)) if numbers is None]
     if x is None or w is None or v is None:
         are = "is" if len(missing) == 1 else "are"
         raise Missing(

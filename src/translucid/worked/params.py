@@ -1,7 +1,7 @@
 """How many parameters a Transformer has, part by part, counted on the real model."""
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -31,15 +31,31 @@ def params(
     d_ff: int | str | None = None,
     vocab: int | str | None = None,
     kv_heads: int | str | None = None,
-    shape: str | None = None,
-    activation: str | None = None,
-    norm: str | None = None,
-    positions: str | None = None,
     max_length: int | str | None = None,
+    shape: Literal["decoder", "encoder", "encoder-decoder"] | None = None,
+    activation: Literal["relu", "tanh", "sigmoid", "identity", "gelu", "silu", "swiglu", "geglu"]
+    | None = None,
+    norm: Literal["layer", "rms", "batch", "none"] | None = None,
+    positions: Literal["sinusoidal", "learned", "rotary", "alibi", "none"] | None = None,
     no_bias: bool = False,
     untied: bool = False,
 ) -> Solution:
-    """Each count as a formula, with the number that the built model really has."""
+    """The parameters of a Transformer, part by part.
+
+    Each count as a formula, and as the number that the real model has.
+
+    d_model: Model dimension: values for each position (768).
+    heads: Heads (12).
+    layers: Layers of each stack (12).
+    d_ff: Width inside the feed-forward part (4 d_model).
+    vocab: Vocabulary size (50257).
+    kv_heads: Key and value heads (as many as heads).
+    max_length: Rows of learned positions (512).
+    no_bias: Matrices without biases (with).
+    untied: The head has its own matrix (else tied embeddings).
+
+    Example: translucid work params --d-model 768 --heads 12
+    """
     sizes = {"d_model": d_model, "heads": heads, "layers": layers, "d_ff": d_ff, "vocab": vocab}
     example = all(size is None for size in sizes.values())
     defaults = {"d_model": 768, "heads": 12, "layers": 12, "d_ff": None, "vocab": 50257}
@@ -135,13 +151,13 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
     frames = [m for n, m in layer.named_children() if n.endswith("_residual")]
     norms = _size(*frames)
     d = written(config.d_model)
-    each = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
-    many = "1 number" if each == 1 else f"{each} numbers"
+    per_column = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
+    many = "1 number" if per_column == 1 else f"{per_column} numbers"
     counter.step(
         f"Norms: {many} for each column, in each of {len(frames)} places",
         r"P_{\mathrm{norm}}",
-        rf"{len(frames)} \cdot {each} \cdot d_{{\mathrm{{model}}}}",
-        rf"{len(frames)} \cdot {each} \cdot {d}",
+        rf"{len(frames)} \cdot {per_column} \cdot d_{{\mathrm{{model}}}}",
+        rf"{len(frames)} \cdot {per_column} \cdot {d}",
         norms,
     )
     terms = [_size(layer.self_attention), _size(layer.feedforward), norms]
@@ -269,14 +285,14 @@ def _whole(
     rest = model.parameters_count - sum(terms) - last
     if last:
         two = len(stacks) > 1
-        each = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
+        per_column = rf"{len(stacks)} \cdot {last // d // 2}" if two else str(last // d)
         counter.step(
             "Final norms: two, after the last layer of the encoder and of the decoder"
             if two
             else "Final norm: after the last layer",
             r"P_{\mathrm{final}}",
-            rf"{each} \cdot d_{{\mathrm{{model}}}}",
-            rf"{each} \cdot {written(d)}",
+            rf"{per_column} \cdot d_{{\mathrm{{model}}}}",
+            rf"{per_column} \cdot {written(d)}",
             last,
         )
         terms.append(last)

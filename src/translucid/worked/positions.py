@@ -12,7 +12,16 @@ from translucid.spelling import Missing
 from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Table, plain
-from translucid.worked.solution.numbers import Numbers, matrix, scalar, shape, vector, whole, wholes
+from translucid.worked.solution.numbers import (
+    Number,
+    Numbers,
+    matrix,
+    scalar,
+    shape,
+    vector,
+    whole,
+    wholes,
+)
 from translucid.worked.solution.solution import Solution
 
 EXAMPLE_Q, EXAMPLE_K, EXAMPLE_PAIRS = "1 2 -1 0.5", "0.5 -1 2 1", "5 2; 105 102; 2 5"
@@ -21,20 +30,33 @@ _SHOWN = 16  # rows or columns of a table; --format json has all
 
 def positions(
     d: int | str | None = None,
-    positions: str | list[int] | Tensor | None = None,
+    positions: Numbers | None = None,
     *,
     count: int | str | None = None,
-    base: Numbers | None = None,
+    base: Number | None = None,
     rotary: bool = False,
     q: Numbers | None = None,
     k: Numbers | None = None,
     pairs: Numbers | None = None,
     digits: int = 4,
 ) -> Solution:
-    """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos of the same, for some positions.
+    """Sinusoidal or rotary positions.
 
-    With `rotary`, a query and a key are turned by their positions instead: `pairs` has one row
-    (position of the query, position of the key) for each score.
+    Angles, sines and cosines, periods, dot products: PE(p, 2i) = sin(p / base^(2i/d)) and
+    PE(p, 2i + 1) = cos of the same; or, turned by position, a query and a key.
+
+    d: Dimensions of each (4).
+    positions: Which: "0 1 2".
+    count: How many, from 0 on (3).
+    base: The slowest pair turns about so many times slower (10000).
+    rotary: Turn q and k instead.
+    q: The query to turn.
+    k: The key to turn.
+    pairs: Query and key positions, one row for each score: "5 2; 105 102".
+
+    Example: translucid work positions --d 4 --count 3
+
+    Example: translucid work positions --rotary --q "1 2" --k "3 4" --pairs "5 2; 105 102"
     """
     root = 10000.0 if base is None else scalar(base, "base").item()
     asked = rotary or base is not None
@@ -45,8 +67,8 @@ def positions(
         if stray is not None:
             raise InputError(f"{stray} is for sinusoidal positions; rotary takes q, k and pairs")
         return _rotary(root, q, k, pairs, digits)
-    for name, given in (("q", q), ("k", k), ("pairs", pairs)):
-        if given is not None:
+    for name, value in (("q", q), ("k", k), ("pairs", pairs)):
+        if value is not None:
             raise InputError(f"{name} is for rotary positions; add rotary, or leave {name} out")
     if positions is not None and count is not None:
         raise InputError("give positions or count, not both")
@@ -62,8 +84,8 @@ def positions(
 
 
 def _unused(d: object, positions: object, count: object) -> str | None:
-    given = {"d": d, "positions": positions, "count": count}
-    return next((name for name, value in given.items() if value is not None), None)
+    options = {"d": d, "positions": positions, "count": count}
+    return next((name for name, value in options.items() if value is not None), None)
 
 
 def _sinusoidal(
@@ -125,7 +147,7 @@ def _sinusoidal(
         "so only the distance counts.",
     )
     return board.solution(
-        title=f"Sinusoidal positions of {d} numbers",
+        title=f"Sinusoidal positions of {d} dimensions",
         closing="The dot product of two positions depends on their distance alone.",
         next="translucid work positions --rotary",
         example=example,
@@ -167,11 +189,11 @@ def _rotary(
     key = vector(EXAMPLE_K if k is None else k, "k")
     if len(query) != len(key):
         raise InputError(
-            f"q has {len(query)} numbers and k has {len(key)}: they must be equally long"
+            f"q has {len(query)} values and k has {len(key)}: they must be equally long"
         )
     if len(query) % 2:
         raise InputError(
-            f"q has {len(query)} numbers, but rotary positions turn pairs; give an even number"
+            f"q has {len(query)} values, but rotary positions turn pairs; give an even number"
         )
     table = matrix(EXAMPLE_PAIRS if pairs is None else pairs, "pairs")
     if table.shape[1] != 2:

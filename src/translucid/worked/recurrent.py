@@ -1,6 +1,7 @@
 """RNN, LSTM and GRU over a short sequence: every gate of every step, and back through time."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from torch import Tensor
 
@@ -11,7 +12,7 @@ from translucid.trace import Trace
 from translucid.worked.board import Board
 from translucid.worked.descent import check_rate
 from translucid.worked.exercise import Exercise, read_exercise, symbol
-from translucid.worked.solution.numbers import Numbers, many, vector
+from translucid.worked.solution.numbers import Number, Numbers, many, vector
 from translucid.worked.solution.solution import Solution
 from translucid.worked.through_time import backward
 
@@ -45,11 +46,22 @@ def rnn(
     *,
     h0: Numbers | None = None,
     target: Numbers | None = None,
-    rate: Numbers | None = None,
-    activation: str | None = None,
+    rate: Number | None = None,
+    activation: Literal["tanh", "relu"] | None = None,
     digits: int = 4,
 ) -> Solution:
-    """h_t = act(W x_t + U h_{t-1} + b); one row of x for each step; weights {"W", "U", "b"}."""
+    """A recurrent network, forward and back through time.
+
+    h = act(W x + U h + b), one step for each row of x.
+
+    x: One row for each step: "1; -0.5; 2".
+    W, U, b: of the cell
+    h0: The state before the first step (0).
+    target: What the last state should be, one number for each unit: loss and gradients (none).
+    rate: Learning rate: make one SGD step (no step).
+
+    Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
+    """
     if activation not in (None, "tanh", "relu"):
         raise InputError(f"activation = {activation}: an RNN here has tanh or relu")
     cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
@@ -64,10 +76,27 @@ def lstm(
     h0: Numbers | None = None,
     c0: Numbers | None = None,
     target: Numbers | None = None,
-    rate: Numbers | None = None,
+    rate: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """An LSTM over the rows of x; weights {"W_f", "U_f", "b_f"} and the same for i, g and o."""
+    """An LSTM, forward and back through time.
+
+    Forget (f), input (i) and output (o) gates, candidate (g), cell and state, at every step.
+
+    x: One row for each step: "1; -0.5; 2".
+    W_f, U_f, b_f: of the forget gate
+    W_i, U_i, b_i: of the input gate
+    W_g, U_g, b_g: of the candidate
+    W_o, U_o, b_o: of the output gate
+    h0: The state before the first step (0).
+    c0: The cell before the first step (0).
+    target: What the last state should be, one number for each unit: loss and gradients (none).
+    rate: Learning rate: make one SGD step (no step).
+
+    Example: translucid work lstm --target 1 --rate 0.1
+
+    Example: translucid work lstm --file lstm.toml
+    """
     return _solve("lstm", x, weights, h0, c0, target, rate, digits)
 
 
@@ -77,10 +106,26 @@ def gru(
     *,
     h0: Numbers | None = None,
     target: Numbers | None = None,
-    rate: Numbers | None = None,
+    rate: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """A GRU over the rows of x; weights {"W_r", "U_r", "b_r"}, the same for z and n, and b_hn."""
+    """A GRU, forward and back through time.
+
+    Reset (r) and update (z) gates, candidate (n) and state, at every step.
+
+    x: One row for each step: "1; -0.5; 2".
+    W_r, U_r, b_r: of the reset gate
+    W_z, U_z, b_z: of the update gate
+    W_n, U_n, b_n: of the candidate
+    b_hn: of the candidate, within the reset
+    h0: The state before the first step (0).
+    target: What the last state should be, one number for each unit: loss and gradients (none).
+    rate: Learning rate: make one SGD step (no step).
+
+    Example: translucid work gru --target 1 --rate 0.1
+
+    Example: translucid work gru --file gru.toml
+    """
     return _solve("gru", x, weights, h0, None, target, rate, digits)
 
 
@@ -91,7 +136,7 @@ def _solve(
     h0: Numbers | None,
     c0: Numbers | None,
     target: Numbers | None,
-    rate: Numbers | None,
+    rate: Number | None,
     digits: int,
     asked: bool = False,
 ) -> Solution:
@@ -136,13 +181,13 @@ def _notes(cell: CellName) -> tuple[str, ...]:
     if cell != "gru":
         return ()
     return (
-        "here, as in torch, $z$ is the share of the OLD state that stays, and the reset gate acts "
-        "after the recurrent product. Some books exchange $z$ and $1 - z$.",
+        "here, as in torch, $z$ is the fraction of the OLD state that stays, and the reset gate "
+        "acts after the recurrent product. Some books exchange $z$ and $1 - z$.",
     )
 
 
 def _goal(
-    exercise: Exercise, target: Numbers | None, rate: Numbers | None
+    exercise: Exercise, target: Numbers | None, rate: Number | None
 ) -> tuple[Tensor | None, Tensor | None]:
     goal = None if target is None else vector(target, "target")
     if goal is not None and len(goal) != len(exercise.h0):

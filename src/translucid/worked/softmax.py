@@ -17,9 +17,15 @@ EXAMPLE = "2 1 0"
 def softmax(
     x: Numbers | None = None, target: int | str | None = None, *, digits: int = 3
 ) -> Solution:
-    """Softmax of one row of numbers; with the index of the right entry, its loss too.
+    """Softmax of one row, its loss and its gradient.
 
-    The index counts from 0, as programs do; what the solution says counts entries from 1.
+    With a target, the cross-entropy loss and the gradient follow.
+
+    x: One row.
+    target: The right entry, counted from 0 as programs do (none); the solution counts entries
+        from 1.
+
+    Example: translucid work softmax "2 1 0" --target 0
     """
     example = x is None
     logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()
@@ -93,8 +99,8 @@ def _likeliest(board: Board, probabilities: Tensor) -> str:
     """The entries with the largest probability, counted from 1."""
     largest = probabilities.max()
     best = [i for i, p in enumerate(probabilities, 1) if torch.isclose(p, largest, rtol=1e-12)]
-    chance = board.number(largest.item())
+    probability = board.number(largest.item())
     if len(best) == 1:
-        return f"Entry {best[0]} is the most likely, with probability {chance}."
+        return f"Entry {best[0]} is the most likely, with probability {probability}."
     *others, last = (str(i) for i in best)
-    return f"Entries {', '.join(others)} and {last} are equally likely, at {chance} each."
+    return f"Entries {', '.join(others)} and {last} are equally likely, at {probability} each."

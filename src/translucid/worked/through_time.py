@@ -35,13 +35,13 @@ def backward(
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"
-    said = _states(board, exercise, trace, loss)
+    trend = _states(board, exercise, trace, loss)
     sums = _sums(board, exercise, trace, loss)
     slopes = exercise.slopes(part, loss)
     for name in exercise.written:
         _weight(board, exercise, trace, name, sums, slopes[name])
     if rate is None:
-        return f"The loss is {board.number(loss.item())}. {said}".strip()
+        return f"The loss is {board.number(loss.item())}. {trend}".strip()
 
     board.section = "One step of gradient descent"
     after = {n: w.detach().clone().requires_grad_() for n, w in exercise.weights.items()}
@@ -55,7 +55,7 @@ def backward(
     again = Trace()
     exercise.read(exercise.build({n: w.detach() for n, w in after.items()}), again)
     lower = squared_loss(board, *_last(exercise, again), goal, "y")
-    return f"{compare(board, loss, lower)} {said}".strip()
+    return f"{compare(board, loss, lower)} {trend}".strip()
 
 
 def _last(exercise: Exercise, trace: Trace) -> tuple[str, Tensor]:
@@ -71,8 +71,8 @@ def _gradients(exercise: Exercise, trace: Trace, loss: Tensor, point: str) -> li
     """∂L/∂point at every step: (hidden,) each."""
     name = f"layers.0.{exercise.kind}.{point}"
     values = [trace[f"{name}@{t}"] for t in range(len(exercise.x))]
-    found = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in found]
+    gradients = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in gradients]
 
 
 def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str:
@@ -107,10 +107,10 @@ def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str
 def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[str, list[Tensor]]:
     """The gradient at each sum, through which it reaches the weights."""
     points = list(dict.fromkeys(_SUMS[exercise.kind].values()))
-    found = {point: _gradients(exercise, trace, loss, point) for point in points}
+    gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
     letters = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
     rows = tuple(
-        (str(t + 1), *(_row(board, found[point][t]) for point in points))
+        (str(t + 1), *(_row(board, gradients[point][t]) for point in points))
         for t in range(len(exercise.x) - 1, -1, -1)
     )
     board.table(
@@ -119,9 +119,9 @@ def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[
         else "Gradient at each sum: through the slope of the activation",
         Table(("$t$", *(f"${_inline(letter)}$" for letter in letters)), rows),
         name="dL/da",
-        value={point: plain(torch.stack(found[point])) for point in points},
+        value={point: plain(torch.stack(gradients[point])) for point in points},
     )
-    return found
+    return gradients
 
 
 def _weight(

@@ -77,7 +77,7 @@ Seed = Annotated[
 ]
 
 
-def given(**options: Any) -> dict[str, Any]:
+def typed(**options: Any) -> dict[str, Any]:
     """The options that were typed."""
     return {name: value for name, value in options.items() if value is not None}
 
@@ -97,7 +97,7 @@ def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list
     from translucid.model import load
 
     check_device(device)
-    return [load(each, device) for each in (folder, *(ensemble or ()))]
+    return [load(path, device) for path in (folder, *(ensemble or ()))]
 
 
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
@@ -117,19 +117,21 @@ def tell_difference(
     plain: "Model", prepared: "Model", texts: list[str], sources: list[str] | None = None
 ) -> None:
     """How far int8 is from float32, on what was just written."""
-    found = plain.apart(prepared, texts[:SAMPLE], None if sources is None else sources[:SAMPLE])
+    difference = plain.apart(
+        prepared, texts[:SAMPLE], None if sources is None else sources[:SAMPLE]
+    )
     count = min(len(texts), SAMPLE)
-    typer.echo(f"int8 beside float32, on {count} text{'s'[: count - 1]}: {found}", err=True)
+    typer.echo(f"int8 beside float32, on {count} text{'s'[: count - 1]}: {difference}", err=True)
 
 
 def places(force: list[str] | None) -> dict[int, str]:
     """0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
-    found: dict[int, str] = {}
+    forced: dict[int, str] = {}
     for text in force or ():
         place, equals, word = text.partition("=")
         if not (equals and word and place.strip().isdigit()):
             raise InputError(
                 f"--force {text!r}: write POSITION=WORD with the token's position, such as 0=Der"
             )
-        found[int(place)] = word
-    return found
+        forced[int(place)] = word
+    return forced

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid.cli.shared.lines import in_words
+from translucid.render.progress import duration
 
 if TYPE_CHECKING:
     from translucid.lab.engine.results import Kept, Row
@@ -32,15 +32,15 @@ def tell(kept: "Kept") -> None:
             say(f"     {differs}", indent=5)
 
 
-def tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
-    if not found:
+def tell_end(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
+    if not results:
         return
-    counts = Counter(finding.verdict for kept in found for finding in kept.findings.values())
+    counts = Counter(finding.verdict for kept in results for finding in kept.findings.values())
     claims = f"{counts.total()} claim{'s' * (counts.total() != 1)}"
-    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {in_words(seconds)}")
-    if any(kept.quick for kept in found):
+    typer.echo(f"\n{out}: {claims}, {counted(counts)}, in {duration(seconds)}")
+    if any(kept.quick for kept in results):
         typer.echo("a quick run measures less: without --quick the verdict is firmer")
-    first = next(iter(found[0].findings))
+    first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:
         typer.echo(f"next: {shlex.join(['translucid', 'lab', 'show', first, *where])}")
@@ -51,37 +51,37 @@ def tell_end(found: "Sequence[Kept]", out: Path, seconds: float) -> None:
 
 def facts(row: "Row") -> list[tuple[str, str]]:
     made, kept, key = row.experiment, row.kept, row.claim.key
-    told = [("claim", row.claim.says)]
+    lines = [("claim", row.claim.says)]
     about = made or kept
     if about is not None:
         name = made.name if made else f"{kept.experiment} in {kept.file}" if kept else ""
-        told += [
+        lines += [
             ("experiment", f"{name}: {about.title}"),
             ("varied", about.varies),
             ("measured", about.measures),
         ]
     if kept is not None and key in kept.rules:
-        told.append(("rule", kept.rules[key]))
+        lines.append(("rule", kept.rules[key]))
     elif made is not None:
-        told.append(("rule", made.claims[key].text))
+        lines.append(("rule", made.claims[key].text))
     if row.finding is not None and kept is not None:
-        told += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
+        lines += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
         if row.repetition:
-            told.append(("", row.repetition))
+            lines.append(("", row.repetition))
         if made is not None and kept.stale(made):
-            told.append(("", "the experiment's code has changed since; run it again"))
+            lines.append(("", "the experiment's code has changed since; run it again"))
     elif made is not None:
-        seconds = in_words(made.seconds * made.seeds)
-        told.append(("verdict", f"not run; all seeds take about {seconds}"))
+        seconds = duration(made.seconds * made.seeds)
+        lines.append(("verdict", f"not run; all seeds take about {seconds}"))
     else:
-        told.append(("verdict", row.state))
+        lines.append(("verdict", row.state))
     if row.claim.literature is not None:
-        told.append(("literature", f"{row.claim.literature}. {row.claim.notes}"))
+        lines.append(("literature", f"{row.claim.literature}. {row.claim.notes}"))
     else:
-        told.append(("literature", row.claim.notes))
+        lines.append(("literature", row.claim.notes))
     if row.difference:
-        told.append(("", row.difference))
-    return told + [("see", address) for address in (about.references if about else ())]
+        lines.append(("", row.difference))
+    return lines + [("see", address) for address in (about.references if about else ())]
 
 
 def say(text: str, indent: int) -> None:
@@ -102,9 +102,9 @@ def _columns() -> int:
 
 def time_of(row: "Row") -> str:
     if row.kept is not None:
-        return in_words(row.kept.seconds)
+        return duration(row.kept.seconds)
     if row.experiment is not None:
-        return "~" + in_words(row.experiment.seconds * row.experiment.seeds)
+        return "~" + duration(row.experiment.seconds * row.experiment.seeds)
     return "-"
 
 
@@ -134,8 +134,8 @@ def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
     """For scripts: without the numbers of every seed, which are in the folder."""
     from translucid.lab.engine.results import finite
 
-    told = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
-    chosen = {key: found for key, found in kept.findings.items() if only in (None, key)}
-    told["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
-    told["findings"] = {key: finite(vars(found)) for key, found in chosen.items()}
-    return told
+    values = {name: value for name, value in vars(kept).items() if name not in ("findings", "data")}
+    chosen = {key: finding for key, finding in kept.findings.items() if only in (None, key)}
+    values["rules"] = {key: text for key, text in kept.rules.items() if key in chosen}
+    values["findings"] = {key: finite(vars(finding)) for key, finding in chosen.items()}
+    return values

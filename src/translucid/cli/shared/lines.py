@@ -10,9 +10,7 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 import typer
 
 from translucid.errors import InputError
+from translucid.render.progress import Progress, duration
 
 
 class Asked(Protocol):
@@ -46,39 +45,40 @@ def answer_lines(
     answer: Callable[[Sequence[Any]], list[Answered]],
     *,
     out: Path | None,
-    told: dict[str, Any],
+    settings: dict[str, Any],
     chunk: int,
     verb: str,
     read: Callable[[], Iterator[Any]] | None = None,
     count: int | None = None,
     as_it_comes: bool = False,
 ) -> None:
-    """Read, answer and write chunk by chunk. told: what decides the answers, for the note.
+    """Read, answer and write chunk by chunk. settings: what decides the answers, for the note.
 
     read: the records, and how many they are, if not the lines of the file. as_it_comes: what stands
     in a pipe is answered before more is waited for.
     """
-    sink = _Part(out, told) if out is not None else _Screen()
+    sink = _Part(out, settings) if out is not None else _Screen()
     total = count
     if read is None:
         read = lambda: _texts(file)  # noqa: E731
         total = _count(file) if out is not None or sys.stderr.isatty() else None
-    with sink, _meter(total, sink.lines, quiet=out is None and sys.stdout.isatty()) as meter:
+    live = out is not None or not sys.stdout.isatty()  # else the answers themselves go there
+    with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
             for records in _chunks(file, read(), sink, chunk, as_it_comes and out is None):
                 answers = answer(records)
-                for each in answers:
-                    if each.fault:
-                        meter.say(f"{name_of(file)}:{each.fault}")
+                for answered in answers:
+                    if answered.fault:
+                        progress.say(f"{name_of(file)}:{answered.fault}")
                 sink.write(records, answers)
-                meter.move(sink.lines)
+                progress.move(sink.lines)
         except KeyboardInterrupt:
-            meter.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
+            progress.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
             raise typer.Exit(130) from None
-        took = meter.seconds
+        took = progress.seconds
     if out is not None:
         lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
-        typer.echo(f"{out}: {lines} {verb} in {in_words(took)}", err=True)
+        typer.echo(f"{out}: {lines} {verb} in {duration(took)}", err=True)
     if sink.failed:
         lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
         typer.echo(f"{lines} left empty; see the messages above", err=True)
@@ -143,11 +143,11 @@ class _Screen:
         pass
 
     def write(self, records: Sequence[Asked], answers: Sequence[Answered]) -> None:
-        for each in answers:
-            sys.stdout.write(each.text)
+        for answered in answers:
+            sys.stdout.write(answered.text)
         sys.stdout.flush()
         self.lines += len(records)
-        self.failed += sum(bool(each.fault) for each in answers)
+        self.failed += sum(bool(answered.fault) for answered in answers)
 
     def how_to_go_on(self) -> str:
         return "; with --out FILE a run can be resumed"
@@ -156,9 +156,9 @@ class _Screen:
 class _Part(_Screen):
     """A file that grows, with a note beside it."""
 
-    def __init__(self, out: Path, told: dict[str, Any]) -> None:
+    def __init__(self, out: Path, settings: dict[str, Any]) -> None:
         super().__init__()
-        self.out, self.told = out, told
+        self.out, self.settings = out, settings
         self.part, self.note = (out.with_name(out.name + end) for end in (".part", ".part.json"))
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
@@ -209,11 +209,11 @@ class _Part(_Screen):
 
         assert self._stream is not None
         with saving(self.part):
-            self._stream.write("".join(each.text for each in answers).encode())
+            self._stream.write("".join(answered.text for answered in answers).encode())
             self._stream.flush()
             os.fsync(self._stream.fileno())
         self.lines += len(records)
-        self.failed += sum(bool(each.fault) for each in answers)
+        self.failed += sum(bool(answered.fault) for answered in answers)
         self._hash(records)
         self._write_note(self._stream.tell())
 
@@ -228,7 +228,7 @@ class _Part(_Screen):
         from translucid.atomic_files import write_text
 
         kept = {
-            "told": self.told,
+            "settings": self.settings,
             "lines": self.lines,
             "failed": self.failed,
             "bytes": size,
@@ -239,7 +239,7 @@ class _Part(_Screen):
     def _read_note(self) -> dict[str, Any]:
         try:
             kept: dict[str, Any] = json.loads(self.note.read_text("utf-8"))
-            before = kept["told"]
+            before = kept["settings"]
             size = self.part.stat().st_size if self.part.exists() else 0
             whole = size >= kept["bytes"] and kept["lines"] >= 0 and kept["failed"] >= 0
         except (OSError, ValueError, KeyError, TypeError):
@@ -249,7 +249,7 @@ class _Part(_Screen):
                 f"{self.part} cannot be resumed: {self.note} does not fit it; remove both to "
                 "begin anew"
             )
-        now = json.loads(json.dumps(self.told))
+        now = json.loads(json.dumps(self.settings))
         for key in sorted({*before, *now}):
             if before.get(key) != now.get(key):
                 raise InputError(
@@ -258,60 +258,3 @@ class _Part(_Screen):
                     f"{self.part} and {self.note.name} to begin anew"
                 )
         return kept
-
-
-class _Meter:
-    """How far, how fast, how long still."""
-
-    def __init__(self, total: int | None, start: int, bar: Any = None) -> None:
-        self.total, self.start, self._bar = total, start, bar
-        self._began = time.monotonic()
-        self._job = bar.add_task("", total=total, completed=start) if bar is not None else None
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def move(self, lines: int) -> None:
-        if self._bar is None:
-            return
-        rate = (lines - self.start) / max(self.seconds, 1e-9)
-        words = f"{rate:,.1f} lines/s"
-        if self.total is not None and rate > 0:
-            words += f"  {in_words((self.total - lines) / rate)} left"
-        self._bar.update(self._job, completed=lines, description=words)
-
-    def say(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(line, highlight=False, markup=False)
-        else:
-            typer.echo(line, err=True)
-
-
-@contextmanager
-def _meter(total: int | None, start: int, *, quiet: bool) -> Iterator[_Meter]:
-    """A live line on a terminal, unless the answers themselves go there."""
-    if quiet or not sys.stderr.isatty():
-        yield _Meter(total, start)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("lines"),
-        MofNCompleteColumn(),
-        BarColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Meter(total, start, bar)
-
-
-def in_words(seconds: float) -> str:
-    """75 -> 1 min 15 s"""
-    whole = round(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{seconds:.1f} s"

@@ -39,17 +39,17 @@ def task_named(what: str) -> str | None:
     """The task of this name, or the one that a Python file registers; None: it is no task."""
     if not what.endswith(".py"):
         return what if TASKS.knows(what) else None
-    found = TASKS.from_file(extensions.load(what))
-    if len(found) != 1:
+    names = TASKS.from_file(extensions.load(what))
+    if len(names) != 1:
         raise InputError(
-            f"{what}: registers {len(found)} tasks{': ' if found else ''}{', '.join(found)}; a "
+            f"{what}: registers {len(names)} tasks{': ' if names else ''}{', '.join(names)}; a "
             "file that is trained registers one, with @tl.task; others are named with --code"
         )
-    return found[0]
+    return names[0]
 
 
 @dataclass(frozen=True)
-class Given:
+class RecipeArguments:
     """A task or a recipe, its files, and changes to it."""
 
     what: str
@@ -82,9 +82,9 @@ class Given:
 
     def words(self) -> str:
         """As it can be typed after `translucid train`."""
-        said = [self.what]
+        words = [self.what]
         for name, paths in self.files.items():
-            said += [f"--{name}", *paths] if paths else []
-        said += ["--toyland", str(self.toyland)] if self.toyland is not None else []
-        said += ["--data", self.folder] if self.folder is not None else []
-        return shlex.join([*said, *self.overrides])
+            words += [f"--{name}", *paths] if paths else []
+        words += ["--toyland", str(self.toyland)] if self.toyland is not None else []
+        words += ["--data", self.folder] if self.folder is not None else []
+        return shlex.join([*words, *self.overrides])

@@ -16,12 +16,12 @@ KEPT = ("followed", "ended", "cut", "stopped")
 ENDS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
-def explained(found: "Decoded", tokenizer: "Tokenizer", *, colour: bool = False) -> str:
+def explained(decoded: "Decoded", tokenizer: "Tokenizer", *, colour: bool = False) -> str:
     """What was found, and how. `colour`: for a terminal that wants it."""
-    if found.tree is None:
-        return f"{found.source}\n  an empty line has an empty translation\n\n"
-    drawing = _Drawing(found.tree, tokenizer, colour and "NO_COLOR" not in os.environ)
-    lines = [found.source, *(f"  -> {text.text}" for text in found.texts), "", *drawing.lines()]
+    if decoded.tree is None:
+        return f"{decoded.source}\n  an empty line has an empty translation\n\n"
+    drawing = _Drawing(decoded.tree, tokenizer, colour and "NO_COLOR" not in os.environ)
+    lines = [decoded.source, *(f"  -> {text.text}" for text in decoded.texts), "", *drawing.lines()]
     return "\n".join(lines) + "\n\n"
 
 
@@ -32,10 +32,12 @@ class _Drawing:
         self.width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
 
     def lines(self) -> Iterator[str]:
-        how, fates = self.tree.config, Counter[str](node.fate for node in self.tree.nodes[1:])
-        shape = f"beam size {how.beam_size}, alpha {how.alpha:g}"
-        if how.beam_groups > 1:
-            shape += f", {how.beam_groups} groups, diversity penalty {how.diversity_penalty:g}"
+        config, fates = self.tree.config, Counter[str](node.fate for node in self.tree.nodes[1:])
+        shape = f"beam size {config.beam_size}, alpha {config.alpha:g}"
+        if config.beam_groups > 1:
+            shape += (
+                f", {config.beam_groups} groups, diversity penalty {config.diversity_penalty:g}"
+            )
         counted = ", ".join(f"{fates[fate]} {fate}" for fate in (*KEPT, "pruned", "forbidden")
                             if fates[fate])  # fmt: skip
         yield f"{shape}; {self.tree.rounds} rounds; prefixes: {counted}"
@@ -55,8 +57,8 @@ class _Drawing:
         head = f"{guide}{'└' if last else '├'}{mark} {self._words(chain)}  {self._fate(end, kept)}"
         yield self._styled(_cut(head, self.width), BOLD if node.chosen else "")
         inner = guide + ("  " if last else "│ ")
-        for each in chain:
-            yield from self._rejected(each, inner + ("│ " if kept else "  "))
+        for link in chain:
+            yield from self._rejected(link, inner + ("│ " if kept else "  "))
         for place, child in enumerate(kept):
             yield from self._branch(child, inner, last=place == len(kept) - 1)
 
@@ -75,13 +77,13 @@ class _Drawing:
             yield self._line(guide, f"× {after}: {listed}", f" {_bar(pruned[0])}")
         for node in self.below[parent.number]:
             if node.fate == "forbidden":
-                told = f"⊘ {after}: {self._words([node])} {node.score:.2f}"
-                yield self._line(guide, told, f" ({node.why})")
+                text = f"⊘ {after}: {self._words([node])} {node.score:.2f}"
+                yield self._line(guide, text, f" ({node.why})")
 
-    def _line(self, guide: str, told: str, why: str) -> str:
+    def _line(self, guide: str, text: str, why: str) -> str:
         """The reason stays readable; what does not fit of the rest is left out."""
         room = max(self.width - len(guide) - len(why), 20)
-        return self._styled(_cut(guide + _cut(told, room) + why, self.width), DIM)
+        return self._styled(_cut(guide + _cut(text, room) + why, self.width), DIM)
 
     def _kept(self, node: "Node") -> list["Node"]:
         return [n for n in self.below[node.number] if n.fate in KEPT]

@@ -13,7 +13,7 @@ from translucid.lab.engine.report_figure import figure, number, numbers
 from translucid.lab.engine.report_page import VERDICTS, frame, mark
 from translucid.lab.engine.results import Row
 from translucid.lab.engine.runner import FOLDER, line_of, outside, source_of
-from translucid.see.html import escape, table
+from translucid.render.frame import escape, folded, table
 
 PAGE = "index.html"
 FEW = 12  # rows of a table that need no folding
@@ -190,7 +190,7 @@ def _section(row: Row) -> str:
     differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
     drawn, read = _drawing(row)
     return (
-        f'<section class="claim" id="{_id(row)}" data-verdict="{verdict}">'
+        f'<section class="card claim" id="{_id(row)}" data-verdict="{verdict}">'
         f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
         '<a class="up" href="#top">all claims</a></p>'
         f"<h2>{escape(row.claim.says)}</h2>"
@@ -209,14 +209,14 @@ def _drawing(row: Row) -> tuple[str, str]:
         return f'<p class="differs">No figure: {name} cannot be loaded any more.</p>', ""
     try:
         picture = made.draw(kept.data)
-        shown = figure(picture, _id(row))
+        shown = figure(picture)
     except Exception:
         if not kept.stale(made):
             raise  # a mistake in the experiment
         return '<p class="differs">No figure: the experiment has changed since it ran.</p>', ""
     read = numbers(picture)
-    opened = " open" if read.count("<tr>") <= FEW + 1 else ""
-    return shown, f"<details{opened}><summary>Numbers of the figure</summary>{read}</details>"
+    opened = read.count("<tr>") <= FEW + 1
+    return shown, folded("Numbers of the figure", read, opened=opened)
 
 
 def _numbers(values: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ Only what lies clearly on one side decides; the rest stays undecided, which is a
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -113,17 +113,19 @@ def average(data: Sequence[Mapping[str, Any]], *path: str | int) -> Tensor:
     return torch.stack(rows).nanmean(dim=0)
 
 
+def all_hold(conditions: Iterable[bool | None]) -> bool | None:
+    """True if all do, False if one does not, else None: the data do not say."""
+    known = list(conditions)
+    return False if False in known else None if None in known else True
+
+
 def decide(
     sides: Mapping[str, bool | None], why: str, numbers: Mapping[str, Any] | None = None
 ) -> Finding:
     """Supported if all conditions hold, refuted if one clearly fails, else undecided. None: the
     data do not say."""
-    if any(side is False for side in sides.values()):
-        verdict: Verdict = "refuted"
-    elif all(side is True for side in sides.values()):
-        verdict = "supported"
-    else:
-        verdict = "undecided"
+    verdicts: dict[bool | None, Verdict] = {True: "supported", False: "refuted", None: "undecided"}
+    verdict = verdicts[all_hold(sides.values())]
     return Finding(verdict, why + _not_met(sides), numbers or {})
 
 

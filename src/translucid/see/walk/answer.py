@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import Cell, Row, Stage, along, at, floats
+from translucid.see.walk.data import Stage, along, at
+from translucid.tasks.outputs import Cell, Row, floats
 
 CHAPTER = "What comes out"
 

@@ -13,10 +13,7 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.tasks.choices import nth as nth
-from translucid.tasks.outputs import Cell as Cell
-from translucid.tasks.outputs import Row as Row
-from translucid.tasks.outputs import floats as floats
+from translucid.tasks.outputs import Cell, Row, floats
 
 # What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
 # numbers of a vector and its length; where a token looks; how open its gates are; one number for

@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from translucid.see.of_points import numbers
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Picture
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Bars, Grid, Heat, Picture
 from translucid.see.reading import Reading
-from translucid.see.walk.data import Cell, Stage, Walk, nth
+from translucid.see.walk.data import Stage, Walk
+from translucid.tasks.choices import nth
+from translucid.tasks.outputs import Cell
 
 FIRST = 32  # numbers of a vector
 MOST = 32  # tokens on a side: so many labels can still be read on a page
@@ -18,9 +21,12 @@ MEANS = "means over all units"
 LEAST = 0.001  # a probability below is not written
 
 
-def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Picture, ...]]:
-    """What to draw at which stage, counted from 0."""
-    found = {place: _of(reading, stage) for place, stage in enumerate(walk.stages)}
+def figures(
+    reading: Reading, walk: Walk, gold: Sequence[tuple[int, int]] = ()
+) -> dict[int, tuple[Picture, ...]]:
+    """What to draw at which stage, counted from 0. gold: known (source, target) pairs of tokens, to
+    frame where the source is looked at."""
+    drawn = {place: _of(reading, stage, gold) for place, stage in enumerate(walk.stages)}
     for chapter in dict.fromkeys(stage.chapter for stage in walk.stages):
         places = [
             place
@@ -28,14 +34,14 @@ def figures(reading: Reading, walk: Walk) -> dict[int, tuple[Picture, ...]]:
             if stage.chapter == chapter and stage.added
         ]
         if places:
-            found[places[-1]].append(_stream([walk.stages[place] for place in places]))
-    return {place: tuple(pictures) for place, pictures in found.items() if pictures}
+            drawn[places[-1]].append(_stream([walk.stages[place] for place in places]))
+    return {place: tuple(pictures) for place, pictures in drawn.items() if pictures}
 
 
-def _of(reading: Reading, stage: Stage) -> list[Picture]:
+def _of(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> list[Picture]:
     match stage.kind:
         case "links":
-            return _links(reading, stage)
+            return _links(reading, stage, gold)
         case "gates":
             return [_gates(stage)]
         case "choices":
@@ -50,29 +56,33 @@ def _cut(count: int, where: str = "") -> str:
     return f"{where}the first {MOST} of {count} tokens" if count > MOST else ""
 
 
-def _links(reading: Reading, stage: Stage) -> list[Picture]:
+def _links(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> list[Picture]:
     """One table: of the head that was asked for, or of their mean; then the heads."""
-    title = "How much each token (row) takes from each token (column)"
-    if "self_attention" not in stage.address:
-        title = "How much each step (row: read → about to be written) takes from the source"
+    pairs = [pair for pair in gold if max(pair) < MOST]
+    title = "How much each step (row: read → about to be written) takes from the source"
+    if "self_attention" in stage.address:
+        pairs, title = [], "How much each token (row) takes from each token (column)"
     queries, keys = stage.shape[-2:]
-    note = "; ".join(filter(None, [_cut(queries, "rows: "), _cut(keys, "columns: ")]))
+    framed = "framed: the gold alignment" * bool(pairs)
+    note = "; ".join(filter(None, [framed, _cut(queries, "rows: "), _cut(keys, "columns: ")]))
     asked = {row.head for row in stage.rows}
     head = asked.pop() if len(asked) == 1 else None
-    said = "mean of all heads" if head is None else f"head {head}"
-    whole = reading.figure(stage.address, head="mean" if head is None else head, tokens=(0, MOST))
+    whole = reading.figure(
+        stage.address, head="mean" if head is None else head, tokens=(0, MOST), gold=pairs
+    )
     assert isinstance(whole, Heat)
-    found: list[Picture] = [
-        replace(whole, title=title if stage.heads < 2 else f"{title}, {said}", note=note)
+    which = "mean of all heads" if head is None else f"head {head}"
+    drawn: list[Picture] = [
+        replace(whole, title=title if stage.heads < 2 else f"{title}, {which}", note=note)
     ]
     if head is None and stage.heads > 1:
-        each = reading.figure(stage.address, tokens=(0, MOST))
-        assert isinstance(each, Grid)
+        grid = reading.figure(stage.address, tokens=(0, MOST), gold=pairs)
+        assert isinstance(grid, Grid)
         columns = 2 if max(queries, keys) <= BESIDE else 1
-        for first in range(0, len(each.heats), TOGETHER):
-            heats = each.heats[first : first + TOGETHER]
-            found.append(Grid(f"{title}, each head", heats, columns, note))
-    return found
+        for first in range(0, len(grid.heats), TOGETHER):
+            heats = grid.heats[first : first + TOGETHER]
+            drawn.append(Grid(f"{title}, each head", heats, columns, note))
+    return drawn
 
 
 def _vectors(reading: Reading, stage: Stage) -> Heat:

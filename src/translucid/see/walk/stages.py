@@ -9,18 +9,8 @@ from torch import Tensor
 
 from translucid.catalogue import describe
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.data import (
-    Cell,
-    Row,
-    Seen,
-    Stage,
-    along,
-    at,
-    floats,
-    quoted,
-    ratio,
-    strongest,
-)
+from translucid.see.walk.data import Seen, Stage, along, at, quoted, ratio, strongest
+from translucid.tasks.outputs import Cell, Row, floats
 
 FIRST = 4  # numbers of a vector that are shown
 LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from translucid.catalogue import describe
-from translucid.see.walk.data import NOTHING, Cell, Row, Seen, Stage, Walk, quoted, sized
+from translucid.see.walk.data import NOTHING, Seen, Stage, Walk, quoted, sized
+from translucid.tasks.outputs import Cell, Row
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 MOST, VECTORS = 24, 8  # tokens of a stage

@@ -14,10 +14,11 @@ from translucid.models.transformer import TransformerConfig
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk import data
 from translucid.see.walk.answer import answers
-from translucid.see.walk.data import Cell, Row, Stage
+from translucid.see.walk.data import Stage
 from translucid.see.walk.stages import Chosen, layer_of, stages_of
 from translucid.see.walk.text import as_text
 from translucid.tasks.example import TokenInput
+from translucid.tasks.outputs import Cell, Row
 
 UNKNOWN = "unknown"
 STARTS = "start: the end mark of the text before"

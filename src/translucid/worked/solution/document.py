@@ -2,8 +2,8 @@
 
 import re
 
+from translucid.render.plain_math import words
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
-from translucid.worked.solution.layout import words
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[T1]{fontenc}

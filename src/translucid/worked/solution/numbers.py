@@ -23,11 +23,12 @@ from translucid.spelling import spelt
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
 )
+Number: TypeAlias = str | float | Tensor  # one of them
 
 
-def matrix(given: Numbers, name: str) -> Tensor:
+def matrix(numbers: Numbers, name: str) -> Tensor:
     """Any way of giving numbers, as (rows, columns) in float64; a flat list is one row."""
-    rows = _rows(given, name)
+    rows = _rows(numbers, name)
     if not rows or not any(rows):
         raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (rows by ;)')
     for number, row in enumerate(rows, 1):
@@ -39,9 +40,9 @@ def matrix(given: Numbers, name: str) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def vector(given: Numbers, name: str) -> Tensor:
+def vector(numbers: Numbers, name: str) -> Tensor:
     """One row or one column, as (size,)."""
-    table = matrix(given, name)
+    table = matrix(numbers, name)
     if 1 not in table.shape:
         raise InputError(
             f"{name} is {shape(table)}, but one row (or one column) of numbers is needed"
@@ -49,39 +50,39 @@ def vector(given: Numbers, name: str) -> Tensor:
     return table.flatten()
 
 
-def scalar(given: Numbers, name: str) -> Tensor:
+def scalar(numbers: Number, name: str) -> Tensor:
     """One number, as a tensor without axes."""
     try:
-        table = matrix(given, name)
+        table = matrix(numbers, name)
     except InputError:
-        if isinstance(given, str):
-            raise InputError(f"{name} = {given}: must be one number, such as 0.5") from None
+        if isinstance(numbers, str):
+            raise InputError(f"{name} = {numbers}: must be one number, such as 0.5") from None
         raise
     if table.numel() != 1:
         raise InputError(f"{name} is {shape(table)}, but one number is needed")
     return table.reshape(())
 
 
-def whole(given: object, name: str, *, least: int = 1) -> int:
+def whole(number: object, name: str, *, least: int = 1) -> int:
     """A whole number, also when written as text."""
-    text = str(given).strip()
-    if isinstance(given, bool) or not text.lstrip("+-").isdigit():
-        raise InputError(f"{name} = {given}: must be a whole number, such as {max(least, 2)}")
+    text = str(number).strip()
+    if isinstance(number, bool) or not text.lstrip("+-").isdigit():
+        raise InputError(f"{name} = {number}: must be a whole number, such as {max(least, 2)}")
     if int(text) < least:
-        raise InputError(f"{name} = {given}: must be at least {least}")
+        raise InputError(f"{name} = {number}: must be at least {least}")
     return int(text)
 
 
-def wholes(given: str | Sequence[int] | Tensor, name: str, *, least: int = 0) -> list[int]:
+def wholes(numbers: Numbers, name: str, *, least: int = 0) -> list[int]:
     """Whole numbers in a row, such as positions."""
-    found = vector(given, name).tolist()
-    for number in found:
+    values = vector(numbers, name).tolist()
+    for number in values:
         if number != int(number) or number < least:
             raise InputError(
                 f"{name}: {number:g} is not a whole number of at least {least}; "
                 f'write for example "0 1 2"'
             )
-    return [int(number) for number in found]
+    return [int(number) for number in values]
 
 
 def shape(table: Tensor) -> str:
@@ -89,17 +90,17 @@ def shape(table: Tensor) -> str:
     return " x ".join(str(size) for size in table.shape) or "one number"
 
 
-def _rows(given: Numbers, name: str) -> list[list[float]]:
-    if isinstance(given, str):
-        return _read(given, name)
-    if not isinstance(given, Sequence):  # a tensor, an array or one number
-        given = given.tolist() if hasattr(given, "tolist") else given
-        if not isinstance(given, list):
-            return [[_number(given, name, "")]]
-    if not any(_is_row(row) for row in given):
-        return [[_number(entry, name, f", number {i}") for i, entry in enumerate(given, 1)]]
+def _rows(numbers: Numbers, name: str) -> list[list[float]]:
+    if isinstance(numbers, str):
+        return _read(numbers, name)
+    if not isinstance(numbers, Sequence):  # a tensor, an array or one number
+        numbers = numbers.tolist() if hasattr(numbers, "tolist") else numbers
+        if not isinstance(numbers, list):
+            return [[_number(numbers, name, "")]]
+    if not any(_is_row(row) for row in numbers):
+        return [[_number(entry, name, f", number {i}") for i, entry in enumerate(numbers, 1)]]
     rows: list[list[float]] = []
-    for r, row in enumerate(given, 1):
+    for r, row in enumerate(numbers, 1):
         if not _is_row(row):
             raise InputError(f"{name}: row {r} is {row!r}, not a row of numbers")
         assert isinstance(row, Sequence)
@@ -163,12 +164,12 @@ def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     content = _parse(path, text)
     if not isinstance(content, Mapping):
         raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for written, value in content.items():
         key = spelt(written, kinds)
-        if key in found:
+        if key in values:
             raise InputError(f"file {path}: {key} is given twice, once as {written}")
-        found[key] = value
+        values[key] = value
         if key not in kinds:
             close = nearest(key.lower(), kinds, 1)
             hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(kinds)}"
@@ -177,7 +178,7 @@ def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
             raise InputError(f"file {path}: {key} = {value!r}: must be true or false")
         if kinds[key] == "word" and not isinstance(value, str):
             raise InputError(f"file {path}: {key} = {value!r}: must be a word in quotes")
-    return found
+    return values
 
 
 def _parse(path: Path, text: str) -> Any:

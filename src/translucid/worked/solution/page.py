@@ -1,7 +1,8 @@
 """A solution as HTML, for notebooks and pages: its formulas need no script."""
 
-from translucid.see.html import escape, frame, table, with_formulas
-from translucid.see.mathml import mathml
+from translucid.render.frame import escape, piece, table
+from translucid.render.mathml import mathml
+from translucid.see.html import with_formulas
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 from translucid.worked.solution.document import aligned, grown
 
@@ -22,7 +23,7 @@ def page(solution: Content) -> str:
     out += [f"<p>Note: {with_formulas(note)}</p>" for note in solution.notes]
     out += [f"<p><b>{with_formulas(solution.closing)}</b></p>"] if solution.closing else []
     out += [f"<p>Next: <code>{escape(solution.next)}</code></p>"] if solution.next else []
-    return dollars(frame(*out), "$")
+    return dollars(piece(*out), "$")
 
 
 def _given(given: tuple[Given, ...]) -> list[str]:

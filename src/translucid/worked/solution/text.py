@@ -2,8 +2,7 @@
 
 import textwrap
 
-from translucid.worked.solution.content import Content, Given, Step, Table, dollars
-from translucid.worked.solution.layout import (
+from translucid.render.plain_math import (
     OPERATORS,
     Box,
     beside,
@@ -13,6 +12,7 @@ from translucid.worked.solution.layout import (
     pad,
     words,
 )
+from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 
 _INDENT = 4
 _COLUMNS = 6  # a table with more than this may lose inner columns; words do not stand in it
@@ -78,22 +78,21 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     """X = ..., as many on a line as fit."""
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
-    items = [beside(_apart(words(formula, room - 10))) for formula in formulas]
     lines: list[list[Box]] = [[]]
-    for item in items:
-        if lines[-1] and sum(b.width + 3 for b in [*lines[-1], item]) - 3 > room:
+    for box in (beside(_apart(words(formula, room - 10))) for formula in formulas):
+        if lines[-1] and sum(b.width + 3 for b in [*lines[-1], box]) - 3 > room:
             lines.append([])
-        lines[-1].append(item)
+        lines[-1].append(box)
     rows = [beside([piece for box in line for piece in (Box(("   ",)), box)][1:]) for line in lines]
     tall = any(row.height > 1 for row in rows)
     out: list[str] = []
     for row in rows:
         out += [""] if out and tall else []
         out += _indented(row, _INDENT)
-    for each in given:
-        if each.table is not None:
-            out += ["", *_wrap(inline(each.symbol), width, _INDENT, _INDENT)]
-            out += _table(each.table, width)
+    for item in given:
+        if item.table is not None:
+            out += ["", *_wrap(inline(item.symbol), width, _INDENT, _INDENT)]
+            out += _table(item.table, width)
     return out
 
 

@@ -1,7 +1,6 @@
 """C82: filling a gap with a clue on its left or on its right."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     clearly,
     column,
@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.pictures import Bars
+from translucid.tasks.batch import IGNORE
 
 FILLERS, CLUES, PLACES = 4, 8, 9
 GAP = FILLERS + CLUES  # its number
@@ -40,7 +41,7 @@ def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, T
         gap, place = PLACES - 1 - gap, PLACES - 1 - place
     rows = torch.arange(count)
     ids[rows, gap], ids[rows, place] = GAP, clue + FILLERS
-    targets = torch.full_like(ids, -100)
+    targets = torch.full_like(ids, IGNORE)
     targets[rows, gap] = clue
     return ids, targets
 
@@ -88,18 +89,13 @@ def _judge_cloze(data: Sequence[Data]) -> Finding:
         return Finding("undecided", f"{why} (the masked one has not learned the task)")
     return decide(
         {
-            "who sees both sides fills gaps from both": _both(
+            "who sees both sides fills gaps from both": all_hold(
                 clearly(interval.against(0.9), "above") for interval in both),
             "who sees the left does not from the right": clearly(left[1].against(0.5), "below"),
         },
         why,
         {"both": [side.mean for side in both], "left": [side.mean for side in left]},
     )  # fmt: skip
-
-
-def _both(sides: Any) -> bool | None:
-    known = list(sides)
-    return False if False in known else None if None in known else True
 
 
 def _draw_cloze(data: Sequence[Data]) -> Bars:

@@ -22,8 +22,9 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.models.base import DecoderModel
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 

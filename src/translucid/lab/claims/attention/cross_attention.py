@@ -25,8 +25,9 @@ from translucid.lab.engine.verdict import (
 from translucid.models import RecurrentConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import EncoderDecoderModel
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import Trace
 
 PAD, START, END, FIRST, WORDS = 0, 1, 2, 3, 8  # the first word's number, and how many there are

@@ -11,7 +11,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.feedforward import FeedForward
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 from translucid.trace import Trace
 
 BOOK = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))

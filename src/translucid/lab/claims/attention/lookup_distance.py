@@ -23,7 +23,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DISTANCES = (5, 20, 50, 100)
 FILLERS = 4

@@ -10,7 +10,8 @@ from translucid.lab.claims.attention.causal_mask import WORDS
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case
 from translucid.models import TransformerConfig, build
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 
 PLACES = 8
 SEEN = 1e-9  # of the largest change: what is less is rounding

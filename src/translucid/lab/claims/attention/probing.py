@@ -13,6 +13,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -21,8 +22,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Heat
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 KINDS, LENGTH = 6, 8
@@ -101,7 +103,7 @@ def _judge_carried(data: Sequence[Data]) -> Finding:
             unknown,
             *(clearly(interval.against(LEAST), "above") for interval in accuracy[place]),
         ]
-        cases[place] = False if False in sides else True if all(sides) else None
+        cases[place] = all_hold(sides)
     summary = "; ".join(
         f"{place}: "
         + ", ".join(f"{asked} {value}" for asked, value in zip(ASKED, row, strict=True))

@@ -6,7 +6,16 @@ import numpy as np
 import torch
 
 from translucid.lab.engine.experiment import Experiment
-from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
+from translucid.lab.engine.verdict import (
+    Data,
+    Finding,
+    Rule,
+    all_hold,
+    clearly,
+    column,
+    decide,
+    mean_of,
+)
 from translucid.models import TransformerConfig, build
 from translucid.parts.activations import softmax
 from translucid.see.pictures import Bars
@@ -45,8 +54,7 @@ def _judge_diagonal(data: Sequence[Data]) -> Finding:
     every = [*tied, projected]
     sides = [clearly(interval.against(0.9), "above") for interval in every]
     return decide(
-        {"nine of ten rows, in every setting": False if False in sides else
-         True if all(sides) else None},
+        {"nine of ten rows, in every setting": all_hold(sides)},
         f"rows whose own weight is largest: queries equal to keys, d = {summary}; with projections "
         f"of their own {projected} (chance {1 / TOKENS:.3g})",
     )  # fmt: skip

@@ -20,8 +20,9 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Heat
-from translucid.tasks.base import IGNORE
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
+from translucid.tasks.batch import IGNORE
 
 # Each subject with its form of "to be" and the names it may have.
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")

@@ -8,7 +8,8 @@ import torch
 from translucid.lab.claims.backpropagation.worked_example import Problem, random_problem, worked
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, fraction_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C10: the first step ----
 

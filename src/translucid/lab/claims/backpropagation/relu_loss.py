@@ -14,7 +14,8 @@ from translucid.lab.claims.backpropagation.worked_example import (
 from translucid.lab.claims.shared.mlp_weights import layers_of
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 BIASES = np.linspace(-3, 3, 25)
 

@@ -15,7 +15,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, decide
 from translucid.parts.activations import ActivationName
 from translucid.parts.feedforward import Dense
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C5: the slopes of sigmoid and tanh ----
 

@@ -16,7 +16,8 @@ from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, ActivationName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import Trace
 
 LAYERS, WIDTH, BATCH = 20, 64, 16

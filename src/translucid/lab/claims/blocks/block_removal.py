@@ -15,13 +15,15 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 BLOCKS = 12
 # residual or not, and what its branches are multiplied by
@@ -57,8 +59,7 @@ def _judge_deletion(data: Sequence[Data]) -> Finding:
     ruined = clearly(cost["plain"].against(0.75), "above")
     cases: dict[str, bool | None] = {}
     for name in (other for other in NETS if other != "plain"):
-        both = (ruined, clearly(cost[name].against(0.25), "below"))
-        cases[name] = False if False in both else True if all(both) else None
+        cases[name] = all_hold((ruined, clearly(cost[name].against(0.25), "below")))
         if any(whole[other].against(0.25) != "below" for other in (name, "plain")):
             cases[name] = None  # nothing was learned that could be lost
     summary = "; ".join(f"{name} net {cost[name]}, whole {whole[name].mean:.2g}" for name in NETS)

@@ -14,6 +14,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -77,7 +78,7 @@ def _judge_expressive(data: Sequence[Data]) -> Finding:
             clearly(difference_of(accuracies[having], accuracies[lacking]).against(0.1), "above")
             for having in HAVING
         ]
-        cases[lacking] = False if False in more else True if all(more) else None
+        cases[lacking] = all_hold(more)
     summary = ", ".join(f"{name} {mean_of(values)}" for name, values in accuracies.items())
     return by_case(cases, f"fraction of sums right: {summary}", "what stands in the block's place")
 

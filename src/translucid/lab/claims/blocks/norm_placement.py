@@ -24,7 +24,8 @@ from translucid.models import TransformerConfig, build
 from translucid.models.transformer import Layer
 from translucid.parts.norms import NormName
 from translucid.parts.residual import Placement
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 ORDERS: dict[str, tuple[NormName, Placement]] = {
     "post": ("layer", "post"),

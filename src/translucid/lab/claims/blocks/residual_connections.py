@@ -13,13 +13,15 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DEPTHS = (4, 40, 120)  # a net of 40 blocks still learns without residuals
 KINDS: dict[str, dict[str, Any]] = {
@@ -82,8 +84,7 @@ def _judge_depth(data: Sequence[Data]) -> Finding:
         ends = [mean_of(column(data, kind, "loss", -1)) for kind in (without, having)]
         stalls = clearly(ends[0].against(STALLS), "above")
         learns = clearly(ends[1].against(LEARNS), "below")
-        both = (stalls, learns)
-        cases[case] = False if False in both else True if all(both) else None
+        cases[case] = all_hold((stalls, learns))
         parts.append(f"with {case}, {ends[0]} without residuals and {ends[1]} with them")
     return by_case(
         cases, f"training loss at depth {data[0]['depths'][-1]} as a fraction of the target's "

@@ -26,7 +26,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.models.autoregressive import GenerationInputs
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 FINALLY = (0.2, 0.3, 0.4)  # P(finally); that of `fine` is 0.5
 BEAMS = (1, 2, 4, 8)

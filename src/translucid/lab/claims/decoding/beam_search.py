@@ -19,7 +19,8 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WORDS, LENGTH = 8, 10
 BEAMS = (1, 2, 4, 8, 16)

@@ -27,7 +27,8 @@ from translucid.models import TransformerConfig, build
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import KVCache
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 HEADS, SHARED = 8, (8, 4, 2, 1)  # heads of queries; of keys and values
 HELD_OUT = 150  # of toyland's sentences

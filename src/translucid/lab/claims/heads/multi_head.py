@@ -20,6 +20,7 @@ from translucid.lab.engine.verdict import (
     Finding,
     Rule,
     Verdict,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -31,9 +32,10 @@ from translucid.lab.engine.verdict import (
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Grid, Heat, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat, Lines
 from translucid.see.switches import choose, switches, together
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import Trace
 
 # ---- C50, C51: two relations at the same time ----
@@ -105,14 +107,14 @@ def _judge_relations(data: Sequence[Data]) -> Finding:
     return decide(
         {
             # Who has not learned the task yet cannot show what heads are for.
-            "several heads get nine of ten right": _all(
+            "several heads get nine of ten right": all_hold(
                 clearly(level.against(0.9), "above") for level in levels
             )
             or None,
-            "and 0.02 more than one head": _all(
+            "and 0.02 more than one head": all_hold(
                 clearly(gain.against(0.02), "above") for gain in improvements
             ),
-            "their heads differ": _all(
+            "their heads differ": all_hold(
                 clearly(distance.against(0.1), "above") for distance in distances
             ),
         },
@@ -122,12 +124,6 @@ def _judge_relations(data: Sequence[Data]) -> Finding:
             for heads, level, distance in zip(HEADS[1:], levels, distances, strict=True)
         ),
     )
-
-
-def _all(conditions: Any) -> bool | None:
-    """True if all are, False if one is not, None if the data do not say."""
-    sides = list(conditions)
-    return False if False in sides else True if all(sides) else None
 
 
 def _judge_ever(data: Sequence[Data]) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Sentence
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",

@@ -22,6 +22,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     by_case,
     clearly,
     column,
@@ -30,9 +31,10 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Grid, Heat
 from translucid.see.switches import choose, switches
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.toyland import Toyland
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
@@ -193,7 +195,7 @@ def _judge_links(data: Sequence[Data]) -> Finding:
             clearly(difference_of(fraction, baseline).against(BEATS), "above"),
             clearly(difference_of(lost, elsewhere).against(0.0), "above"),
         )
-        cases[name] = False if False in sides else True if all(sides) else None
+        cases[name] = all_hold(sides)
         parts.append(
             f"{name}: the best head meets {mean_of(fraction)} of the links, a fixed offset "
             f"{mean_of(baseline)}; without it these words lose {mean_of(lost)} nats and others "

@@ -22,8 +22,9 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import IGNORE, cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import IGNORE, cross_entropy
 
 SMOOTHING = (0.0, 0.1)
 # How many sentences, and steps of training in times of the usual: few are learned by heart.

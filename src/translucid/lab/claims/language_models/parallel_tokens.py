@@ -22,7 +22,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 LENGTHS = (32, 128, 512)
 SPEEDS = ("reads", "trains", "writes")

@@ -15,7 +15,8 @@ from translucid.lab.claims.language_models.next_word import (
 from translucid.lab.claims.shared.toyland_text import sentences
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, column, difference_of
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 SIZES = (60, 250, 1000, 4000)
 FAMILIES = ("LSTM", "Transformer")

@@ -24,7 +24,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 # ---- C69: batch norm against batch size ----

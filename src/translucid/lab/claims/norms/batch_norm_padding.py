@@ -18,7 +18,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 MAX_LENGTH = 32
 MIN_LENGTHS = (32, 24, 16, 8, 4)  # lengths are drawn from here to MAX_LENGTH

@@ -24,7 +24,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.parts.norms import BatchNorm
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE, NoTrace
 
 # Behind batch norm, every feature is moved by up to `shift` and made wider by up to `scale`, anew

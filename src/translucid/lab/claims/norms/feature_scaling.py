@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     ratio_of,
 )
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 SCALES = (1, 3, 10, 30)
 RATES = tuple(float(rate) for rate in np.logspace(0, -4, 17))  # from the boldest down

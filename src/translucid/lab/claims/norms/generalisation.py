@@ -23,7 +23,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.norms import NormName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 NORMS: tuple[NormName, ...] = ("none", "layer", "batch")
 BATCHES = (8, 64, 256)  # the last: all of the training data

@@ -10,7 +10,8 @@ from translucid.lab.claims.shared.deep_net import Deep, mean_square, smooth_targ
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, by_case, column, mean_of
 from translucid.parts.norms import NormName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 DEPTH = 50
 SHOWN = range(0, DEPTH, 7)  # places in the picture, the first and the last among them

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, column, decide
 from translucid.parts.norms import LayerNorm, RMSNorm, make_norm
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 
 NORMS = ("layer", "rms", "batch", "batch, in use")
 CHANGES = ("other company", "longer padding", "times 1000", "plus 1")

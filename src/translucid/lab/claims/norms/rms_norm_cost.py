@@ -14,6 +14,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -85,9 +86,7 @@ def _judge_cost(data: Sequence[Data]) -> Finding:
     for place, way in enumerate(TRACES):
         ratio = mean_of(column(data, "ratio", place))
         faster = clearly(ratio.against(1.0), "below")
-        cases[way] = (
-            False if False in (faster, equal) else None if None in (faster, equal) else True
-        )
+        cases[way] = all_hold((faster, equal))
         parts.append(f"{way} {ratio}")
     return by_case(
         cases, f"RMS norm's fraction of layer norm's time: {', '.join(parts)}; its loss in a small "

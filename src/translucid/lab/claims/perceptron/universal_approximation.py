@@ -12,7 +12,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, column, decide, mean_of
 from translucid.models.mlp import MLP, MLPConfig
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C12: staircases ----
 

@@ -15,7 +15,8 @@ from translucid.lab.engine.fit import fit
 from translucid.lab.engine.verdict import Data, Finding, Rule, clearly, column, decide, fraction_of
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ActivationName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 HIDDEN = (2, 4, 8)
 BENDS: tuple[ActivationName, ...] = ("tanh", "relu", "identity")

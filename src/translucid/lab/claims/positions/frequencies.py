@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.positions import Sinusoidal, period
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 # ---- C42: fast and slow channels ----
 

@@ -42,7 +42,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models.base import Network
 from translucid.parts.positions import PositionName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 KEEPS = 0.9  # of what is known above chance inside the trained length
 LEARNED = 0.9  # accuracy inside, without which there is nothing to keep

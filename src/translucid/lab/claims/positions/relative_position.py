@@ -10,7 +10,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, by_case, mean_of
 from translucid.parts.attention import SelfAttention
 from translucid.parts.positions import Sinusoidal
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTH, DISTANCE = 64, 3
 EVERY = 4  # of the places, for the picture

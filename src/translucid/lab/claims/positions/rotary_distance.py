@@ -9,7 +9,8 @@ from translucid.lab.claims.shared.position_tasks import OTHER, SAME
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, column, decide
 from translucid.parts.positions import Rotary, rotate
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 
 D_HEAD = 8
 TABLE = 12  # places on each side of the picture

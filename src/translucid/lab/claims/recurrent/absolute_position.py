@@ -8,8 +8,9 @@ import torch
 from translucid.lab.claims.shared.sequence_tasks import batch_of, recurrent_net, train
 from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, average, column, mean_of
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import Batch
 
 SHIFTS = 4
 

@@ -22,7 +22,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WINDOW = 25  # words
 BACK = (0, 1, 2, 4, 8, 16, 24)  # words between the one that is changed and the next one

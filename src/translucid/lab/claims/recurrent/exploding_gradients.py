@@ -29,8 +29,9 @@ from translucid.lab.engine.verdict import (
     fraction_of,
 )
 from translucid.models.recurrent import RecurrentEncoder
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import Batch
 
 VALUES = 8
 GAINS = {"gain 1": 1.0, "gain 2": 2.0}  # of orthogonal recurrent weights

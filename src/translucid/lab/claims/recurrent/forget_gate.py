@@ -23,8 +23,9 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.parts.recurrent import Recurrent
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import IGNORE, Batch
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.trace import Edit, Trace
 
 TICK, RESET, COUNTED, ROW = 1, 2, 4, 12

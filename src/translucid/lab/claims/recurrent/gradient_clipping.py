@@ -20,8 +20,9 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
-from translucid.tasks.base import cross_entropy
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import Trace
 
 LENGTH = 40  # symbols, over which an RNN with torch's start rarely learns to recall; over 20 it may

@@ -15,7 +15,8 @@ from translucid.lab.engine.verdict import (
     column,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 KEPT = -1  # log10: a tenth of it arrives
 

@@ -24,7 +24,7 @@ from translucid.lab.engine.verdict import (
     mean_of,
 )
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE, Batch
+from translucid.tasks.batch import IGNORE, Batch
 from translucid.trace import Edit
 
 KINDS = 4  # of symbols

@@ -21,6 +21,7 @@ from translucid.lab.engine.verdict import (
     Data,
     Finding,
     Rule,
+    all_hold,
     average,
     by_case,
     clearly,
@@ -28,7 +29,8 @@ from translucid.lab.engine.verdict import (
     difference_of,
     mean_of,
 )
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 RECALLED: dict[str, Kind] = {
     **PLAIN, **{name: LSTMS[name] for name in ("LSTM, forget bias 1", "LSTM, forget bias 3")}
@@ -65,18 +67,12 @@ def _judge_vanishing(data: Sequence[Data]) -> Finding:
         near, far = (mean_of(column(data, name, "accuracy", place)) for place in (0, -1))
         parts.append(f"{name}: gradient 10^{shrunk}, recall {near} over {lengths[0]} and {far} "
                     f"over {lengths[-1]} symbols")  # fmt: skip
-        cases[name] = _all(
+        cases[name] = all_hold((
             clearly(shrunk.against(TINY), "below"),
             clearly(far.against(0.5), "below"),
             True if near.against(0.9) == "above" else None,  # else nothing was learned at all
-        )
+        ))  # fmt: skip
     return by_case(cases, "; ".join(parts), "how the recurrent weights start")
-
-
-def _all(*conditions: bool | None) -> bool | None:
-    if False in conditions:
-        return False
-    return None if None in conditions else True
 
 
 def _judge_gru(data: Sequence[Data]) -> Finding:

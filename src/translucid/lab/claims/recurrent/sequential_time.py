@@ -21,7 +21,8 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.parts.attention import Layout, SelfAttention
 from translucid.parts.recurrent import Recurrent
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 
 WIDTH = 64
 SLOWER = 1.25  # times as long: less is no difference on a busy machine

@@ -11,7 +11,8 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, average, column, decide
 from translucid.parts.recurrent import STEPS, Recurrent, Step, Weights
 from translucid.parts.recurrent_kernel import CellName
-from translucid.see.pictures import Axis, Lines
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Lines
 from translucid.trace import NO_TRACE
 
 CELLS: tuple[CellName, ...] = ("rnn", "lstm", "gru")

@@ -20,7 +20,7 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 
 MOTIF, SYMBOLS, TEXT = (0, 1, 2), 4, 12
 HALVES = {"trained": (0, TEXT // 2), "new": (TEXT // 2, TEXT)}  # the places that hold the motif

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from translucid.lab.engine.fit import fit
 from translucid.models.base import Network
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.trace import NO_TRACE, NoTrace, Trace
 
 Batch = tuple[Tensor, Tensor]  # ids, and what is wanted: (batch, length) or (batch,)

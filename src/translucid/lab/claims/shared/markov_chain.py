@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translucid.lab.engine.fit import Step, fit
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel
-from translucid.tasks.base import cross_entropy
+from translucid.tasks.batch import cross_entropy
 from translucid.trace import NO_TRACE, NoTrace
 
 

@@ -17,7 +17,7 @@ from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack
 from translucid.parts.positions import PositionName
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 SYMBOLS, VOCAB = 8, 16
 WIDTH = 32  # d_model

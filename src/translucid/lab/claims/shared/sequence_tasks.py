@@ -14,7 +14,7 @@ from translucid.errors import TrainingError
 from translucid.lab.engine.fit import Step, fit
 from translucid.models import Network, RecurrentConfig, build
 from translucid.parts.recurrent_kernel import CellName
-from translucid.tasks.base import IGNORE, Batch, cross_entropy
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.training.optimisers import OptimizerName
 
 Draw = Callable[[torch.Generator, int], Batch]  # so many rows, made of these random numbers

@@ -13,7 +13,7 @@ from translucid.lab.claims.shared.markov_chain import small_decoder, train
 from translucid.lab.claims.shared.toyland_text import next_words
 from translucid.lab.engine.fit import random_rows
 from translucid.models.base import DecoderModel
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 MAX_LENGTH, PROMPT, TEXTS = 20, 2, 40  # words written at most, words given, texts
 HELD_OUT = 100  # sentences that no author learns from

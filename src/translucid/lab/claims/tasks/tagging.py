@@ -23,7 +23,7 @@ from translucid.lab.engine.verdict import (
 )
 from translucid.models import RecurrentConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 from translucid.tasks.metrics import span_f1
 from translucid.toyland import Toyland
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.lab.engine.fit import fit
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 BATCH = 32
 

@@ -16,7 +16,7 @@ from translucid.lab.engine.experiment import Experiment
 from translucid.lab.engine.verdict import Data, Finding, Rule, Verdict, clearly, column, mean_of
 from translucid.models import TransformerConfig, build
 from translucid.see.pictures import Bars
-from translucid.tasks.base import IGNORE
+from translucid.tasks.batch import IGNORE
 
 # A made-up language: word w becomes w, but every third word has a particle too, which goes to the
 # end of the sentence, the last word's particle first. So lengths differ, and words move.

@@ -6,7 +6,7 @@ import { dialog } from './parts/dialog.js';
 const EVERYWHERE = [
   ['1 … 8', 'the views, in the order of the bar'],
   ['/', 'change the sentence'],
-  ['← →', 'the word before, the word after'],
+  ['← →', 'the token before, the token after'],
   ['t', 'the numbers of a picture as a table'],
   ['c', 'copy the value at the foot of the page'],
   ['Shift c', 'copy the line of Python that gives it'],
@@ -48,8 +48,8 @@ const OWN = {
   ],
   decode: [
     ['← →', 'the step before, the step after'],
-    ['↑ ↓', 'the word above, the word below'],
-    ['f', 'force the word'],
+    ['↑ ↓', 'the token above, the token below'],
+    ['f', 'force the token'],
     ['Space', 'play, pause'],
     ['Backspace', 'let the model choose again'],
   ],

@@ -36,7 +36,7 @@ export function bars(rows, { rest, others, onover, onout } = {}) {
       : null,
   );
   return twin(el, 'The likeliest', () => ({
-    corner: 'word',
+    corner: 'token',
     columns: ['probability'],
     rows: rows.map(row => [row.word, row.p]),
     note: others ? `${others.toLocaleString('en')} more have ${num(rest, 3)}.` : '',

@@ -62,8 +62,8 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
     { class: 'tail' },
     `${found.others.toLocaleString('en')} more tokens have ${share(Math.max(0, found.rest))}`,
   );
-  return twin(h('div', { class: 'bars' }, rows, found.others > 0 && tail), 'The likeliest words of this step', () => ({
-    corner: 'word',
+  return twin(h('div', { class: 'bars' }, rows, found.others > 0 && tail), 'The likeliest tokens of this step', () => ({
+    corner: 'token',
     columns: ['id', 'logit', 'probability'],
     rows: found.words.map((word, k) => [word, String(found.ids[k]), found.logits[k], found.probabilities[k]]),
     note: tail.textContent,
@@ -99,7 +99,7 @@ export function shifts(rows) {
     }),
   );
   return twin(el, 'Shares before and now', () => ({
-    corner: 'word',
+    corner: 'token',
     columns: ['before', 'now', 'difference'],
     rows: rows.map(({ word, before, now }) => [word, before, now, now - before]),
   }));
@@ -136,7 +136,7 @@ export function looks({ words, weights, side }, most = 10) {
         ),
       ),
       'What this step looks at',
-      () => ({ corner: 'word', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
+      () => ({ corner: 'token', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
     ),
     note: left ? `${left} other tokens: ${share(rest)}` : '',
     keys: words.map((_, i) => `${side}:${i}`),

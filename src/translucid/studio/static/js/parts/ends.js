@@ -177,7 +177,7 @@ export function ends(pen, band) {
               data.said.shares?.[i] ?? '',
             ]),
             note: band.long
-              ? `Words ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.`
+              ? `Tokens ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.`
               : '',
           },
   );

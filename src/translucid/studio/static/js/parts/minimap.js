@@ -93,7 +93,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const at = event => fit(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per));
   const look = i => {
     if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
-    readout({ at: [`word ${i} of ${n}: `, word(words[i])], path: '' });
+    readout({ at: [`token ${i} of ${n}: `, word(words[i])], path: '' });
   };
   const leave = () => {
     link.hover([]);
@@ -103,7 +103,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   svg.addEventListener('pointerleave', leave);
   svg.addEventListener('click', event => link.pin([key(at(event))]));
   walks(svg, {
-    name: `${name}, ${n} words, from ${words.slice(0, 4).join(' ')}`,
+    name: `${name}, ${n} tokens, from ${words.slice(0, 4).join(' ')}`,
     start: () => link.state.pins.map(placed).find(i => i !== null) ?? 0,
     step: (i, down, across) => fit(i + across + JUMP * down),
     look,
@@ -113,7 +113,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   follow(box, link, light);
   return twin(box, name, () => ({
     corner: 'place',
-    columns: ['word'],
+    columns: ['token'],
     rows: words.map((each, i) => [String(i), each]),
   }));
 }

@@ -145,7 +145,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     height: H,
     class: 'ribbons focused',
     role: 'img',
-    'aria-label': `The word that is looked at and the ${TOP} words it looks at most`,
+    'aria-label': `The token that is looked at and the ${TOP} tokens it looks at most`,
   });
   let asked = null;
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
@@ -212,7 +212,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     'div',
     { class: 'ribbonbox' },
     svg,
-    h('p', { class: 'kicker' }, `The ${TOP} strongest of all words; the rest as one.`),
+    h('p', { class: 'kicker' }, `The ${TOP} strongest of all tokens; the rest as one.`),
   );
 }
 function text(word, x, y, anchor, key, looks = true) {

@@ -10,7 +10,7 @@ const SHORT = {
   'after self-attention': 'self',
   'after cross-attention': 'cross',
   'after feed-forward': 'ff',
-  embedding: 'words',
+  embedding: 'tokens',
   'with positions': 'place',
   'with characters': 'characters',
   'last norm': 'norm',
@@ -67,7 +67,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     }
   const svg = s('svg', { width: W, height: H });
   const where = start < 0 ? 'no difference' : `it begins at ${table.depths[start]}`;
-  const title = `How far each word has moved, ${table.side}: ${where}`;
+  const title = `How far each token has moved, ${table.side}: ${where}`;
   const flat = widest(names, 0.875) <= cw - 3 * u;
   names.forEach(
     (name, c) =>
@@ -167,7 +167,7 @@ export function ripple(table, { width, height, scale, keyOf }) {
     if (at) link.pin([keyOf(at[0])]);
   });
   return twin(h('div', { class: 'heat', style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
-    corner: 'word',
+    corner: 'token',
     columns: table.depths,
     rows: table.words.map((w, r) => [w, ...table.values.map(column => column[r] ?? 'not a number')]),
     note: 'How far each vector has moved, as a fraction of its length.',

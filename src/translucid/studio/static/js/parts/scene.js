@@ -155,7 +155,7 @@ function strands(pen, band) {
     front.append(hit);
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
-  if (every > 1) pen.notes.add(`every ${nth(every)} word is written`);
+  if (every > 1) pen.notes.add(`every ${nth(every)} token is written`);
   if (band.long) bounds(pen, band);
   threads(pen, band);
   for (const pane of band.panes) glass(pen, band, pane);
@@ -201,7 +201,9 @@ function bounds({ front, notes, u, xId }, band) {
       told(0, band.first - 1, band.y + (band.first * band.per) / 2, band.first * band.per),
     );
   if (last < n) front.append(line(foot + 1.5 * u), told(last, n - 1, foot + band.gap + high / 2, high));
-  notes.add(`words ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`);
+  notes.add(
+    `tokens ${band.first} to ${last - 1} of ${n}, the others pressed${band.each > 1 ? ` by ${band.each}` : ''}`,
+  );
 }
 const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };
 const nth = n => `${n}${Math.floor((n % 100) / 10) === 1 ? 'th' : (ENDINGS[n % 10] ?? 'th')}`;

@@ -37,7 +37,7 @@ export function strips(groups, o) {
     tabindex: 0,
     role: 'application',
     'aria-roledescription': 'gates',
-    'aria-label': `${o.title}; arrows walk over the beads, Enter pins the word`,
+    'aria-label': `${o.title}; arrows walk over the beads, Enter pins the token`,
   });
   for (const line of lines) beads(ctx, line, o, { u, lw });
   const words = labels(svg, o, { u, lw, lh });

@@ -8,7 +8,7 @@ export function token(word, vector, scale, key) {
   if (vector) paintRows(ctx, [vector], { x: 0, y: 0, width: 60, pitch: 4, height: 4, scale });
   const chip = h(
     'button',
-    { class: 'token', 'aria-label': `word ${word}` },
+    { class: 'token', 'aria-label': `token ${word}` },
     h('span', { class: special(word) ? 'word special' : 'word' }, word),
     h('span', { class: 'code' }, el),
   );

@@ -186,7 +186,7 @@ export function tree(data, o) {
       node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate),
     ]);
   const told = () => ({
-    corner: 'word',
+    corner: 'token',
     columns: ['step', 'after', 'probability', 'log p', 'log p of the beginning', 'what became of it'],
     rows,
     note: hidden ? `${hidden} more branches are counted, not shown.` : '',

@@ -46,7 +46,7 @@ export function twins(one, two, { reads, keyOf, labels, dashed }) {
     }),
   );
   const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
-  return twin(el, 'What is said, word under word', () => ({
+  return twin(el, 'What is said, token under token', () => ({
     corner: reads ? (labels[2] ?? '') : 'place',
     columns: [labels[0], 'probability', ...(two ? [labels[1], 'probability'] : [])],
     rows: pairs.map(([i, j], k) => [

@@ -255,7 +255,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
           now.head === null
             ? 'Only weights are averaged over heads'
             : id === 'masked'
-              ? 'No mask here: every word may be looked at'
+              ? 'No mask here: every token may be looked at'
               : 'This model does not scale';
         return link.mark(
           h(
@@ -633,7 +633,7 @@ async function fetchHead(run, points, at) {
     coarse,
     name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
     unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights of 0 that a mask has made
-    pooled: large ? `${Q} × ${K} words: each cell is the largest of ${step[0]} × ${step[1]}` : '',
+    pooled: large ? `${Q} × ${K} tokens: each cell is the largest of ${step[0]} × ${step[1]}` : '',
     scale: point === 'pattern' ? ONE : { kind: 'div', max: most > 1 ? Math.ceil(most) : most },
     rows: words(kind.rows, weights.length, step[0]),
     cols: words(kind.cols, weights[0].length, step[1]),

@@ -414,9 +414,9 @@ async function table(run, kind) {
     note: [
       'mean of all layers and heads',
       ...(pooled
-        ? [`a cell is the largest of up to ${each} words each way`]
+        ? [`a cell is the largest of up to ${each} tokens each way`]
         : nQ > MOST || nK > MOST
-          ? [`the first ${MOST} words are shown`]
+          ? [`the first ${MOST} tokens are shown`]
           : []),
     ].join('; '),
   };

@@ -143,7 +143,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
     left.append(
       h(
         'h3',
-        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from word to word` },
+        { class: 'gridname', title: `The sum of all steps of a unit’s ${name} from token to token` },
         `Units by change of ${name}`,
       ),
       list,
@@ -166,7 +166,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
         'p',
         { class: 'kicker' },
         how(),
-        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} words: the strips roll sideways.` : '',
+        (W - (lw + 16) * u) / now.words.length < 3 ? ` ${now.words.length} tokens: the strips roll sideways.` : '',
       ),
     );
     mid.append(say);
@@ -205,7 +205,7 @@ export async function recurrent(stage, { model, run, catalogue, params }) {
       roll.append(
         h('p', { class: 'kicker lines' }, `${now.data.byPoint.cell ? 'Cell' : 'State'} of ${whose}`),
         unitLines(now.memory, {
-          title: 'Units over the words',
+          title: 'Units over the tokens',
           words: now.words,
           rounded: now.data.coarse
             ? 'Of all units at once, numbers are sent with three digits; choose one for all of its digits.'

@@ -328,11 +328,11 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           'p',
           { class: 'quiet hint' },
           model.outputs === 'values'
-            ? 'One row of numbers has no words that a difference could run along.'
+            ? 'One row of numbers has no tokens that a difference could run along.'
             : 'The two texts have different lengths in tokens, so their vectors cannot be set side by side.',
         ),
       );
-      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of words' });
+      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
     const pick = h(
@@ -479,7 +479,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         h('p', { class: 'tail' }, 'Outline: as trained. Filled: now.'),
       );
       if (v.length > 1)
-        rows.push([model.outputs === 'tags' ? 'tags changed' : 'words changed', `${differ} of ${v.length}`]);
+        rows.push([model.outputs === 'tags' ? 'tags changed' : 'tokens changed', `${differ} of ${v.length}`]);
       rows.push([v.length > 1 ? 'mean Δ' : 'difference Δ', num(mean(v), 3), '', true]);
       if (v.length > 1) rows.push([`largest, at ${worst + 1}`, num(v[worst], 3)]);
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from translucid.data.batching import plan_batches
 from translucid.data.records import Labelled, Text
-from translucid.demo.report.quietly import train_quietly
+from translucid.demo.quietly import train_quietly
 from translucid.models.heads import Classifier
 from translucid.parts.embedding import Embedding
 from translucid.recipe.recipe import Recipe
-from translucid.tasks.base import Batch
+from translucid.tasks.batch import Batch
 from translucid.tasks.classify import Classify, ClassifyItem
 from translucid.tasks.language import Language, LanguageItem
 

@@ -11,7 +11,7 @@ from itertools import repeat
 import torch
 from torch import Tensor
 
-from translucid.demo.report.quietly import train_quietly
+from translucid.demo.quietly import train_quietly
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.models.perceptron import Perceptron, PerceptronConfig
@@ -63,7 +63,7 @@ def fit_curve(
     """One network for each width, trained on evenly spaced points as the recipe says."""
     low, high = ends
     x = [low + (high - low) * i / (points - 1) for i in range(points)]
-    target = [function(each) for each in x]
+    target = list(map(function, x))
     items = [RegressItem((a,), (b,), 0) for a, b in zip(x, target, strict=True)]
     fits = [measure(width, fit_mlp(items, width, recipe), items) for width in widths]
     return Curve(name, x, target, fits)
@@ -102,12 +102,12 @@ class Boundary:
     accuracy: float  # over the corners, an output over 0.5 counting as 1
 
 
-def boundary(name: str, network: Network, wanted: Sequence[float], points: int = 81) -> Boundary:
+def boundary(name: str, network: Network, wanted: Sequence[float], points: int = 13) -> Boundary:
     ticks = torch.linspace(-0.5, 1.5, points)
     second, first = torch.meshgrid(ticks, ticks, indexing="ij")
     outputs = _outputs(network, torch.stack([first, second], dim=-1).flatten(0, 1))
-    said = _outputs(network, torch.tensor(CORNERS))
-    right = [(a > 0.5) == (b > 0.5) for a, b in zip(said.tolist(), wanted, strict=True)]
+    answers = _outputs(network, torch.tensor(CORNERS))
+    right = [(a > 0.5) == (b > 0.5) for a, b in zip(answers.tolist(), wanted, strict=True)]
     return Boundary(
         name,
         ticks.tolist(),

@@ -1,7 +1,6 @@
-"""The LaTeX of the catalogue as blocks of Unicode text.
+"""Formulas as blocks of Unicode text.
 
-Only what formulas here use is understood: letters, sub- and superscripts, fractions, roots,
-parentheses and matrices. A block is a few lines of equal width, one of which is the baseline:
+A block is a few lines of equal width, one of which is the baseline:
 
     ⎡1 0⎤ᵀ
     ⎣0 1⎦
@@ -9,20 +8,14 @@ parentheses and matrices. A block is a few lines of equal width, one of which is
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"\\begin\{bmatrix\}|\\end\{bmatrix\}|\\\\|\\[a-zA-Z]+|\\.|\s+|.")
-_COMMANDS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η",
-    "theta": "θ", "mu": "μ", "pi": "π", "sigma": "σ", "partial": "∂", "infty": "∞", "ell": "ℓ",
-    "cdot": "·", "odot": "⊙", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "leftarrow": "←",
-    "sum": "Σ", "ldots": "…", "top": "ᵀ", "exp": "exp", "tanh": "tanh", "max": "max", "log": "log",
-    "ln": "ln", "sin": "sin", "cos": "cos", "prime": "′", "lVert": "‖", "rVert": "‖", "quad": "  ",
-    "left": "", "right": "", "textstyle": "", "displaystyle": "", "cdots": "…", "to": "→",
-}  # fmt: skip
-_WORDS = {"exp", "tanh", "max", "log", "ln", "sin", "cos"}
-_CLINGS = {"partial", "left", "right", "textstyle", "displaystyle"}  # no space after these
-_STYLES = {"mathrm", "mathbf", "text", "mathcal"}
+from translucid.errors import InputError
+from translucid.render.latex import Node, read
+
+_DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # where a terminal has it better
+_SPACES = {r"\quad": "  ", r"\qquad": "    "}
 OPERATORS = {"=", "+", "-", "·", "⊙", "/", "←", "≈", ">", "×"}
 _SUPER = str.maketrans("0123456789+-=()Tin", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ᵀⁱⁿ")
 _SUB = str.maketrans("0123456789+-t", "₀₁₂₃₄₅₆₇₈₉₊₋ₜ")
@@ -58,7 +51,7 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
-def beside(boxes: list[Box]) -> Box:
+def in_row(boxes: list[Box]) -> Box:
     """Blocks next to each other, on one baseline."""
     if not boxes:
         return Box(("",))
@@ -75,7 +68,7 @@ def beside(boxes: list[Box]) -> Box:
 
 def one_line(latex: str) -> str:
     """A formula without matrices, as a line of text."""
-    box = beside(blocks(latex))
+    box = in_row(blocks(latex))
     assert box.height == 1, f"not one line: {latex}"
     return box.lines[0]
 
@@ -88,21 +81,18 @@ def inline(text: str) -> str:
 
 def blocks(latex: str, width: int = 10_000) -> list[Box]:
     """The blocks of a formula, left to right; a matrix wider than `width` loses inner columns."""
-    parser = _Parser(_TOKEN.findall(latex), width)
-    found = parser.sequence(())
-    assert parser.at == len(parser.tokens), f"unbalanced: {latex}"
-    return found
+    return _row(read(latex), width)
 
 
 def words(latex: str, width: int = 10_000) -> list[Box]:
     """The parts of a formula between its outermost spaces."""
-    found: list[list[Box]] = [[]]
+    parts: list[list[Box]] = [[]]
     for box in blocks(latex, width):
         if box.lines == (" ",):
-            found.append([])
+            parts.append([])
         else:
-            found[-1].append(box)
-    return [beside(boxes) for boxes in found if boxes]
+            parts[-1].append(box)
+    return [in_row(boxes) for boxes in parts if boxes]
 
 
 def flow(boxes: list[Box], width: int) -> list[Box]:
@@ -123,88 +113,88 @@ def flow(boxes: list[Box], width: int) -> list[Box]:
 
 def _spaced(boxes: list[Box]) -> Box:
     spaced = [piece for box in boxes for piece in (Box((" ",)), box)]
-    return beside(spaced[1:])
+    return in_row(spaced[1:])
 
 
-class _Parser:
-    def __init__(self, tokens: list[str], width: int) -> None:
-        self.tokens, self.width, self.at = tokens, width, 0
+def _row(nodes: Sequence[Node], width: int) -> list[Box]:
+    """The blocks of some nodes; parentheses become one block with what they hold."""
+    boxes: list[Box] = []
+    at = 0
+    while at < len(nodes):
+        node, end = nodes[at], _closing(nodes, at)
+        if end is None:
+            end = at
+            boxes += _blocks(node.core, width)
+        else:
+            boxes.append(_fence(in_row(_row(nodes[at + 1 : end], width)), node.text))
+        boxes = _scripted(boxes, nodes[end], width)
+        at = end + 1
+        following = nodes[at].core.kind if at < len(nodes) else ""
+        if node.kind == "function" and following not in ("", "space", "open", "fenced", "group"):
+            boxes.append(Box((" ",)))
+        if node.text == "∂" and following == "space":  # ∂L
+            at += 1
+    return boxes
 
-    def sequence(self, ends: tuple[str, ...]) -> list[Box]:
-        """Blocks up to one of the end tokens, which is left in place."""
-        found: list[Box] = []
-        while self.at < len(self.tokens) and self.tokens[self.at] not in ends:
-            token = self._next()
-            if token in ("^", "_"):
-                base = found.pop() if found else Box(("",))
-                found.append(_script(base, beside(self._argument()), token))
-            else:
-                found += self._atom(token)
-        return found
 
-    def _next(self) -> str:
-        self.at += 1
-        return self.tokens[self.at - 1]
+def _closing(nodes: Sequence[Node], start: int) -> int | None:
+    """Where the parenthesis closes that opens here, if one does."""
+    if nodes[start].kind != "open" or nodes[start].text == "‖":
+        return None
+    depth = 0
+    for at in range(start, len(nodes)):
+        node = nodes[at].core
+        depth += (node.kind == "open") - (node.kind == "close")
+        if not depth:
+            return at
+    return None
 
-    def _argument(self) -> list[Box]:
-        """What stands in braces, or the one token that follows."""
-        token = self._next()
-        return self._group("}") if token == "{" else self._atom(token)
 
-    def _group(self, end: str) -> list[Box]:
-        inside = self.sequence((end,))
-        assert self._next() == end
-        return inside
+def _scripted(boxes: list[Box], node: Node, width: int) -> list[Box]:
+    """The last block with the scripts of this node, if it has any."""
+    for script in node.parts[1:] if node.kind == "scripts" else ():
+        if script.kind == "'":
+            boxes = [*boxes, Box(("'",))]
+        else:
+            *before, base = boxes or [Box(("",))]
+            boxes = [*before, _script(base, _block(script.parts[0], width), script.kind)]
+    return boxes
 
-    def _atom(self, token: str) -> list[Box]:
-        if token.isspace():
-            return [Box((" ",))]
-        if token == "{":
-            return self._group("}")
-        if token in "([":
-            return [_fence(beside(self._group({"(": ")", "[": "]"}[token])), token)]
-        if token == r"\begin{bmatrix}":
-            return [self._matrix()]
-        if token.startswith("\\"):
-            return self._command(token[1:])
-        return [Box((token,))]
 
-    def _command(self, name: str) -> list[Box]:
-        if name == "frac":
-            top, bottom = beside(self._argument()), beside(self._argument())
+def _block(node: Node, width: int) -> Box:
+    return in_row(_blocks(node, width))
+
+
+def _blocks(node: Node, width: int) -> list[Box]:
+    match node.kind:
+        case "space":
+            return [Box((_SPACES.get(node.text, " "),))]
+        case "group" | "textstyle":
+            return _row(node.parts, width)
+        case "frac":
+            top, bottom = (_block(part, width) for part in node.parts)
             slash = "/" if _is_short(top) and _is_short(bottom) else " / "
-            return [beside([_grouped(top), Box((slash,)), _grouped(bottom)])]
-        if name == "sqrt":
-            return [beside([Box(("√",)), _grouped(beside(self._argument()))])]
-        if name in _ACCENTS:
-            letter = beside(self._argument()).lines[0]
-            return [Box((unicodedata.normalize("NFC", letter + _ACCENTS[name]),))]
-        if name in _STYLES:
-            inside = beside(self._argument())
-            if name == "mathcal":
-                return [Box((_SCRIPT.get(inside.lines[0], inside.lines[0]),))]
-            return [inside]
-        if name in (",", ";", " ", ":"):
-            return [Box((" ",))]
-        if name in ("{", "}", "_", "%", "&"):
-            return [Box((name,))]
-        assert name in _COMMANDS, f"no text for \\{name}"
-        after = self.tokens[self.at] if self.at < len(self.tokens) else ""
-        if name in _CLINGS and after.isspace():
-            self.at += 1
-        space = " " if name in _WORDS and after.startswith("\\") and after[1:] != "left" else ""
-        return [Box((_COMMANDS[name] + space,))]
-
-    def _matrix(self) -> Box:
-        rows: list[list[str]] = [[]]
-        while True:
-            cell = beside(self.sequence(("&", r"\\", r"\end{bmatrix}"))).lines[0].strip()
-            rows[-1].append(cell)
-            mark = self._next()
-            if mark == r"\end{bmatrix}":
-                return matrix(rows, self.width)
-            if mark == r"\\":
-                rows.append([])
+            return [in_row([_grouped(top), Box((slash,)), _grouped(bottom)])]
+        case "sqrt":
+            return [in_row([Box(("√",)), _grouped(_block(node.parts[0], width))])]
+        case "accent":
+            letter = _block(node.parts[0], width).lines[0]
+            return [Box((unicodedata.normalize("NFC", letter + _ACCENTS[node.text]),))]
+        case "mathcal":
+            return [Box((_SCRIPT.get(node.text, node.text),))]
+        case "fenced":
+            left, *inside, right = node.parts
+            if left.text in "([":
+                return [_fence(in_row(_row(inside, width)), left.text)]
+            return [Box((left.text,)), *_row(inside, width), Box((right.text,))]
+        case "bmatrix":
+            cells = [[in_row(_row(cell.parts, width)) for cell in row.parts] for row in node.parts]
+            return [matrix([[cell.lines[0].strip() for cell in row] for row in cells], width)]
+        case "aligned":
+            raise InputError(
+                "formula: aligned lines have no form as plain text; give them one by one"
+            )
+    return [Box((_DRAWN.get(node.text, node.text),))]
 
 
 def matrix(rows: list[list[str]], width: int = 10_000) -> Box:
@@ -258,7 +248,7 @@ def _grouped(box: Box) -> Box:
 
 
 def _script(base: Box, script: Box, kind: str) -> Box:
-    """A sub- or superscript, in small letters where Unicode has them all."""
+    """A sub- or superscript, in small type where Unicode has it all."""
     text = script.lines[0]
     if kind == "^":
         if text == "ᵀ" or not set(text) - set("0123456789+-=()Tin"):
@@ -272,4 +262,4 @@ def _script(base: Box, script: Box, kind: str) -> Box:
     else:
         small_enough = not set(text) - set("0123456789+-t")
         tail = text.translate(_SUB) if small_enough else f"_{text}"
-    return beside([base, Box((tail,))])
+    return in_row([base, Box((tail,))])

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from translucid.tasks.base import Batch, Score, Task
+from translucid.tasks.base import Score, Task
+from translucid.tasks.batch import Batch
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import Watchers, train
 from translucid.training.state import State

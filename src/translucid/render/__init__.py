@@ -1,0 +1,1 @@
+"""One of everything that draws: HTML frame, palette, LaTeX, figures, progress."""

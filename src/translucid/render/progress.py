@@ -1,0 +1,129 @@
+"""How far a long piece of work is: a live bar on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+
+def print_line(line: str) -> None:
+    """To standard error, where all that is no result goes."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Counts up to a total, and knows from what is done how fast it goes and how long the rest is.
+
+    live=False: no bar, also on a terminal. every: without a bar, one line in so many seconds (none
+    unless given), the first with the first count if `at_once`. stays: the bar is left on the
+    screen at the end.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        *,
+        start: int = 0,
+        live: bool = True,
+        stays: bool = False,
+        every: float | None = None,
+        at_once: bool = False,
+        say: Callable[[str], None] = print_line,
+    ) -> None:
+        self.label, self.total, self.start = label, total, start
+        self._every, self._say = every, say
+        self._began = time.monotonic()
+        self._last = float("-inf") if at_once else self._began
+        self._tasks: dict[str, Any] = {}
+        self._bar = _bar(stays) if live and sys.stderr.isatty() else None
+        if self._bar is not None:
+            self._bar.start()
+            self._tasks[""] = self._bar.add_task(label, total=total, completed=start, note="")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def live(self) -> bool:
+        return self._bar is not None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def rate(self, done: int) -> float:
+        """So many a second."""
+        return (done - self.start) / max(self.seconds, 1e-9)
+
+    def left(self, done: int) -> str:
+        """`  3 min 5 s left`, once that can be told."""
+        rate = self.rate(done)
+        if self.total is None or rate <= 0:
+            return ""
+        return f"  {duration((self.total - done) / rate)} left"
+
+    def move(self, done: int, note: str | None = None) -> None:
+        """So far now; `note` stands behind it, the rate and the time left unless given."""
+        if note is None:
+            note = f"{self.rate(done):,.1f} {self.label}/s{self.left(done)}"
+        if self._bar is not None:
+            self._bar.update(self._tasks[""], completed=done, note=note)
+        elif done not in (self.start, self.total):
+            of = "" if self.total is None else f" of {self.total:,}"
+            self.remark(f"{done:,}{of} {self.label}  {note}".rstrip())
+
+    def move_part(self, name: str, done: int, total: int, *, visible: bool) -> None:
+        """A bar of its own for a part of the work, below the first."""
+        if self._bar is None:
+            return
+        if name not in self._tasks:
+            self._tasks[name] = self._bar.add_task(name, total=total, note="")
+        self._bar.update(self._tasks[name], completed=done, visible=visible)
+
+    def remark(self, line: str) -> None:
+        """A line where no bar is, unless the last was just now."""
+        if self._every is not None and time.monotonic() - self._last >= self._every:
+            self._last = time.monotonic()
+            self._say(line)
+
+    def say(self, line: str) -> None:
+        """A line that must be seen, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(line, highlight=False, markup=False)
+        else:
+            self._say(line)
+
+
+def _bar(stays: bool) -> Any:
+    """rich's, which is imported here only: pipes do without."""
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.MofNCompleteColumn(),
+        progress.BarColumn(),
+        progress.TextColumn("{task.fields[note]}"),
+        progress.TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=not stays,
+        redirect_stdout=sys.stdout.isatty(),  # what goes to a file is not for the screen
+    )
+
+
+def duration(seconds: float) -> str:
+    """75 -> 1 min 15 s"""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{seconds:.1f} s"

@@ -1,0 +1,139 @@
+"""A command in a process of its own which need not import torch: it is forked from one that has.
+
+    subprocess.Popen([*TRANSLUCID, "classify", ...])      # as [python, "-m", "translucid", ...]
+
+`TRANSLUCID` is a small process. It hands its arguments, folder, environment, pipes and terminal to
+a server, which the first of a test session starts, and which forks. Signals go on to the fork, and
+as it ends, so does the small process. What a fork cannot show (what is imported, how an encoding is
+chosen) is tested with a real start.
+"""
+
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+TRANSLUCID = [sys.executable, "-S", str(Path(__file__).resolve())]
+PASSED_ON = (signal.SIGINT, signal.SIGTERM)
+OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
+PLACE, SESSION = "TRANSLUCID_TESTS_SHARED", "TRANSLUCID_TESTS_SESSION"  # of tests/tiny/once.py
+
+
+def main(words: list[str]) -> int:
+    """The small process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until it is known who gets them
+    connection = connect(Path(os.environ[PLACE]))
+    socket.send_fds(connection, [b"\n"], [0, 1, 2])
+    order = {"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}
+    answers = connection.makefile("rw")
+    answers.write(json.dumps(order) + "\n")
+    answers.flush()
+    pid = int(answers.readline())
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+    code = int(answers.readline())
+    if code < 0:  # by a signal, and so do we
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def connect(place: Path) -> socket.socket:
+    """To the server, which is started where there is none."""
+    connection = socket.socket(socket.AF_UNIX)
+    with (place / "forks.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "forks.socket").exists():
+            plain = {k: v for k, v in os.environ.items() if k not in OF_TERMINALS}
+            server = subprocess.Popen(
+                [sys.executable, __file__, "--serve"],
+                env=plain,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n", "the server of forks did not start"
+        connection.connect(str(place / "forks.socket"))
+    return connection
+
+
+def serve() -> list[str]:
+    """Returns in the forks only, with their words."""
+    import torch._dynamo
+
+    import translucid.cli.train
+    import translucid.lab
+    import translucid.model
+    import translucid.runs.run
+    import translucid.worked  # noqa: F401
+
+    place = Path(os.environ[PLACE])
+    torch.set_num_threads(1)
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(place / "forks.socket"))
+    server.listen()
+    os.write(1, b"ready\n")
+    gc.freeze()
+    while place.exists() and Path(f"/proc/{os.environ[SESSION]}").exists():
+        if not select.select([server], [], [], 1.0)[0]:
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+        connection, _ = server.accept()
+        if os.fork() == 0:
+            server.close()
+            return words_of(connection)
+        connection.close()
+    os._exit(0)
+
+
+def words_of(connection: socket.socket) -> list[str]:
+    """Forks once more: one waits and tells how the other ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, pipes, _, _ = socket.recv_fds(connection, 1, 3)
+    answers = connection.makefile("rw")
+    order = json.loads(answers.readline())
+    pid = os.fork()
+    if pid:
+        print(pid, file=answers, flush=True)
+        if connection in select.select([connection, os.pidfd_open(pid)], [], [])[0]:
+            os.kill(pid, signal.SIGKILL)  # as the small process was
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(code, file=answers, flush=True)
+        os._exit(0)
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    answers.close()
+    connection.close()
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin = os.fdopen(0, encoding="utf-8")
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1 if os.isatty(1) else -1)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    sys.argv = ["translucid", *order["words"]]
+    return order["words"]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--serve"]:
+        words = serve()
+        from translucid.cli import main as run
+
+        run(words)
+    else:
+        sys.exit(main(sys.argv[1:]))

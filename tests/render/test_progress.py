@@ -1,0 +1,90 @@
+"""How far, how fast, how long still: on a terminal, in a pipe, and in silence."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from translucid.render.progress import Progress, duration
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.04, 9.96, 59.4, 60, 75, 3599, 3600, 3660, 90061])
+def test_a_duration_is_the_seconds_that_it_names(seconds: float) -> None:
+    units = {"h": 3600, "min": 60, "s": 1}
+    pairs = re.findall(r"([\d.]+) (h|min|s)", duration(seconds))
+    named = sum(float(number) * units[unit] for number, unit in pairs)
+    assert named == pytest.approx(seconds, abs=60 if seconds >= 3600 else 0.5)
+
+
+def test_the_time_left_is_what_the_rate_needs_for_the_rest() -> None:
+    progress = Progress("lines", 400, start=100, live=False)
+    assert progress.left(100) == ""  # nothing is done, so nothing is known
+    time.sleep(0.1)
+    rate = progress.rate(200)  # 100 are done in the time that has passed
+    assert rate * progress.seconds == pytest.approx(100, rel=0.1)
+    left = re.fullmatch(r"  ([\d.]+) s left", progress.left(200))
+    assert left is not None
+    assert float(left[1]) == pytest.approx(200 / rate, abs=0.15)
+    assert Progress("lines", live=False).left(5) == ""
+
+
+def test_a_pipe_gets_a_line_now_and_then() -> None:
+    lines: list[str] = []
+    with Progress("parts", 5, every=0.15, say=lines.append) as progress:
+        assert not progress.live
+        for done in range(6):
+            progress.move(done, "so far")
+            time.sleep(0.1)
+    assert [line.split()[0] for line in lines] == ["2", "4"]
+    assert lines[0] == "2 of 5 parts  so far"
+    lines.clear()
+    progress = Progress("parts", 5, every=100, at_once=True, say=lines.append)
+    for done in range(6):
+        progress.move(done, "")
+    assert lines == ["1 of 5 parts"]
+
+
+def test_silence_and_what_must_be_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("lines") as progress:
+        progress.move(7)
+        progress.move_part("one", 1, 2, visible=True)
+        progress.remark("not now")
+        assert capsys.readouterr() == ("", "")
+        progress.say("line 3 is empty")
+    assert capsys.readouterr() == ("", "line 3 is empty\n")
+
+
+SCRIPT = """
+from translucid.render.progress import Progress
+with Progress("lines", 600, start=200, live={live}, stays=True) as progress:
+    progress.move(400)
+    progress.move_part("inner", 3, 4, visible=True)
+    progress.say("[b]above[/b]")
+    progress.move(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_terminal_gets_a_bar_unless_it_shall_not() -> None:
+    shown = on_terminal(SCRIPT.format(live=True))
+    for text in ("lines", "600/600", "lines/s", " left", "inner", "3/4", "[b]above[/b]"):
+        assert text in shown
+    assert on_terminal(SCRIPT.format(live=False)) == "[b]above[/b]\r\n"
+
+
+def on_terminal(script: str) -> str:
+    """What a script shows on standard error, which is a terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stderr=theirs, env=environment) as process:
+        process.wait()
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    return shown
