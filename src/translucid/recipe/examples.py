@@ -14,6 +14,7 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
+NO_DATA = "data.train: must be given, or data.toyland = 20000 for made-up examples"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         )
         return Examples(*parts)
     if not data.train:
-        raise ConfigError("data.train: must be given, or data.toyland = 20000 for made-up examples")
+        raise ConfigError(NO_DATA)
     loading = Loading()
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
     valid, test = (
