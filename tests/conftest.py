@@ -12,4 +12,6 @@ torch.set_num_threads(1)
 os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")
 
 # Here, since xdist's first process loads no other.
-pytest_plugins = ["tests.invariants.summary", "tests.own_code", "tests.tiny.once"]
+pytest_plugins = [
+    "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
+]  # fmt: skip

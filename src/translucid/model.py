@@ -12,7 +12,7 @@ from translucid.data.readers.loading import Columns, Loading
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import read_records, task_of
@@ -260,7 +260,7 @@ class Model:
         train, lesson, or compare, with the models `compare_with`. `address`: further keys of the
         page's address, such as at, head, pin, theme. Needs the extra [notebook]."""
         if "beside" in address:
-            raise ConfigError(is_now("beside", "compare_with"))
+            raise InputError(is_now("beside", "compare_with"))
         try:
             from translucid.studio.widget import widget
         except ImportError as error:

@@ -17,7 +17,7 @@ QUICK = ["training.steps=3", "training.batch_tokens=500", "training.log_every=1"
 
 def process(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*TRANSLUCID, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
+        [*TRANSLUCID, *words], input=stdin, capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -1,81 +1,142 @@
-"""The report of the translation demo: what it draws is what the trace holds."""
+"""The report of a demo: one page that stands alone, with the numbers of run and trace."""
 
+import json
+from collections.abc import Callable
 from itertools import islice
 
+import numpy as np
 import pytest
 from tests.demo.pages import check_stands_alone
 from tests.demo.small_runs import Run, small_run
 
-from translucid.demo.report import page, pictures
-from translucid.demo.report import translate as report
+from translucid.demo import results
+from translucid.demo.language_sections import alignment_section, attention_map, gold_alignment, hits
+from translucid.demo.recipes import EXAMPLES, DemoTask
+from translucid.demo.report import Report, Section, curves
+from translucid.see.pictures import Axis, Heat
 from translucid.toyland import Toyland
+
+SIZES: dict[DemoTask, tuple[str, ...]] = {
+    "translate": ("model.d_model=16",),
+    "tag": ("model.d_model=8", "model.hidden=6"),
+    "classify": ("model.d_model=8", "model.hidden=6"),
+    "language": ("model.d_model=8", "model.heads=2"),
+    "regress": (),
+}
+# What must stand on the page of each: sections, and stages of the walk.
+SAYS: dict[DemoTask, tuple[str, ...]] = {
+    "translate": ("What it looks at", "framed: the gold alignment", "cross-attention</h3>"),
+    "tag": ("How sure it is of each tag", "Where it got that from", "LSTM, right to left</h3>"),
+    "classify": ("What it takes for what", "word by word", "accuracy of a bag of words"),
+    "language": ("Does the verb agree?", "perplexity, word before only", "self-attention</h3>"),
+    "regress": ("Wider networks bend more", "What a line cannot part", "layer 0</h3>"),
+}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_run(tmp_path_factory, "translate", "model.d_model=16")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[DemoTask], Run]:
+    made: dict[DemoTask, Run] = {}
+
+    def run(task: DemoTask) -> Run:
+        if task not in made:
+            made[task] = small_run(tmp_path_factory, task, *SIZES[task])
+        return made[task]
+
+    return run
 
 
-def test_the_map_is_the_mean_of_the_heads_of_the_last_layer(run: Run) -> None:
+@pytest.mark.parametrize("task", SIZES)
+def test_the_page_stands_alone_and_says_what_its_task_teaches(
+    task: DemoTask, runs: Callable[[DemoTask], Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, model, recipe = runs(task)
+    score = json.loads((out / "test.json").read_text("utf-8"))
+    done = results.Done(out, recipe, model, score["test"], score["notes"], score["examples"])
+    path = results.SHOW[task](done, EXAMPLES[task])
+    text = check_stands_alone(path)
+    for words in (*SAYS[task], "How it learnt", "Step by step: "):
+        assert words in text
+    for name, value in score["test"].items():
+        row = f'<tr><td>{name.replace("_", " ")}</td><td class="number">{value:.4g}</td></tr>'
+        assert row in text
+    assert capsys.readouterr().out
+
+
+def test_the_curves_are_those_of_the_journal(runs: Callable[[DemoTask], Run]) -> None:
+    out, model, _ = runs("translate")
+    loss, score = curves(out, "exact_match", loss="loss", named="match", level=("x", 0.5)).pictures
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert loss.x.labels == ("1", "2", "3", "4")
+    assert list(loss.series["loss"]) == [line["loss"] for line in lines if "loss" in line]
+    assert score.x.labels == ("2", "4")
+    assert score.series["match"][-1] == model.facts["valid"]["exact_match"]
+    assert list(score.series["x"]) == [0.5, 0.5]
+
+
+def test_texts_are_escaped(runs: Callable[[DemoTask], Run]) -> None:
+    reading = runs("translate")[1].trace("<em>dog</em>", "<em>hund</em>")
+    hostile = "<script>"
+    section = Section(hostile, hostile)
+    page = Report(hostile, hostile, {hostile: 1.0}, [section], reading, [hostile]).html()
+    assert "<script" not in page
+    assert "<em>" not in page
+    assert page.count("&lt;script&gt;") >= 6
+
+
+# ---- attention beside the gold alignment ----
+
+
+def test_the_map_is_the_mean_of_the_heads_of_the_last_layer(
+    runs: Callable[[DemoTask], Run],
+) -> None:
+    model = runs("translate")[1]
     sentence = next(iter(Toyland().sentences("test")))
-    found = report.attention_map(run[1], sentence)
-    trace = run[1].trace(sentence.source, sentence.target)
+    gold = gold_alignment(model, sentence)
+    trace = model.trace(sentence.source, sentence.target)
+    heat = attention_map(trace, gold)
+    assert heat is not None
     pattern = trace["decoder.layers.1.cross_attention.pattern"][0].mean(dim=0)
-    assert found.target == list(sentence.german)
-    assert found.source == list(sentence.english)
-    for t, row in enumerate(found.weights):
-        assert row == pytest.approx(pattern[t, : len(row)].tolist())
-    assert 0 <= report.hits(found) <= 1
+    assert heat.values.tolist() == pytest.approx(pattern.double().numpy(), abs=1e-6)
+    assert set(gold) == set(sentence.alignment)
+    assert set(heat.frames) == {(target, source) for source, target in sentence.alignment}
+    for row, column in heat.frames:  # a frame stands where the German word meets the English one
+        assert heat.rows.labels[row].endswith(f"→ {sentence.german[row]}")
+        assert heat.columns.labels[column] == sentence.english[column]
 
 
-def test_hits_count_the_words_that_look_where_they_should() -> None:
-    weights = [[0.9, 0.1, 0.0], [0.2, 0.1, 0.7], [0.4, 0.3, 0.3]]
-    gold = frozenset({(0, 0), (1, 1)})  # the third word is linked to nothing
-    found = report.AttentionMap(["a", "b", "c"], ["x", "y", "z"], weights, gold)
-    assert report.hits(found) == 0.5
+def test_hits_count_the_rows_that_look_where_they_should() -> None:
+    weights = np.array([[0.9, 0.1, 0.0], [0.2, 0.1, 0.7], [0.4, 0.3, 0.3]])
+    axis = Axis("", ("a", "b", "c"))
+    assert hits(Heat("", weights, axis, axis, frames=((0, 0), (1, 1)))) == (1, 2)
+    assert hits(Heat("", weights, axis, axis, frames=((1, 1), (1, 2)))) == (1, 1)
+    assert hits(Heat("", weights, axis, axis)) == (0, 0)
 
 
-def test_the_gold_alignment_is_framed_where_target_meets_source() -> None:
-    found = report.AttentionMap(["a", "b", "c"], ["x", "y"], [[0.1] * 3] * 2, frozenset({(2, 1)}))
-    assert report.draw_map(found).frames == ((1, 2),)  # row of the target word, then source
-
-
-def test_the_worked_row_adds_up(run: Run) -> None:
-    sentence = next(iter(Toyland().sentences("test")))
-    row = report.worked_row(run[1], sentence)
-    trace = run[1].trace(sentence.source, sentence.target)
-    pattern = trace["decoder.layers.1.cross_attention.pattern"][0]  # (heads, queries, keys)
-    place = sentence.german.index(row.writes)
-    assert row.weights == pytest.approx(pattern[row.head, place].tolist(), abs=1e-6)
-    words = [t for t, word in enumerate(sentence.german) if word.isalpha()]
-    sharpest = pattern[:, words].amax(dim=-1).min().item()
-    assert max(row.weights) == pytest.approx(sharpest, abs=1e-6)
-    assert row.total == pytest.approx(sum(row.exponentials), abs=1e-5)
-    assert sum(row.weights) == pytest.approx(1, abs=1e-5)
-    for exponential, weight in zip(row.exponentials, row.weights, strict=True):
-        assert weight == pytest.approx(exponential / row.total, abs=1e-6)
-    assert len(row.source) == len(row.weights)
-
-
-def test_the_curves_are_those_of_the_journal(run: Run) -> None:
-    curves = pictures.read_curves(run[0], "exact_match")
-    assert [step for step, _ in curves.loss] == [1, 2, 3, 4]
-    assert [step for step, _ in curves.valid] == [2, 4]
-    assert curves.valid[-1][1] == run[1].facts["valid"]["exact_match"]
-
-
-def test_the_page_stands_alone(run: Run) -> None:
+def test_the_section_says_how_many_look_at_what_they_are_aligned_with(
+    runs: Callable[[DemoTask], Run],
+) -> None:
+    model = runs("translate")[1]
     sentences = list(islice(Toyland().sentences("test"), 3))
-    path = report.write(run[0], run[1], sentences, {"exact_match": 0.5}, ["<b>note</b>"])
-    text = check_stands_alone(path, figures=4)
-    assert "&lt;b&gt;note" in text
+    section = alignment_section(model, sentences)
+    assert section is not None
+    assert len(section.pictures) == 3
+    right = count = 0
+    for one in sentences:
+        trace = model.trace(one.source, one.target)
+        pattern = trace["decoder.layers.1.cross_attention.pattern"][0].mean(dim=0)
+        for target in {t for _, t in one.alignment}:
+            count += 1
+            right += (int(pattern[target].argmax()), target) in one.alignment
+    assert f"{right} of {count} aligned tokens" in section.text
 
 
-def test_text_is_escaped() -> None:
-    assert page.table([["<i>"]], ["<b>"]).count("&lt;") == 2
-    assert "<i>" not in page.section("<i>", "<i>")
-
-
-def test_dollar_signs_are_no_formula() -> None:
-    drawn = pictures.heat_map([[0.5]], ["$^$"], ["$_$"])  # as a formula, neither can be set
-    assert page.figure(drawn).startswith("<figure><svg")
+def test_of_pieces_of_words_nobody_knows_the_alignment(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    sizes = ("model.d_model=16", "tokenizer.kind=bpe", "tokenizer.vocab_size=300")
+    model = small_run(tmp_path_factory, "translate", *sizes)[1]
+    sentences = list(islice(Toyland().sentences("test"), 1))
+    assert gold_alignment(model, sentences[0]) == ()
+    section = alignment_section(model, sentences)
+    assert section is not None
+    assert "gold" not in section.text

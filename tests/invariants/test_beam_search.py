@@ -146,7 +146,7 @@ def test_batched_search(name: str) -> None:
 @every("decoder", "encoder-decoder", best=(1, 2), alpha=(0.0, 0.7, 1.5))
 def test_stopping_early_loses_nothing(name: str, best: int, alpha: float) -> None:
     model = model_of(name)
-    text = random_text(model, rows=4, length=2)
+    text = random_text(model, rows=2, length=2)
     early = search(model, text, GenerationConfig(beam_size=4, n_best=best, alpha=alpha), 8)
     late = search(model, text, GenerationConfig(beam_size=4, n_best=4, alpha=alpha), 8)
     for one, other in zip(early, late, strict=True):

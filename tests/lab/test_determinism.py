@@ -14,10 +14,18 @@ TIMES = {  # what is measured in seconds is never the same twice; None: all of i
     "rotary-scaling": "time",
     "norm-cost": "ratio",
 }
-CHEAP = 1.0  # seconds that the full experiment takes: these are measured again by `make test`
+CHEAP = 0.3  # seconds that the full experiment takes: these are measured again by `make test`
 KNOWN = {name: each for name, each in experiments().items() if TIMES.get(name, "") is not None}
+DEAR = 20.0  # as many or more: on demand
 CASES = [
-    pytest.param(name, marks=[] if each.seconds <= CHEAP else pytest.mark.slow)
+    pytest.param(
+        name,
+        marks=[]
+        if each.seconds <= CHEAP
+        else pytest.mark.thorough
+        if each.seconds >= DEAR
+        else pytest.mark.slow,
+    )
     for name, each in KNOWN.items()
 ]
 

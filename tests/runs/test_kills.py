@@ -39,6 +39,7 @@ from bench.kill import (
 from safetensors.torch import load_file, save_file
 from tests.forked import TRANSLUCID
 from tests.runs.test_resume import same_runs
+from tests.tiny.dealt import dealt
 
 import translucid as tl
 from translucid import atomic_files
@@ -48,6 +49,11 @@ from translucid.runs.log import RunLog
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills, forks and limits files")
 NAMES = list(RUNS)
 GRU, ASIDE = NAMES[0], NAMES[2]
+
+
+def more(*values: object) -> object:
+    """More of the same, on demand."""
+    return pytest.param(*values, marks=pytest.mark.thorough)
 
 
 class House:
@@ -122,7 +128,7 @@ def kill_often(house: House, name: str, run: Path, kills: int, rng: random.Rando
 def test_killed_at_random_moments_a_run_ends_the_same(
     name: str, house: House, tmp_path: Path
 ) -> None:
-    kill_often(house, name, tmp_path / "run", 4, random.Random(name))
+    kill_often(house, name, tmp_path / "run", 2, random.Random(name))
 
 
 @pytest.mark.thorough
@@ -136,12 +142,12 @@ def test_killed_more_often(name: str, seed: int, house: House, tmp_path: Path) -
     ("aim", "place"),
     [
         (Aim("aside", 2), "inside a save"),
-        (Aim("aside", 5), "inside a save"),
+        more(Aim("aside", 5), "inside a save"),
         (Aim("renames", 1), "between the two renames"),
-        (Aim("renames", 2), "between the two renames"),
+        more(Aim("renames", 2), "between the two renames"),
         (Aim("renames", 3), "between the two renames"),
         (Aim("line", 3), "during an evaluation"),
-        (Aim("line", 7), "during an evaluation"),
+        more(Aim("line", 7), "during an evaluation"),
         (Aim("checkpoint", 9), "during the test"),
         (Aim("operation", 12), "before the first save"),
     ],
@@ -258,8 +264,7 @@ LIMITS: dict[str, Callable[[Path], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", [GRU, ASIDE])
-@pytest.mark.parametrize("what", LIMITS)
+@pytest.mark.parametrize(("what", "name"), dealt(LIMITS, [GRU, ASIDE], share=2))
 def test_a_limit_on_files_ends_the_run_with_the_way_on(
     what: str, name: str, house: House, tmp_path: Path
 ) -> None:
@@ -314,8 +319,7 @@ MAY_MOUNT = pytest.mark.skipif(
 
 
 @MAY_MOUNT
-@pytest.mark.parametrize("name", [GRU, ASIDE])
-@pytest.mark.parametrize("free", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize(("free", "name"), dealt([0.0, 0.3, 0.9], [GRU, ASIDE], share=2))
 def test_a_full_disk_ends_the_run_with_the_way_on(
     free: float, name: str, house: House, tmp_path: Path
 ) -> None:
@@ -399,7 +403,7 @@ def test_flipped_bits_and_cut_files_are_noticed(house: House, tmp_path: Path) ->
         damage.file.write_bytes(before)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, more(1), more(2)])
 def test_a_run_with_a_damaged_checkpoint_ends_the_same(
     seed: int, house: House, tmp_path: Path
 ) -> None:

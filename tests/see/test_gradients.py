@@ -337,7 +337,7 @@ def test_what_has_no_gradient_or_no_words_says_so() -> None:
     found = gradients(*ALL["writer"])
     with pytest.raises(UnknownPointError, match=r"causal is yes or no at each place: it has no"):
         found["decoder.masks.causal"]
-    with pytest.raises(InputError, match=r"pattern has no vector for each word \(its axes are b"):
+    with pytest.raises(InputError, match=r"pattern has no vector for each token \(its axes are b"):
         found.by_time("*.pattern")
     with pytest.raises(UnknownPointError, match=r"no point is called '\*\.hiden'"):
         found.by_time("*.hiden")

@@ -51,7 +51,7 @@ def test_each_row_is_the_sorted_answer_of_a_plain_call(task: str, family: str) -
     assert heat.columns.labels == ("1", "2", "3")
     assert reading[heat.address].shape[1:] == probabilities.shape
     rest = (1 - np.take_along_axis(probabilities, order, -1).sum(-1)).max()
-    what = "tags" if task == "tag" else "words"
+    what = "tags" if task == "tag" else "tokens"
     if len(known) > 3:
         others = f"the other {len(known) - 3} of {len(known)} {what}"
         said = f"{others} share at most {rest:.2g} of the probability"
@@ -162,7 +162,7 @@ def test_what_cannot_be_shown_is_said() -> None:
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))
     numbers = read(network, Regress(), "1, 2")
-    with pytest.raises(InputError, match="a model for task regress says numbers, no words or tags"):
+    with pytest.raises(InputError, match="task regress gives numbers, no tokens or tags"):
         likeliest(numbers)
     voted = small.transformer("classify", ngram_features=7)
     with pytest.raises(UnknownPointError, match=r"ngrams\.sum was computed but not kept"):

@@ -121,7 +121,7 @@ def test_numbers_have_no_likeliest_words() -> None:
     task, network = made("pair")
     reading = read(network, task, PAIR)
     for ask in (reading.top, reading.lens):
-        with pytest.raises(InputError, match="task pair-score says numbers, no words or tags"):
+        with pytest.raises(InputError, match="task pair-score gives numbers, no tokens or tags"):
             ask()
 
 

@@ -57,7 +57,7 @@ def test_every_picture_of_the_page_is_made_by_its_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", shown())
 def test_every_picture_is_there(name: str) -> None:
     text = (PAGE.parent / "see" / name).read_text("utf-8")
-    assert text.startswith("<?xml")
+    assert "<svg " in text
     assert "</svg>" in text
 
 
@@ -65,5 +65,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "runs").symlink_to(Path(sys.argv[1]).resolve())
         run_page(Path(made))
-        for each in shown():
-            shutil.copy(Path(made) / each, PAGE.parent / "see" / each)
+        for picture in shown():
+            shutil.copy(Path(made) / picture, PAGE.parent / "see" / picture)

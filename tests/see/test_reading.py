@@ -158,7 +158,7 @@ def test_wide_vectors_show_the_largest_of_neighbours():
     seen = read(network, task, ENGLISH)
     heat = seen.figure("decoder.embedding.lookup")
     assert isinstance(heat, Heat)
-    assert heat.note == "each cell is the largest of 3 of 160 numbers along d model"
+    assert heat.note == "each cell is the largest of 3 of 160 values along d model"
     vectors = seen["decoder.embedding.lookup"][0].numpy()
     for row, vector in enumerate(vectors):
         for column, first in enumerate(range(0, 160, 3)):

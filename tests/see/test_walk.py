@@ -516,6 +516,26 @@ def test_the_page_stands_alone(name: str) -> None:
         assert f". {stage.title}</h3>" in page
 
 
+@pytest.mark.parametrize("name", ["transformer", "seq2seq"])
+def test_a_known_alignment_is_framed_where_the_source_is_looked_at_and_nowhere_else(
+    name: str,
+) -> None:
+    reading, _ = made(name)
+    gold = [(0, 0), (3, 2), (1, 99)]  # (source, target); the last is beyond what is drawn
+    drawn = figures(reading, walked(name), gold)
+    seen = 0
+    for place, stage in enumerate(walked(name).stages):
+        for picture in drawn.get(place, ()):
+            for heat in picture.heats if isinstance(picture, Grid) else [picture]:
+                cross = stage.kind == "links" and "self_attention" not in stage.address
+                if cross:
+                    assert heat.frames == ((0, 0), (2, 3))
+                    seen += 1
+                elif stage.kind == "links":
+                    assert heat.frames == ()
+    assert seen
+
+
 def test_the_page_escapes_every_word() -> None:
     reading, _ = made("language")
     text = "the <script>alert('&')</script> -->"

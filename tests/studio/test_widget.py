@@ -112,7 +112,10 @@ def test_a_mistake_of_ours_is_told(translator: Model, monkeypatch: pytest.Monkey
 def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
     one, two = translator.studio(TEXT), translator.studio("a cat .", view="decode")
     assert one.handlers is two.handlers
-    assert translator.studio(TEXT, view="compare", beside=[translator]).handlers is not one.handlers
+    assert (
+        translator.studio(TEXT, view="compare", compare_with=[translator]).handlers
+        is not one.handlers
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,8 @@ def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
     [
         ({"view": "flows"}, "view 'flows': choose one of flow, attention"),
         ({"height": 10}, "height 10: 300 to 4000 pixels"),
-        ({"view": "compare"}, r"needs a second model: beside=\[other\]"),
+        ({"view": "compare"}, r"needs a second model: compare_with=\[other\]"),
+        ({"view": "compare", "beside": []}, r"^beside: now compare_with$"),
         ({"view": "train"}, r"view 'train' needs the run that training wrote: tl.load\("),
     ],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.forked import TRANSLUCID
 
 from translucid import atomic_files
 from translucid.runs.checkpoints import Checkpoints
@@ -40,20 +41,21 @@ def words(out: Path, *more: str, task: str = "classify") -> list[str]:
     return ["train", task, "--out", str(out), *SMALL, "training.steps=6", *more]
 
 
-def start(*command: str, processes: int = 0) -> subprocess.Popen[str]:
-    """With so many processes of torchrun; 0: without it."""
-    how = [sys.executable, "-m", "translucid"]
+def start(*command: str, processes: int = 0, typed: bool = False) -> subprocess.Popen[str]:
+    """With so many processes of torchrun, which are forks unless it is as `typed`; 0: without."""
+    program = TRANSLUCID
     if processes:
-        how = [*TORCHRUN[:-1], str(processes), "-m", "translucid"]
+        program = ["-m", "translucid"] if typed else ["--no-python", *TRANSLUCID]
+        program = [*TORCHRUN[:-1], str(processes), *program]
     alone = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": "0"}
     return subprocess.Popen(
-        [*how, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone
+        [*program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone
     )
 
 
-def run(*command: str, processes: int = 0) -> tuple[str, str]:
-    running = start(*command, processes=processes)
-    out, err = running.communicate(timeout=180)
+def run(*command: str, processes: int = 0, typed: bool = False) -> tuple[str, str]:
+    running = start(*command, processes=processes, typed=typed)
+    out, err = running.communicate(timeout=300)
     assert running.returncode == 0, err
     return out, err
 
@@ -77,8 +79,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Path) -> None:
-    out, err = run(*words(tmp_path / "two", *PLAIN), processes=2)
+    out, err = run(*words(tmp_path / "two", *PLAIN), processes=2, typed=True)
     same(alone, tmp_path / "two")
     assert out.count("next: translucid classify") == 1
     assert err.count("step 6  loss") == 1
@@ -268,7 +271,7 @@ def test_two_machines_are_one(alone: Path, tmp_path: Path) -> None:
     nodes = [
         subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *shared, "--node-rank", str(rank),
-             "-m", "translucid", *words(out, *PLAIN)],
+             "--no-python", *TRANSLUCID, *words(out, *PLAIN)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )

@@ -7,7 +7,7 @@ import pytest
 from tests.worked.test_solutions import SOLUTIONS
 
 from translucid import worked
-from translucid.see.html import with_formulas
+from translucid.worked.solution.page import html
 from translucid.worked.solution.solution import Solution
 
 MATH = "{http://www.w3.org/1998/Math/MathML}"
@@ -23,7 +23,7 @@ def test_each_step_stands_there_with_its_formula_and_its_table(kind: str) -> Non
     root = read(solution)
     titles = ["".join(p.itertext()) for p in root.iter("p")]
     for number, step in enumerate(solution.steps, 1):
-        title = "".join(fromstring(f"<p>{with_formulas(step.title)}</p>").itertext())
+        title = "".join(fromstring(f"<p>{html(step.title)}</p>").itertext())
         assert f"{number}. {title}" in titles
     displayed = [math for math in root.iter(f"{MATH}math") if math.get("display") == "block"]
     assert len(displayed) == sum(bool(step.sides()) for step in solution.steps)

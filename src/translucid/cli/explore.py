@@ -64,7 +64,7 @@ def explore(
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once,), daemon=True
         ).start()
-    page.run_opening(lambda: _desk(models, device), serving.HEAD_START if browser else 0.0)
+    page.run_opening(lambda: _handlers(models, device), serving.HEAD_START if browser else 0.0)
 
 
 def _loads(device: str) -> "Load":
@@ -74,7 +74,7 @@ def _loads(device: str) -> "Load":
     return lambda folder: load(folder, device)
 
 
-def _desk(models: list[Path], device: str) -> "Handlers":
+def _handlers(models: list[Path], device: str) -> "Handlers":
     from translucid.studio.handlers import Handlers
     from translucid.studio.text_runs import Library, followed_runs, open_folders
 

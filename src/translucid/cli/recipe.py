@@ -70,8 +70,8 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     from translucid.recipe.examples import NO_DATA
 
     path = shipped.find(recipe)
-    found = recipes.read(path, overrides or ())
-    data = found.data
+    chosen = recipes.read(path, overrides or ())
+    data = chosen.data
     if not data.train and data.toyland is None:
         raise InputError(f"{path}: {NO_DATA}")
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
@@ -79,7 +79,7 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     if missing and data.folder:
         raise InputError(f"{path}: data.folder has no {', '.join(missing)}")
     typer.echo(f"{path}: no mistake in it")
-    typer.echo(f"task {found.task.kind}, {found.model['kind']}, {found.training.steps:,} steps")
+    typer.echo(f"task {chosen.task.kind}, {chosen.model['kind']}, {chosen.training.steps:,} steps")
     if missing:
         typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
     where = " --data FOLDER" if missing else ""

@@ -139,12 +139,12 @@ def _too_long(held: "Model", text: str, most: int) -> str:
     from translucid.tasks.base import check_length
 
     tokens = max(held.task.sizes(held.task.read_line(text, "", held.network)))
-    longest = held.context_length
+    context_length = held.context_length
     try:
-        check_length(tokens, longest, "")
+        check_length(tokens, context_length, "")
     except InputError as error:
         return str(error).removeprefix(": ")
-    if tokens > most and (longest is None or most < longest):
+    if tokens > most and (context_length is None or most < context_length):
         return f"{tokens:,} tokens, above --max-input-length {most:,}; split the line, or raise it"
     return ""
 

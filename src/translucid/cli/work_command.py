@@ -15,7 +15,7 @@ from translucid.errors import InputError
 from translucid.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
-_LONGEST = 300  # a longer command is not worth repeating
+_MAX_CHARACTERS = 300  # a longer command is not worth repeating
 _HOME = ("--x", "--positions")  # where numbers belong that stand alone
 
 
@@ -132,7 +132,7 @@ def _again(typed: Sequence[str], solution: Any) -> str:
         elif word.partition("=")[0] not in new:
             kept.append(word)
     command = " ".join(quoted(word) for word in [*kept, *more])
-    return command if len(command) <= _LONGEST else solution.next
+    return command if len(command) <= _MAX_CHARACTERS else solution.next
 
 
 def _print(solution: Any, format: str) -> None:

@@ -49,7 +49,9 @@ class Report:
 
     def html(self) -> str:
         walk = self.reading.walk()
-        scores = [(name.replace("_", " "), f"{value:.4g}") for name, value in self.scores.items()]
+        scores = [
+            (escape(name.replace("_", " ")), f"{value:.4g}") for name, value in self.scores.items()
+        ]
         notes = "".join(f'<p class="pale">{escape(note)}</p>' for note in self.notes)
         return page(
             self.title,

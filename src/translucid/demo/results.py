@@ -42,10 +42,10 @@ def check(task: DemoTask, recipe: Recipe, texts: Sequence[str]) -> None:
         _numbers(texts)
 
 
-def check_same(wanted: str, found: str, folder: Path) -> None:
-    if wanted != found:
+def check_same(wanted: str, there: str, folder: Path) -> None:
+    if wanted != there:
         raise InputError(
-            f"{folder} holds a model for task {found}, not {wanted}; choose another folder with "
+            f"{folder} holds a model for task {there}, not {wanted}; choose another folder with "
             f"--out, or replace it with --again"
         )
 

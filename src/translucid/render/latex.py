@@ -5,7 +5,7 @@ is an error, so that nothing is shown that is silently wrong.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from translucid.errors import InputError
@@ -67,6 +67,13 @@ def read(latex: str) -> tuple[Node, ...]:
     if reader.token:
         raise reader.error(f"{reader.token} closes nothing")
     return row
+
+
+def with_formulas(
+    text: str, plain: Callable[[str], str], formula: Callable[[str], str] = "${}$".format
+) -> str:
+    """Plain text in which `$...$` holds formulas, the one and the other written as asked."""
+    return "".join(formula(p) if i % 2 else plain(p) for i, p in enumerate(text.split("$")))
 
 
 class _Reader:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from translucid.errors import InputError
-from translucid.render.latex import Node, read
+from translucid.render.latex import Node, read, with_formulas
 
 _DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # where a terminal has it better
 _SPACES = {r"\quad": "  ", r"\qquad": "    "}
@@ -21,6 +21,7 @@ _SUPER = str.maketrans("0123456789+-=()Tin", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻�
 _SUB = str.maketrans("0123456789+-t", "₀₁₂₃₄₅₆₇₈₉₊₋ₜ")
 _ACCENTS = {"hat": "\u0302", "tilde": "\u0303", "bar": "\u0304"}
 _SCRIPT = {"E": "ℰ", "L": "ℒ"}
+_TALL = {"(": "⎛⎜⎝", ")": "⎞⎟⎠", "[": "⎡⎢⎣", "]": "⎤⎥⎦"}  # top, middle, bottom
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ def one_line(latex: str) -> str:
 
 def inline(text: str) -> str:
     """Plain text whose `$...$` are formulas."""
-    parts = text.split("$")
-    return "".join(one_line(part) if i % 2 else part for i, part in enumerate(parts))
+    return with_formulas(text, str, one_line)
 
 
 def blocks(latex: str, width: int = 10_000) -> list[Box]:
@@ -108,12 +108,12 @@ def flow(boxes: list[Box], width: int) -> list[Box]:
         lines[-1] += unit
         unit = []
     lines[-1] += unit
-    return [_spaced(line) for line in lines]
+    return [spaced(line) for line in lines]
 
 
-def _spaced(boxes: list[Box]) -> Box:
-    spaced = [piece for box in boxes for piece in (Box((" ",)), box)]
-    return in_row(spaced[1:])
+def spaced(boxes: Sequence[Box], gap: str = " ") -> Box:
+    """Blocks next to each other, with a gap between them."""
+    return in_row([piece for box in boxes for piece in (Box((gap,)), box)][1:])
 
 
 def _row(nodes: Sequence[Node], width: int) -> list[Box]:
@@ -126,7 +126,8 @@ def _row(nodes: Sequence[Node], width: int) -> list[Box]:
             end = at
             boxes += _blocks(node.core, width)
         else:
-            boxes.append(_fence(in_row(_row(nodes[at + 1 : end], width)), node.text))
+            inside = in_row(_row(nodes[at + 1 : end], width))
+            boxes.append(_fence(inside, node.text, nodes[end].core.text))
         boxes = _scripted(boxes, nodes[end], width)
         at = end + 1
         following = nodes[at].core.kind if at < len(nodes) else ""
@@ -184,9 +185,7 @@ def _blocks(node: Node, width: int) -> list[Box]:
             return [Box((_SCRIPT.get(node.text, node.text),))]
         case "fenced":
             left, *inside, right = node.parts
-            if left.text in "([":
-                return [_fence(in_row(_row(inside, width)), left.text)]
-            return [Box((left.text,)), *_row(inside, width), Box((right.text,))]
+            return [_fence(in_row(_row(inside, width)), left.text, right.text)]
         case "bmatrix":
             cells = [[in_row(_row(cell.parts, width)) for cell in row.parts] for row in node.parts]
             return [matrix([[cell.lines[0].strip() for cell in row] for row in cells], width)]
@@ -211,7 +210,7 @@ def matrix(rows: list[list[str]], width: int = 10_000) -> Box:
             kept.append(column)
         aligned = [*kept, dots, last]
     lines = [" ".join(cells) for cells in zip(*aligned, strict=True)]
-    return _bracket(lines, "⎡⎢⎣", "⎤⎥⎦", "[", "]")
+    return _fence(Box(tuple(lines), (len(lines) - 1) // 2), "[", "]")
 
 
 def _align(cells: list[str]) -> list[str]:
@@ -222,21 +221,14 @@ def _align(cells: list[str]) -> list[str]:
     return [pad(text, width) for text in texts]
 
 
-def _bracket(lines: list[str], left: str, right: str, one_left: str, one_right: str) -> Box:
-    if len(lines) == 1:
-        return Box((f"{one_left}{lines[0]}{one_right}",))
-    last = len(lines) - 1
-    pick = [0 if i == 0 else 2 if i == last else 1 for i in range(len(lines))]
-    made = [f"{left[p]}{line}{right[p]}" for p, line in zip(pick, lines, strict=True)]
-    return Box(tuple(made), last // 2)
-
-
-def _fence(inside: Box, kind: str) -> Box:
+def _fence(inside: Box, left: str, right: str) -> Box:
+    """Parentheses as tall as what they hold."""
     if inside.height == 1:
-        return Box(("(" + inside.lines[0] + ")" if kind == "(" else f"[{inside.lines[0]}]",))
-    marks = ("⎛⎜⎝", "⎞⎟⎠", "(", ")") if kind == "(" else ("⎡⎢⎣", "⎤⎥⎦", "[", "]")
-    fenced = _bracket(list(inside.lines), *marks)
-    return Box(fenced.lines, inside.baseline)
+        return Box((left + inside.lines[0] + right,))
+    first, middle, last = zip(*(_TALL.get(mark, mark * 3) for mark in (left, right)), strict=True)
+    marks = [first, *[middle] * (inside.height - 2), last]
+    lines = [left + line + right for (left, right), line in zip(marks, inside.lines, strict=True)]
+    return Box(tuple(lines), inside.baseline)
 
 
 def _is_short(box: Box) -> bool:
@@ -244,7 +236,7 @@ def _is_short(box: Box) -> bool:
 
 
 def _grouped(box: Box) -> Box:
-    return box if _is_short(box) or box.height > 1 else _fence(box, "(")
+    return box if _is_short(box) or box.height > 1 else _fence(box, "(", ")")
 
 
 def _script(base: Box, script: Box, kind: str) -> Box:

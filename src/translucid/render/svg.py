@@ -22,7 +22,7 @@ def svg(drawing: Drawing, *, themed: bool = False, style: str = "") -> str:
         f'<svg{named} role="img" '
         f'aria-label="{escape(printable(drawing.title))}" '
         f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"{styled} '
-        f'font-family="{FONT}" font-size="{_number(SIZE)}">{ground}'
+        f'preserveAspectRatio="xMinYMin" font-family="{FONT}" font-size="{_number(SIZE)}">{ground}'
         + "".join(_mark(mark, paint) for mark in drawing.marks)
         + "</svg>"
     )

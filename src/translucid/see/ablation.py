@@ -30,8 +30,8 @@ class Edited(Network):
         self.watched = Trace([], edit=edit)
         self.training = network.training  # who evaluates puts back what stood here
 
-    def forward(self, *given: Any, **named: Any) -> Tensor:
-        return self.network(*given, **named, trace=self.watched)
+    def forward(self, *positional: Any, **named: Any) -> Tensor:
+        return self.network(*positional, **named, trace=self.watched)
 
 
 class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
@@ -96,8 +96,8 @@ class Ablation:
         """The parts that matter most."""
         sizes = [
             (abs(size), -place)
-            for place, (_, found) in enumerate(self.rows)
-            if (size := self.change(found)) and math.isfinite(size)
+            for place, (_, measured) in enumerate(self.rows)
+            if (size := self.change(measured)) and math.isfinite(size)
         ]
         most = sorted(sizes, reverse=True)[: _marked(len(self.rows))]
         return [self.rows[-place][0] for _, place in most]
@@ -110,9 +110,9 @@ class Ablation:
         lines = [f"{'switched off':<{wide}}" + "".join(f"  {head:>9}" for head in heads)]
         lines.append(f"{'nothing':<{wide}}" + _cells(self.whole, None))
         largest = self.largest
-        for switch, found in self.rows:
+        for switch, measured in self.rows:
             mark = " *" if switch in largest else ""
-            lines.append(f"{switch.name:<{wide}}{_cells(found, self.whole)}{mark}")
+            lines.append(f"{switch.name:<{wide}}{_cells(measured, self.whole)}{mark}")
         if largest:
             lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
         if with_metric and any(switch.kind == "masks" for switch, _ in self.rows):
@@ -139,19 +139,19 @@ class Ablation:
                     "kind": switch.kind,
                     "layer": switch.layer,
                     "head": switch.head,
-                    "loss": _finite(found.loss),
-                    "loss_change": _finite(self.change(found)),
-                    "metric": _finite(found.metric),
-                    "metric_change": _finite(_gap(found.metric, self.whole.metric)),
+                    "loss": _finite(measured.loss),
+                    "loss_change": _finite(self.change(measured)),
+                    "metric": _finite(measured.metric),
+                    "metric_change": _finite(_gap(measured.metric, self.whole.metric)),
                 }
-                for switch, found in self.rows
+                for switch, measured in self.rows
             ],
         }
 
     def pictures(self) -> list[Heat | Grid | Bars]:
         """The heads, layer by layer, and everything else; what there is of them."""
-        found = [self._heads(), self._bars()]
-        return [picture for picture in found if picture is not None]
+        pictures = [self._heads(), self._bars()]
+        return [picture for picture in pictures if picture is not None]
 
     def picture(self) -> Heat | Grid | Bars:
         """The heads if there are any, else the other parts."""
@@ -162,10 +162,10 @@ class Ablation:
 
     def _heads(self) -> Heat | Grid | None:
         parts: dict[str, dict[tuple[int, int], float]] = {}
-        for switch, found in self.rows:
+        for switch, measured in self.rows:
             if switch.layer is not None and switch.head is not None:
                 cells = parts.setdefault(switch.part, {})
-                cells[switch.layer, switch.head] = self.change(found)
+                cells[switch.layer, switch.head] = self.change(measured)
         if not parts:
             return None
         sizes = [abs(v) for cells in parts.values() for v in cells.values() if math.isfinite(v)]
@@ -177,10 +177,10 @@ class Ablation:
         return Grid(title, heats, min(len(heats), 3), note)
 
     def _bars(self) -> Bars | None:
-        rows = [(switch, found) for switch, found in self.rows if switch.head is None]
+        rows = [(switch, measured) for switch, measured in self.rows if switch.head is None]
         if not rows:
             return None
-        values = np.array([self.change(found) for _, found in rows])
+        values = np.array([self.change(measured) for _, measured in rows])
         order = np.argsort(-np.nan_to_num(np.abs(values), posinf=0.0), kind="stable")[
             : _marked(len(rows))
         ]
@@ -220,8 +220,8 @@ def ablate(
     for switch in switches:
         if progress is not None:
             progress(known)
-        found = measure(network, task, items, switch.edit, metric=metric)
-        known = replace(known, rows=(*known.rows, (switch, found)))
+        measured = measure(network, task, items, switch.edit, metric=metric)
+        known = replace(known, rows=(*known.rows, (switch, measured)))
     if progress is not None:
         progress(known)
     return known
@@ -270,16 +270,16 @@ def _written(change: float) -> str:
     return "" if math.isnan(change) else f"{change:+.3f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _cells(found: Measured, whole: Measured | None) -> str:
-    cells = [f"{found.loss:.4f}", "" if whole is None else f"{found.loss - whole.loss:+.4f}"]
-    if found.metric is not None:
-        gap = None if whole is None else _gap(found.metric, whole.metric)
-        cells += [f"{found.metric:.4g}", "" if gap is None else f"{gap:+.4g}"]
+def _cells(measured: Measured, whole: Measured | None) -> str:
+    cells = [f"{measured.loss:.4f}", "" if whole is None else f"{measured.loss - whole.loss:+.4f}"]
+    if measured.metric is not None:
+        gap = None if whole is None else _gap(measured.metric, whole.metric)
+        cells += [f"{measured.metric:.4g}", "" if gap is None else f"{gap:+.4g}"]
     return "".join(f"  {cell:>9}" for cell in cells).rstrip()
 
 
-def _gap(found: float | None, whole: float | None) -> float | None:
-    return None if found is None or whole is None else found - whole
+def _gap(metric: float | None, whole: float | None) -> float | None:
+    return None if metric is None or whole is None else metric - whole
 
 
 def _finite(number: float | None) -> float | None:

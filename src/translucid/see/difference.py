@@ -115,7 +115,7 @@ class Difference:
         shown = [point.name for point in self.points if point.name in chosen and _along(point.name)]
         if not shown:
             raise InputError(
-                "no point here has a vector for each word in both runs; take texts of one length "
+                "no point here has a vector for each token in both runs; take texts of one length "
                 f"in tokens, and keep such points in both traces (looked for {', '.join(globs)})"
             )
         heats = [
@@ -126,7 +126,7 @@ class Difference:
             return heats[0]
         most = max(float(torch.tensor(heat.values).nan_to_num().max()) for heat in heats) or None
         one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
-        return Grid("How far each word has moved", one_scale, len(heats), one_scale[0].note)
+        return Grid("How far each token has moved", one_scale, len(heats), one_scale[0].note)
 
     def _side(self, name: str) -> tuple[bool, int]:
         """Which text a point belongs to: the encoder's come first."""
@@ -134,7 +134,7 @@ class Difference:
 
     def _heat(self, names: list[str], tokens: tuple[int, int] | None) -> Heat:
         size = self._side(names[0])[1]
-        notes = ["‖a - b‖ / ‖a‖ of each word's vector"]
+        notes = ["‖a - b‖ / ‖a‖ of each token's vector"]
         start, stop = window(size, tokens, notes)
         rows = torch.stack(
             [_moved(self.a[name], self.b[name], name, start, stop) for name in names]
@@ -143,10 +143,10 @@ class Difference:
         if self.a[names[0]].shape[0] > 1:
             notes.append("of the batch the first text is shown")
         return Heat(
-            f"How far each word of the {side} has moved",
+            f"How far each token of the {side} has moved",
             numbers(rows),
             Axis("depth", tuple(_depth(name) for name in names)),
-            Axis("words", self._words(names[0], size)[start:stop]),
+            Axis("tokens", self._words(names[0], size)[start:stop]),
             "positive",
             note="; ".join(notes),
             address=side,
@@ -241,5 +241,5 @@ def _depth(name: str) -> str:
 
 
 def _mark(point: Apart, first: Apart, widest: Apart | None) -> str:
-    said = [words for which, words in ((first, "first"), (widest, "widest")) if point is which]
-    return f"  <- {' and '.join(said)}" if said else ""
+    marks = [words for which, words in ((first, "first"), (widest, "widest")) if point is which]
+    return f"  <- {' and '.join(marks)}" if marks else ""

@@ -112,17 +112,17 @@ class _Point:
 
 def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Point]:
     """Layers that have the same parts share their points: 12 of them are as easy to read as 1."""
-    found: dict[str, _Point] = {}
+    points: dict[str, _Point] = {}
     for name, value in values.items():
         key = _NUMBER.sub(".*", name)
         *scope, own = _PART.findall(key)
-        point = found.setdefault(key, _Point(tuple(scope), own, name, right[name]))
+        point = points.setdefault(key, _Point(tuple(scope), own, name, right[name]))
         shape = " × ".join(map(str, value.shape)) or "one number"
         if shape not in point.shapes:
             point.shapes.append(shape)
         point.bytes += value.numel() * value.element_size()
         point.numbers.append([int(number[1:]) for number in _NUMBER.findall(name)])
-    return list(found.values())
+    return list(points.values())
 
 
 def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:

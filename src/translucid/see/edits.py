@@ -31,7 +31,7 @@ def from_trace(
             f"tokens = {dict(tokens)}: give places from 0 on, {{place in this text: place in the "
             "other}, such as {3: 3}; leave it out to replace all"
         )
-    found: dict[str, Edit] = {}
+    edits: dict[str, Edit] = {}
     lengths: dict[str, Edit] = {}
     for glob in [pattern] if isinstance(pattern, str) else pattern:
         base, _, position = glob.partition("@")
@@ -40,15 +40,15 @@ def from_trace(
             other[base]  # says what is wrong, and what comes near
         for name in names:
             if _in_steps(other, name):
-                found |= _steps(other, name, position, tokens)
+                edits |= _steps(other, name, position, tokens)
                 lengths |= _same_length(other, name, tokens) if not position else {}
             elif position:
                 other[f"{name}@{position}"]  # says that it has no positions
             elif tokens is None:
-                found[name] = partial(_whole, name, other[name])
+                edits[name] = partial(_whole, name, other[name])
             else:
-                found[name] = partial(_some, name, other[name], dict(tokens))
-    return lengths | found
+                edits[name] = partial(_some, name, other[name], dict(tokens))
+    return lengths | edits
 
 
 def _in_steps(trace: Trace, name: str) -> bool:
@@ -74,8 +74,8 @@ def _steps(
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
     """A loop tells nobody how long it is; the output of its stack does. Without this, positions
     that only one of the texts has would be passed over without a word."""
-    scope, found, _ = name.rpartition(".recurrent.layers.")
-    if not found:
+    scope, inside, _ = name.rpartition(".recurrent.layers.")
+    if not inside:
         return {}
     return {f"{scope}.recurrent.output": partial(_checked, name, other[name], tokens)}
 
@@ -116,7 +116,7 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
             "pattern, or take texts of one length"
         )
     _check_places(name, tokens, value.shape[along], theirs.shape[along])
-    here, there = (torch.tensor(list(each)) for each in (tokens.keys(), tokens.values()))
+    here, there = (torch.tensor(list(places)) for places in (tokens.keys(), tokens.values()))
     moved = theirs.index_select(along, there.to(theirs.device)).to(value)
     return value.index_copy(along, here.to(value.device), moved)
 

@@ -56,11 +56,11 @@ def _layer(trace: Trace, words: Words, scope: str, unit: int | None) -> Heat:
     rows = np.stack([_row(trace[name][0, :MOST], name, unit) for name in names])
     read = trace[names[0]].shape[1]
     labels = words.along(names[0], "length")
-    said = tuple(f"{describe(name).symbol}  {_short(name)}" for name in names)
-    note = f"words 0 to {MOST - 1} of {read}" if read > MOST else ""
+    symbols = tuple(f"{describe(name).symbol}  {_short(name)}" for name in names)
+    note = f"tokens 0 to {MOST - 1} of {read}" if read > MOST else ""
     texts = tuple(tuple(f"{value:.2f}" for value in row) for row in rows)
     return Heat(
-        scope, rows, Axis("", said), Axis("words", labels[:MOST]),
+        scope, rows, Axis("", symbols), Axis("tokens", labels[:MOST]),
         "unit" if unit is None else "signed", 1.0, note=note, address=f"{scope}.*",
         texts=texts if rows.shape[1] <= WRITTEN else (),
     )  # fmt: skip

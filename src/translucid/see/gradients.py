@@ -66,16 +66,16 @@ class Gradients(Trace):
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
         nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]
-        found = [
+        gradients = [
             torch.zeros_like(value) if gradient is None else gradient
             for value, gradient in zip(
                 sought, torch.autograd.grad(loss, sought, allow_unused=True), strict=True
             )
         ]
         self.loss = loss.item()
-        self.parameters = dict(zip(weights, found, strict=False))
+        self.parameters = dict(zip(weights, gradients, strict=False))
         self.clear()
-        for (name, position, _), gradient in zip(nodes, found[len(weights) :], strict=True):
+        for (name, position, _), gradient in zip(nodes, gradients[len(weights) :], strict=True):
             self.keeps(name, position, gradient)
 
     def by_layer(self) -> Bars:
@@ -106,7 +106,7 @@ class Gradients(Trace):
     def by_time(self, pattern: str | None = None) -> Lines:
         """The norm of the gradient at each word: by default of the states of a recurrent network,
         or of what leaves each layer of a Transformer. pattern: other points, of which those are
-        shown that have a vector for each word."""
+        shown that have a vector for each token."""
         names = self._over_words(pattern)
         sides = [side for side in (self._words.source, self._words.target) if side]
         along = {name: self._side(name) for name in names}
@@ -121,8 +121,8 @@ class Gradients(Trace):
             )  # fmt: skip
         none = any((values == 0).any() for values in series.values())
         return Lines(
-            f"How much of the gradient reaches each word{self._at}",
-            Axis("word", tuple(word for side in sides for word in side)),
+            f"How much of the gradient reaches each token{self._at}",
+            Axis("token", tuple(word for side in sides for word in side)),
             "norm of the gradient",
             {name: np.where(values == 0, np.nan, values) for name, values in series.items()},
             logarithmic=True,
@@ -162,7 +162,7 @@ class Gradients(Trace):
         over = [name for name in names if _stands_over_words(name)]
         if not over:
             raise InputError(
-                f"{names[0]} has no vector for each word "
+                f"{names[0]} has no vector for each token "
                 f"(its axes are {', '.join(describe(names[0]).axes)}); give another pattern"
             )
         return over
@@ -201,13 +201,13 @@ def gradients(
     counts = _counts(means, targets)
     place = None if of is None else _place_of(of, counts)
     twin = still(network, learning=True)
-    found = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
+    trace = Gradients(twin, example, _at(example.words, place), keep, budget_bytes)
     with torch.enable_grad():
-        outputs = twin(**example.inputs_for(twin), trace=found)
+        outputs = twin(**example.inputs_for(twin), trace=trace)
         losses = means.losses(outputs, targets.to(outputs.device))
-        found.differentiate(losses.sum() / counts.sum() if place is None else losses[place])
-    found.check()
-    return found
+        trace.differentiate(losses.sum() / counts.sum() if place is None else losses[place])
+    trace.check()
+    return trace
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:
@@ -231,8 +231,8 @@ def _at(words: Words, place: int | None) -> str:
     """As titles end."""
     if place is None:
         return ""
-    said = words.follows or words.source
-    return f", from the loss at {said[place]}" if place < len(said) and len(said) > 1 else ""
+    labels = words.follows or words.source
+    return f", from the loss at {labels[place]}" if place < len(labels) and len(labels) > 1 else ""
 
 
 def layers_of(network: Network, names: Iterable[str]) -> dict[str, list[str]]:

@@ -39,18 +39,19 @@ def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = Non
     first, last = window(len(reading.labels), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):
-        each = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
-        probabilities = _together(each)[0].exp()  # (positions, vocab)
+        outputs = [_speak(one, x[:, first:last]) for one, x in zip(speakers, stream, strict=True)]
+        probabilities = _together(outputs)[0].exp()  # (positions, vocab)
         best = probabilities.topk(min(k, probabilities.shape[-1]))
         ids = best.indices.tolist()
         values.append(numbers(best.values[:, 0]))
         texts.append(
             tuple(
-                " / ".join(reading.names_at(at, found)) for at, found in enumerate(ids, start=first)
+                " / ".join(reading.names_at(at, choices))
+                for at, choices in enumerate(ids, start=first)
             )
         )
         right = reading.wanted[first:last]
-        frames += [(row, at) for at, found in enumerate(ids) if found[0] == right[at]]
+        frames += [(row, at) for at, choices in enumerate(ids) if choices[0] == right[at]]
     caption = reading.outputs.caption
     return Heat(
         f"Which {caption.one} the model would say after each layer, and how likely",
@@ -69,10 +70,10 @@ def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat
     ids = reading.example.batch.inputs["ids"]
     said_at = []
     for stream in _streams(reading, speakers):
-        each = [
+        outputs = [
             _with_ngrams(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)
         ]
-        said_at.append(_together(each)[0].exp())  # (outputs,)
+        said_at.append(_together(outputs)[0].exp())  # (outputs,)
     table = torch.stack(said_at)
     first = table.argmax(dim=-1).tolist()
     return Heat(
@@ -102,8 +103,8 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
 
 def _streams(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
     """The residual stream at every depth, of each speaker. (batch, length, d_model)"""
-    each = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
-    return [list(depth) for depth in zip(*each, strict=True)]
+    depths = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
+    return [list(depth) for depth in zip(*depths, strict=True)]
 
 
 def stream_points(prefix: str, network: Speaker) -> list[str]:

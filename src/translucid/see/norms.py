@@ -1,4 +1,4 @@
-"""What normalisation does to each word: mean and spread of its vector, before and after."""
+"""What normalisation does to each token: mean and spread of its vector, before and after."""
 
 import re
 
@@ -23,7 +23,7 @@ Pair = tuple[Numbers, Numbers]  # before and after, (words,)
 def before_and_after(
     reading: TextTrace, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
 ) -> Lines | Grid:
-    """Mean and spread (standard deviation) of each word's vector, as it goes into a norm and as it
+    """Mean and spread (standard deviation) of each token's vector, as it goes into a norm and as it
     comes out: lines for one norm, tables for several.
 
     pattern: of points in the trace, such as `*.layers.0.*` or `*.final_norm.*`; by default all
@@ -38,32 +38,34 @@ def before_and_after(
     words = over.pop()
     notes: list[str] = []
     first, last = window(len(words), tokens, notes)
-    found = [_statistics(reading, name, first, last) for name in names]
-    x = Axis("word", words[first:last])
+    statistics = [_statistics(reading, name, first, last) for name in names]
+    x = Axis("token", words[first:last])
     if len(names) == 1:
-        return _lines(names[0], x, found[0], "; ".join(notes))
-    return _tables(names, x, found, notes)
+        return _lines(names[0], x, statistics[0], "; ".join(notes))
+    return _tables(names, x, statistics, notes)
 
 
-def _lines(name: str, x: Axis, found: tuple[Pair, Pair], note: str) -> Lines:
-    (mean_before, mean_after), (spread_before, spread_after) = found
+def _lines(name: str, x: Axis, statistics: tuple[Pair, Pair], note: str) -> Lines:
+    (mean_before, mean_after), (spread_before, spread_after) = statistics
     series = {
         "mean before": mean_before,
         "mean after": mean_after,
         "spread before": spread_before,
         "spread after": spread_after,
     }
-    title = f"Each word's vector before and after {name}"
-    return Lines(title, x, "of the numbers of a vector", series, note=note)
+    title = f"Each token's vector before and after {name}"
+    return Lines(title, x, "of the values of a vector", series, note=note)
 
 
-def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: list[str]) -> Grid:
+def _tables(
+    names: list[str], x: Axis, statistics: list[tuple[Pair, Pair]], notes: list[str]
+) -> Grid:
     """A row for each norm; a colour means the same before and after."""
     rows = Axis("norm", tuple(_short(name) for name in names))
     scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
     heats: list[Heat] = []
     for place, (what, scale) in enumerate(scales.items()):
-        tables = [np.stack([both[place][when] for both in found]) for when in (0, 1)]
+        tables = [np.stack([both[place][when] for both in statistics]) for when in (0, 1)]
         most = float(max(np.nanmax(np.abs(table)) for table in tables)) or None
         notes = [*notes, f"the darkest {what} is {most or 0:.3g} in size"]
         heats += [
@@ -71,7 +73,7 @@ def _tables(names: list[str], x: Axis, found: list[tuple[Pair, Pair]], notes: li
             for when, table in zip(("before", "after"), tables, strict=True)
         ]
     side = next(part for part in names[0].split(".") if part in ("encoder", "decoder"))
-    title = f"Mean and spread of each word's vector, before and after each norm of the {side}"
+    title = f"Mean and spread of each token's vector, before and after each norm of the {side}"
     return Grid(title, tuple(heats), 2, "; ".join(notes))
 
 
@@ -82,8 +84,8 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
     scopes = dict.fromkeys(
         name.rpartition(".")[0] for name in named if entry(name).startswith("norm.")
     )
-    found = [name for name in scopes if _normalises(network, name)]
-    if not found:
+    names = [name for name in scopes if _normalises(network, name)]
+    if not names:
         every = [name for name, _ in network.named_modules() if _normalises(network, name)]
         if not every:
             raise InputError("this network normalises nothing on its way: there is nothing to see")
@@ -91,7 +93,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
             f"the trace has no norm that matches {pattern or '*'!r}; the network's norms are "
             + ", ".join(f"{name}.*" for name in every)
         )
-    return found
+    return names
 
 
 def _side(network: Network) -> str:
@@ -117,9 +119,9 @@ def _input(network: Network, name: str) -> str:
     frame = name.rpartition(".")[0]
     stack = frame.partition(".layers.")[0]
     frames = {
-        each: part
-        for each, part in network.named_modules()
-        if isinstance(part, Residual) and each.startswith(f"{stack}.")
+        name: part
+        for name, part in network.named_modules()
+        if isinstance(part, Residual) and name.startswith(f"{stack}.")
     }
     if frame in frames and frames[frame].placement == "post":
         return f"{frame}.sum"
@@ -135,6 +137,6 @@ def _wide(value: Tensor) -> Tensor:
 
 def _short(name: str) -> str:
     """members.1.decoder.layers.0.self_attention_residual.norm -> member 1 layer 0 self attention"""
-    said = re.sub(r"(member|layer)s\.(\d+)\.", r"\1 \2 ", name)
-    said = re.sub(r"(encoder|decoder)\.|_residual|[._]norm$", "", said)
-    return said.replace("_", " ")
+    short = re.sub(r"(member|layer)s\.(\d+)\.", r"\1 \2 ", name)
+    short = re.sub(r"(encoder|decoder)\.|_residual|[._]norm$", "", short)
+    return short.replace("_", " ")

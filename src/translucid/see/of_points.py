@@ -26,7 +26,7 @@ SHARES = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "c
           "padding")  # fmt: skip
 SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
 
-SAID = {"length": "words", "d_model": "numbers of a vector", "hidden": "units"}
+SAID = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
 
 Head = int | Literal["mean"] | None
 
@@ -94,9 +94,9 @@ class Chosen:
     def _lines_together(self, tiles: Sequence[Picture]) -> Picture:
         lines = [tile for tile in tiles if isinstance(tile, Lines)]
         if len(lines) < len(tiles) or len({line.x for line in lines}) > 1:
-            found = ", ".join(sorted({type(tile).__name__.lower() for tile in tiles}))
+            kinds = ", ".join(sorted({type(tile).__name__.lower() for tile in tiles}))
             raise InputError(
-                f"these points do not make one picture ({found}); give a narrower pattern"
+                f"these points do not make one picture ({kinds}); give a narrower pattern"
             )
         title, short = common([line.title for line in lines])
         drawn = [values for line in lines for values in line.series.values()]
@@ -169,9 +169,9 @@ class Chosen:
         if not axes:
             return Bars(title, "", ("",), numbers(value.reshape(1)))
         value, labels = self._side(name, value, axes[0], 0, notes)
-        said, note = _said(axes[0]), "; ".join(notes)
+        along, note = _said(axes[0]), "; ".join(notes)
         if axes[0] in ALONG_TEXT:
-            return Lines(title, Axis(said, labels), describe(name).meaning,
+            return Lines(title, Axis(along, labels), describe(name).meaning,
                          {title: numbers(value)}, note=note)  # fmt: skip
         return Bars(title, describe(name).meaning, labels, numbers(value), note)
 
@@ -191,11 +191,11 @@ class Chosen:
             return value, labels
         if size <= MOST:
             return value, tuple(map(str, range(size)))
-        each = -(-size // MOST)
+        pool = -(-size // MOST)
         notes.append(
-            f"each cell is the largest of {each} of {size} numbers along {axis.replace('_', ' ')}"
+            f"each cell is the largest of {pool} of {size} values along {axis.replace('_', ' ')}"
         )
-        return pooled(value, place, each), tuple(str(at) for at in range(0, size, each))
+        return pooled(value, place, pool), tuple(str(at) for at in range(0, size, pool))
 
     def window(self, size: int, notes: list[str]) -> tuple[int, int]:
         """The first token to show and the one after the last, of so many; a note says what is left
@@ -205,9 +205,9 @@ class Chosen:
             return 0, min(size, MOST)
         last = min(last, size, first + MOST)
         if last - first < size:
-            said = f"tokens {first} to {last - 1} of {size}; tokens=(a, b) shows others"
-            if said not in notes:
-                notes.append(said)
+            note = f"tokens {first} to {last - 1} of {size}; tokens=(a, b) shows others"
+            if note not in notes:
+                notes.append(note)
         return first, last
 
 
@@ -223,16 +223,16 @@ def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple
 
 def numbers(value: Tensor) -> Numbers:
     """On the CPU, in double precision; what is infinite is not shown."""
-    found: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
-    found[~np.isfinite(found)] = np.nan
-    return found
+    array: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
+    array[~np.isfinite(array)] = np.nan
+    return array
 
 
-def pooled(value: Tensor, place: int, each: int) -> Tensor:
-    """The number of largest size of every `each` neighbours along an axis."""
+def pooled(value: Tensor, place: int, size: int) -> Tensor:
+    """The number of largest size of every `size` neighbours along an axis."""
     value = value.float().movedim(place, -1)
-    short = -value.shape[-1] % each
-    groups = torch.nn.functional.pad(value, (0, short)).unflatten(-1, (-1, each))
+    short = -value.shape[-1] % size
+    groups = torch.nn.functional.pad(value, (0, short)).unflatten(-1, (-1, size))
     largest = groups.abs().argmax(-1, keepdim=True)
     return groups.gather(-1, largest).squeeze(-1).movedim(-1, place)
 
@@ -253,17 +253,17 @@ def common(titles: Sequence[str]) -> tuple[str, list[str]]:
     a.layers.0.x head 1, a.layers.1.x head 0 -> a.layers.*.x, each head; layer 0, head 1; ...
     """
     parts = [re.split(r"[. ]", title) for title in titles]
-    if len({len(each) for each in parts}) > 1:
+    if len({len(names) for names in parts}) > 1:
         return f"{titles[0]} and {len(titles) - 1} more", list(titles)
     same = [len(set(column)) == 1 for column in zip(*parts, strict=True)]
     whole = ".".join(part if one else "*" for part, one in zip(parts[0], same, strict=True))
-    return whole.replace(".head.*", ", each head"), [_own(each, same) for each in parts]
+    return whole.replace(".head.*", ", each head"), [_own(names, same) for names in parts]
 
 
 def _own(parts: list[str], same: list[bool]) -> str:
-    said = {"layers": "layer ", "head": "head ", "members": "member "}
+    prefixes = {"layers": "layer ", "head": "head ", "members": "member "}
     return ", ".join(
-        said.get(before, "") + part
+        prefixes.get(before, "") + part
         for before, part, one in zip(["", *parts], parts, same, strict=False)
         if not one
     )

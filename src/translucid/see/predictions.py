@@ -13,7 +13,7 @@ from translucid.see.text_trace import TextTrace
 def likeliest(
     reading: TextTrace, k: int = 5, *, tokens: tuple[int, int] | None = None
 ) -> Heat | Bars:
-    """The k likeliest next words, or tags, at every position; of a classifier, all classes.
+    """The k likeliest next tokens, or tags, at every position; of a classifier, all classes.
 
     tokens: the first position to show, and the one after the last.
     """
@@ -62,9 +62,9 @@ def _rest(best: Tensor, count: int, what: str) -> str:
 
 def _frames(ids: list[list[int]], targets: list[int]) -> tuple[tuple[int, int], ...]:
     return tuple(
-        (row, found.index(target))
-        for row, (found, target) in enumerate(zip(ids, targets, strict=True))
-        if target in found
+        (row, choices.index(target))
+        for row, (choices, target) in enumerate(zip(ids, targets, strict=True))
+        if target in choices
     )
 
 
@@ -94,4 +94,4 @@ def check_count(k: int) -> None:
 
 def check_likely(reading: TextTrace) -> None:
     if not reading.outputs.probabilities:
-        raise InputError(f"a model for task {reading.task.name} says numbers, no words or tags")
+        raise InputError(f"a model for task {reading.task.name} gives numbers, no tokens or tags")

@@ -24,13 +24,13 @@ class Reading(TextTrace):
     """Every intermediate of one text, by name. Made by `model.trace(text)`."""
 
     def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
-        """Gates and states of recurrent layers by words, of all units together or of one."""
+        """Gates and states of recurrent layers by tokens, of all units together or of one."""
         from translucid.see.gates import gates
 
         return gates(self, self.words, pattern, unit=unit)
 
     def top(self, k: int = 5, *, tokens: tuple[int, int] | None = None) -> Picture:
-        """The k likeliest next words, or tags, at every position; of a classifier, all classes."""
+        """The k likeliest next tokens, or tags, at every position; of a classifier, all classes."""
         from translucid.see.predictions import likeliest
 
         return likeliest(self, k, tokens=tokens)
@@ -42,7 +42,7 @@ class Reading(TextTrace):
         return lens(self, k, tokens=tokens)
 
     def norms(self, pattern: str | None = None) -> Picture:
-        """Mean and spread of each word's vector, before and after normalisation."""
+        """Mean and spread of each token's vector, before and after normalisation."""
         from translucid.see.norms import before_and_after
 
         return before_and_after(self, pattern)

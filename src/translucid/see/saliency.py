@@ -193,8 +193,8 @@ class _Asked:
         several = max(1, AT_ONCE // sum(value.shape[1] for value in self.entrances.values()))
         for start in range(0, len(rows), several):
             chunk = rows[start : start + several]
-            found = self.slopes([answers[row] for row, _ in chunk], nodes[[at for _, at in chunk]])
-            for name, slope in found.items():
+            part = self.slopes([answers[row] for row, _ in chunk], nodes[[at for _, at in chunk]])
+            for name, slope in part.items():
                 share = slope.new_tensor(weights[[at for _, at in chunk]])
                 where = torch.tensor([row for row, _ in chunk], device=slope.device)
                 slopes[name].index_add_(0, where, slope * share.view(-1, *[1] * (slope.dim() - 1)))
@@ -206,8 +206,8 @@ class _Asked:
             name: (value * _column(part, value)).requires_grad_()
             for name, value in self.entrances.items()
         }
-        said = self.said(entered, answers).sum()
-        return dict(zip(entered, torch.autograd.grad(said, list(entered.values())), strict=True))
+        total = self.said(entered, answers).sum()
+        return dict(zip(entered, torch.autograd.grad(total, list(entered.values())), strict=True))
 
     def said(self, entered: Mapping[str, Tensor], answers: Sequence[Answer]) -> Tensor:
         """Each answer, in a row of its own. (rows,)"""
@@ -217,8 +217,8 @@ class _Asked:
 
     def outputs_of(self, inputs: Mapping[str, Tensor], entered: Mapping[str, Tensor]) -> Tensor:
         edits = {name: value for name, value in entered.items() if name not in inputs}
-        given = {name: entered.get(name, value) for name, value in inputs.items()}
-        return self.network(**given, trace=Trace([], edit=edits))
+        changed = {name: entered.get(name, value) for name, value in inputs.items()}
+        return self.network(**changed, trace=Trace([], edit=edits))
 
     def picked(self, outputs: Tensor, answers: Sequence[Answer], rows: Sequence[int]) -> Tensor:
         outputs = as_log_probs(outputs) if self.log else outputs
@@ -231,10 +231,12 @@ class _Asked:
         """Gradient × input, summed over the features of a token and all ways it enters by."""
         values = np.zeros((len(next(iter(slopes.values()))), len(self.tokens)))
         for name, slope in slopes.items():
-            given = slope * self.entrances[name]
-            given = given.flatten(2).sum(dim=2) if given.dim() > 2 else given  # (answers, tokens)
+            attributed = slope * self.entrances[name]
+            attributed = (
+                attributed.flatten(2).sum(dim=2) if attributed.dim() > 2 else attributed
+            )  # (answers, tokens)
             first = len(self.words.source) if "decoder" in name and self.words.target else 0
-            values[:, first : first + given.shape[1]] += numbers(given)
+            values[:, first : first + attributed.shape[1]] += numbers(attributed)
         return values
 
     def ends(self, answers: Sequence[Answer]) -> list[tuple[float, float | None]]:
@@ -271,14 +273,14 @@ def _way(steps: int) -> tuple[Numbers, Numbers]:
 def _entrances(names: Sequence[str]) -> list[str]:
     """The last point of each way in: an embedding that is scaled, or joined by characters, is taken
     after that."""
-    found: dict[str, str] = {}
+    points: dict[str, str] = {}
     for way in ENTRANCES:
         for point in way:
             for name in names:
                 if name.endswith(point):
                     scope = name.rpartition(f".{point}")[0] if name != point else ""
-                    found.setdefault(f"{scope} {way[0]}", name)
-    return list(found.values())
+                    points.setdefault(f"{scope} {way[0]}", name)
+    return list(points.values())
 
 
 def _column(part: Numbers, value: Tensor) -> Tensor:

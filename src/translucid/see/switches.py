@@ -70,10 +70,10 @@ def switches(network: Network) -> list[Switch]:
     return [switch for path, part in network.named_modules() for switch in _of(network, path, part)]
 
 
-def choose(found: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
+def choose(switches: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
     """The switches of these kinds, in the order of the model."""
     wanted = list(kinds)
-    there = [kind for kind in KINDS if any(switch.kind == kind for switch in found)]
+    there = [kind for kind in KINDS if any(switch.kind == kind for switch in switches)]
     for kind in wanted:
         if kind not in KINDS:
             close = nearest(kind, KINDS, 1)
@@ -81,17 +81,17 @@ def choose(found: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
             raise InputError(f"{kind!r} is no kind of part; {hint}this model has {_list(there)}")
         if kind not in there:
             raise InputError(f"this model has no {kind} to switch off; it has {_list(there)}")
-    return [switch for switch in found if switch.kind in wanted]
+    return [switch for switch in switches if switch.kind in wanted]
 
 
 def together(chosen: Iterable[Switch]) -> dict[str, Edit]:
     """One edit that throws several switches, also where they change the same point."""
-    found: dict[str, Edit] = {}
+    edits: dict[str, Edit] = {}
     for switch in chosen:
         for point, change in switch.edit.items():
-            before = found.get(point)
-            found[point] = change if before is None else partial(_both, before, change)
-    return found
+            before = edits.get(point)
+            edits[point] = change if before is None else partial(_both, before, change)
+    return edits
 
 
 def _both(first: Edit, second: Edit, value: Tensor) -> Tensor:
@@ -195,33 +195,33 @@ def _layer(path: str, layer: Layer, *, biased: bool) -> Iterator[Switch]:
     )  # fmt: skip
     for name, frame in frames.items():
         branch, scope = layer.get_submodule(name), f"{path}.{name}"
-        said = _block(name)
+        block = _block(name)
         norm = f"{scope}_residual.norm"
         if edit := _no_norm(norm, frame.norm):
             where = "before" if frame.placement == "pre" else "after"
-            yield Switch(norm, f"{place}, norm {where} {said}", "norms", edit, layer=number)
+            yield Switch(norm, f"{place}, norm {where} {block}", "norms", edit, layer=number)
         edit = {f"{scope}_residual.branch": 0.0}
         if not isinstance(branch, MultiHead):
-            yield Switch(scope, f"{place}, {said}", "feedforward", edit, layer=number)
+            yield Switch(scope, f"{place}, {block}", "feedforward", edit, layer=number)
             if isinstance(branch, GatedFeedForward):
                 yield Switch(
-                    f"{scope}.gate", f"{place}, {said} gate = 1 (everything passes)", "gates",
+                    f"{scope}.gate", f"{place}, {block} gate = 1 (everything passes)", "gates",
                     {f"{scope}.gate": 1.0}, layer=number,
                 )  # fmt: skip
             continue
-        yield Switch(scope, f"{place}, {said}", "attention", edit, layer=number)
+        yield Switch(scope, f"{place}, {block}", "attention", edit, layer=number)
         last = "biased" if biased and name == "self_attention" else "scaled"  # before the mask
         yield Switch(
-            f"{scope}.pattern", f"{place}, {said} looks everywhere alike", "patterns",
+            f"{scope}.pattern", f"{place}, {block} looks everywhere alike", "patterns",
             {f"{scope}.{last}": 0.0}, layer=number,
         )  # fmt: skip
-        which = f"{said} " if layer.cross_attention is not None else ""
+        which = f"{block} " if layer.cross_attention is not None else ""
         stack = in_words(path.rpartition(".layers.")[0])
         for head in range(branch.heads):
             yield Switch(
                 f"{scope}.head.{head}", f"{place}, {which}head {head}", "heads",
                 {f"{scope}.mixed": partial(_without_head, head)},
-                part=f"{stack} {said}", layer=number, head=head,
+                part=f"{stack} {block}", layer=number, head=head,
             )  # fmt: skip
 
 
@@ -280,10 +280,10 @@ def _under(path: str, name: str) -> str:
 
 def in_words(path: str) -> str:
     """members.1.encoder.layers.0 -> member 1, encoder layer 0"""
-    said: list[str] = []
+    parts: list[str] = []
     for part in path.split("."):
-        if part.isdigit() and said:
-            said[-1] = f"{said[-1].removesuffix('s')} {part}" + ("," * (said[-1] == "members"))
+        if part.isdigit() and parts:
+            parts[-1] = f"{parts[-1].removesuffix('s')} {part}" + ("," * (parts[-1] == "members"))
         elif part != "recurrent":
-            said.append(part)
-    return " ".join(said).rstrip(",")
+            parts.append(part)
+    return " ".join(parts).rstrip(",")

@@ -36,11 +36,11 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
     stack, places, note = _places(network, length, side)
     match stack.positions:
         case Sinusoidal() | Learned():
-            table, thinned = _thin(_added(stack, places), each=2)
+            table, thinned = _thin(_added(stack, places), group=2)
             columns = Axis("dimension", tuple(map(str, thinned)))
             title, most = "The vector that is added at each position", None
         case Rotary() as rotary:
-            table, thinned = _thin(rotary.angles(places)[0].cos(), each=1)
+            table, thinned = _thin(rotary.angles(places)[0].cos(), group=1)
             columns = Axis("pair of dimensions", tuple(map(str, thinned)))
             title, most = "The cosine of the angle that each position turns each pair by", 1.0
         case Alibi() as alibi:
@@ -112,7 +112,7 @@ def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
     """The one token that a word is, rather within a text than at its beginning; and a note, if it
     is another one there."""
     within, ids = tokenizer.encode(f" {word}"), tokenizer.encode(word)
-    whole = [each[0] for each in (within, ids) if len(each) == 1 and each[0] != tokenizer.unk_id]
+    whole = [row[0] for row in (within, ids) if len(row) == 1 and row[0] != tokenizer.unk_id]
     if whole:
         twice = whole[-1] != whole[0]
         return whole[0], "; at the beginning of a text it is another token" if twice else ""
@@ -137,7 +137,7 @@ def _reader(network: Network, side: Side) -> Encoder | Decoder:
             "every member of an ensemble has tables of its own; give one of .networks()"
         )
     if not isinstance(network, EncoderModel | DecoderModel):
-        raise InputError("this network reads numbers: it has no tables of words or positions")
+        raise InputError("this network reads numbers: it has no tables of tokens or positions")
     if side == "target":
         raise InputError("side = 'target': this model reads one text only; leave it out")
     return network.encoder if isinstance(network, EncoderModel) else network.decoder
@@ -165,14 +165,14 @@ def _added(stack: Stack, places: Tensor) -> Tensor:
     return stack.positions.add(like.new_zeros(*places.shape, stack.d_output), places)[0].detach()
 
 
-def _thin(table: Tensor, *, each: int) -> tuple[Tensor, list[int]]:
-    """Evenly chosen columns, as many as can be read; `each` neighbours stay together."""
+def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
+    """Evenly chosen columns, as many as can be read; `group` neighbours stay together."""
     width = table.shape[1]
     step = -(-width // MOST)
     chosen = [
         column + more
-        for column in range(0, width, each * step)
-        for more in range(each)
+        for column in range(0, width, group * step)
+        for more in range(group)
         if column + more < width
     ]
     return table[:, chosen], chosen

@@ -13,7 +13,6 @@ from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,
     head_values,
-    read_weights,
     state_inputs,
     title,
     write_head,
@@ -85,12 +84,9 @@ def attention(
         if not all(table is None for table in (q, k, v)):
             raise InputError("give either q, k and v, or x with its weights, not both")
         inputs = matrix(x, "x")
-        by_symbol = dict(
-            zip(("W_Q", "W_K", "W_V"), read_weights(weights, inputs, identity), strict=True)
-        )
-        state_inputs(board, inputs, by_symbol, identity)
-        query, key, value = (_project(inputs, weight) for weight in by_symbol.values())
-        sources = {"x": inputs, **{n: "I" if identity else w for n, w in by_symbol.items()}}
+        tensors, shown = state_inputs(board, inputs, weights, identity)
+        query, key, value = (_project(inputs, weight) for weight in tensors.values())
+        sources = {"x": inputs, **shown}
     _check(query, key, value, causal)
 
     def run(trace: Trace) -> None:

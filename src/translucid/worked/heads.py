@@ -25,17 +25,17 @@ _NOTES = {
 }
 
 
-def read_weights(
-    tables: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool = False
-) -> list[Tensor]:
-    d_model = x.shape[1]
+def _read_weights(
+    tables: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool
+) -> dict[str, Tensor]:
+    symbols, d_model = [f"W_{name[1:].upper()}" for name in tables], x.shape[1]
     names = [name for name, table in tables.items() if table is not None]
     if identity:
         if names:
             raise InputError(
                 f"{names[0]} and identity: give the weights, or identity for weights of 1 and 0"
             )
-        return [torch.eye(d_model, dtype=torch.float64) for _ in tables]
+        return {symbol: torch.eye(d_model, dtype=torch.float64) for symbol in symbols}
     missing = [name for name in tables if name not in names]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -55,16 +55,25 @@ def read_weights(
                 f"{name} is {shape(weight)}: with several heads it must be {d_model} x {d_model}, "
                 f"all heads side by side"
             )
-    return weights
+    return dict(zip(symbols, weights, strict=True))
 
 
-def state_inputs(board: Board, x: Tensor, weights: Mapping[str, Tensor], identity: bool) -> None:
+def state_inputs(
+    board: Board,
+    x: Tensor,
+    tables: Mapping[str, Numbers | None],
+    identity: bool,
+    square: bool = False,
+) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
+    """Write down X and its weights; they by their symbols, and what a formula shows of them."""
+    weights = _read_weights(tables, x, identity, square)
     board.state("X", x)
     if identity:
         board.state(" = ".join(weights), "I", name="identity")
-    else:
-        for symbol, weight in weights.items():
-            board.state(symbol, weight)
+        return weights, dict.fromkeys(weights, "I")
+    for symbol, weight in weights.items():
+        board.state(symbol, weight)
+    return weights, dict(weights)
 
 
 def write_head(

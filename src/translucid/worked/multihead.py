@@ -11,7 +11,6 @@ from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,
     head_values,
-    read_weights,
     state_inputs,
     title,
     write_head,
@@ -51,8 +50,8 @@ def multihead(
 
     Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
     """
-    given = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
-    example = x is None and all(table is None for table in given.values())
+    tables = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
+    example = x is None and all(table is None for table in tables.values())
     asked = identity or causal or unscaled or heads is not None
     if example:
         x, identity = EXAMPLE, True
@@ -60,27 +59,23 @@ def multihead(
         raise Missing("x is missing: give the inputs, one row for each position", ("x",))
     inputs = matrix(x, "x")
     d_model = inputs.shape[1]
-    weights = read_weights(given, inputs, identity, square=True)
+    board = Board(digits)
+    weights, shown = state_inputs(board, inputs, tables, identity, square=True)
     count = 2 if heads is None else whole(heads, "heads")
     try:
         part = SelfAttention(d_model, count, bias=False, scaled=not unscaled).double()
     except ConfigError as error:
         raise InputError(f"heads = {count}: x has {d_model} columns, and {error}") from None
     with torch.no_grad():
-        part.qkv.weight.copy_(torch.cat([w.T for w in weights[:3]]))
-        part.output.weight.copy_(weights[3].T)
+        part.qkv.weight.copy_(torch.cat([weights[name].T for name in ("W_Q", "W_K", "W_V")]))
+        part.output.weight.copy_(weights["W_O"].T)
 
     @torch.no_grad()
     def run(trace: Trace) -> None:
         part(inputs[None], Layout(causal=causal), trace=trace.at("attention"))
 
     trace, textbook = run_softmax(run)
-    board = Board(digits)
-    named = dict(zip(("W_Q", "W_K", "W_V", "W_O"), weights, strict=True))
-    state_inputs(board, inputs, named, identity)
     board.state("h", str(count), name="heads")
-    shown: dict[str, Tensor | str] = {n: "I" if identity else w for n, w in named.items()}
-
     board.section = "All heads at once"
     joined = {n: _join(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
     for name in joined:

@@ -108,7 +108,7 @@ def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[
     """The gradient at each sum, through which it reaches the weights."""
     points = list(dict.fromkeys(_SUMS[exercise.kind].values()))
     gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
-    letters = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
+    symbols = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
     rows = tuple(
         (str(t + 1), *(_row(board, gradients[point][t]) for point in points))
         for t in range(len(exercise.x) - 1, -1, -1)
@@ -117,7 +117,7 @@ def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[
         "Gradient at each sum: through the slope of its sigmoid or tanh"
         if exercise.kind != "rnn"
         else "Gradient at each sum: through the slope of the activation",
-        Table(("$t$", *(f"${_inline(letter)}$" for letter in letters)), rows),
+        Table(("$t$", *(f"${_inline(letter)}$" for letter in symbols)), rows),
         name="dL/da",
         value={point: plain(torch.stack(gradients[point])) for point in points},
     )

@@ -73,7 +73,7 @@ def answer_lines(
                 sink.write(records, answers)
                 progress.move(sink.lines)
         except KeyboardInterrupt:
-            progress.say(f"stopped after {sink.lines:,} lines" + sink.how_to_go_on())
+            progress.say(f"stopped after {sink.lines:,} lines" + sink.resume_advice())
             raise typer.Exit(130) from None
         took = progress.seconds
     if out is not None:
@@ -149,7 +149,7 @@ class _Screen:
         self.lines += len(records)
         self.failed += sum(bool(answered.fault) for answered in answers)
 
-    def how_to_go_on(self) -> str:
+    def resume_advice(self) -> str:
         return "; with --out FILE a run can be resumed"
 
 
@@ -217,7 +217,7 @@ class _Part(_Screen):
         self._hash(records)
         self._write_note(self._stream.tell())
 
-    def how_to_go_on(self) -> str:
+    def resume_advice(self) -> str:
         return f", which are in {self.part}; run the same command again to go on"
 
     def _hash(self, records: Sequence[Asked]) -> None:

@@ -14,12 +14,12 @@ CHAPTER = "What comes out"
 
 def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[Stage], str, str]:
     """The last stages, the answer in words, and a note for the end of the walk."""
-    found = at(reading, reading.network.output_point)
+    where = at(reading, reading.network.output_point)
     endings, answer = reading.outputs.endings(reading.example, reading.said, top)
     stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
     stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
     stages += [
-        Stage(end.kind, CHAPTER, end.title, end.sentence, **found, rows=end.rows, came=end.came,
+        Stage(end.kind, CHAPTER, end.title, end.sentence, **where, rows=end.rows, came=end.came,
               happened=end.happened)
         for end in endings
     ]  # fmt: skip
@@ -27,7 +27,7 @@ def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[St
 
 
 def _pools(reading: TextTrace, name: str) -> bool:
-    """One of two: the shares of the tokens, or, where a state is taken, the vector itself."""
+    """One of two: the weights of the tokens, or, where a state is taken, the vector itself."""
     scope, _, point = name.rpartition(".")
     return point == "pool_pattern" or (point == "pooled" and f"{scope}.pool_pattern" not in reading)
 
@@ -40,9 +40,9 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
                  Cell("length", float(torch.linalg.vector_norm(value.float()))))  # fmt: skip
         return Stage("vectors", CHAPTER, "one vector for the text", sentence, **at(reading, name),
                      rows=(Row("text", first),))  # fmt: skip
-    sentence = "One vector is made of all: the mean of the tokens' vectors, with these shares."
+    sentence = "One vector is made of all: the mean of the tokens' vectors, with these weights."
     if int((value > 0).sum()) == 1:
-        sentence = "One vector is taken for the whole text: that of the token with share 1."
+        sentence = "One vector is taken for the whole text: that of the token with weight 1."
     return Stage("sizes", CHAPTER, "one vector for the text", sentence, **at(reading, name),
                  rows=_each(value, along(reading, name)))  # fmt: skip
 

@@ -16,7 +16,7 @@ from translucid.see.text_trace import TextTrace
 from translucid.tasks.outputs import Cell, Row, floats
 
 # What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
-# numbers of a vector and its length; where a token looks; how open its gates are; one number for
+# values of a vector and its length; where a token looks; how open its gates are; one number for
 # each token; probabilities, best first.
 Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
 
@@ -105,24 +105,24 @@ def shortened(text: str, words: int = 15, letters: int = 120) -> str:
 def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
     """(1, 4, 7, 7) -> 4 heads × 7 tokens × 7 tokens"""
     named = [(size, axis) for size, axis in zip(shape, axes, strict=True) if axis != "batch"]
-    said = [(size, AXES.get(axis, "numbers")) for size, axis in named]
-    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in said)
+    counted = [(size, AXES.get(axis, "values")) for size, axis in named]
+    return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in counted)
 
 
 def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:
     """Of each row (rows, labels), the entries with the largest weights."""
-    found = weights.float().topk(min(most, weights.shape[-1]))
+    top = weights.float().topk(min(most, weights.shape[-1]))
     return [
         tuple(
             Cell(labels[place], value)
             for value, place in zip(values, places, strict=True)
             if value > 0  # where a mask stands there is no link
         )
-        for values, places in zip(floats(found.values), found.indices.tolist(), strict=True)
+        for values, places in zip(floats(top.values), top.indices.tolist(), strict=True)
     ]
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """How long vectors are, as shares of the length of others. (..., numbers) -> (...)"""
+    """How long vectors are, as fractions of the length of others. (..., values) -> (...)"""
     norm = torch.linalg.vector_norm
     return norm(part.float(), dim=-1) / norm(whole.float(), dim=-1).clamp(min=1e-30)

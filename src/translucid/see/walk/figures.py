@@ -13,7 +13,7 @@ from translucid.see.walk.data import Stage, Walk
 from translucid.tasks.choices import nth
 from translucid.tasks.outputs import Cell
 
-FIRST = 32  # numbers of a vector
+FIRST = 32  # values of a vector
 MOST = 32  # tokens on a side: so many labels can still be read on a page
 BESIDE = 16  # tokens of which two tables stand side by side
 TOGETHER = 12  # tables of one drawing
@@ -88,8 +88,8 @@ def _links(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> l
 def _vectors(reading: Reading, stage: Stage) -> Heat:
     shown = reading[stage.address][0, :MOST, :FIRST]
     count = stage.shape[-1]
-    notes = [_cut(len(stage.rows)), f"the first {FIRST} of {count} numbers" * (count > FIRST)]
-    return Heat("The numbers of each token", numbers(shown),
+    notes = [_cut(len(stage.rows)), f"the first {FIRST} of {count} values" * (count > FIRST)]
+    return Heat("The values of each token's vector", numbers(shown),
                 Axis("", tuple(row.label for row in stage.rows[:MOST])),
                 Axis("", tuple(map(str, range(shown.shape[-1])))),
                 note="; ".join(filter(None, notes)), address=stage.address)  # fmt: skip
@@ -111,9 +111,9 @@ def _choices(stage: Stage) -> Heat | Bars:
     if len(rows) == 1:
         cells = rows[0].cells
         marked = tuple(place for place, cell in enumerate(cells) if cell.chosen)
-        shares = np.round([100 * cell.value for cell in cells], 1)
+        percent = np.round([100 * cell.value for cell in cells], 1)
         return Bars("The likeliest answers", "probability in %", tuple(c.label for c in cells),
-                    shares, marked=marked)  # fmt: skip
+                    percent, marked=marked)  # fmt: skip
     shown = [sorted(filter(_counts, row.cells), key=lambda cell: cell.rank) for row in rows]
     ranked = max(c.rank for line in shown for c in line if c.rank == 1 or not _marked(c))
     further = max(sum(cell.rank > ranked for cell in line) for line in shown)
@@ -151,8 +151,8 @@ def _marked(cell: Cell) -> bool:
 
 def _choice(cell: Cell, ranked: int) -> str:
     """Beyond the columns of the ranks, a cell tells its own."""
-    said = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
-    return said if cell.rank <= ranked else f"{nth(cell.rank)}: {said}"
+    text = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
+    return text if cell.rank <= ranked else f"{nth(cell.rank)}: {text}"
 
 
 def _stream(stages: Sequence[Stage]) -> Heat:

@@ -11,7 +11,7 @@ from translucid.tasks.outputs import Cell, Row
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 MOST, VECTORS = 24, 8  # tokens of a stage
-LABEL = 20  # letters of a token
+LABEL = 20  # characters of a token
 BAR = 24  # blocks of the longest bar
 BLOCKS = " ▏▎▍▌▋▊▉█"
 STEPS = "▁▂▃▄▅▆▇█"
@@ -27,7 +27,7 @@ def as_text(walk: Walk, width: int = 96, *, colour: bool = False) -> str:
 class _Writer:
     def __init__(self, width: int, colour: bool) -> None:
         self.width, self.colour = width, colour
-        self.told: set[str] = set()  # what a part is, is said once
+        self.explained: set[str] = set()  # what a part is, is said once
 
     def lines(self, walk: Walk) -> Iterator[str]:
         answer = walk.answer or NOTHING
@@ -46,23 +46,23 @@ class _Writer:
 
     def _stage(self, number: int, stage: Stage) -> Iterator[str]:
         yield from self._title(number, stage)
-        again = stage.sentence in self.told
+        again = stage.sentence in self.explained
         remarks = [_added(stage), stage.happened]
         if not stage.rows and not stage.added:  # in one go with what it is
-            yield from self._wrapped(" ".join([self._said(stage), *remarks]).strip(), GAP)
+            yield from self._wrapped(" ".join([self._explanation(stage), *remarks]).strip(), GAP)
         else:
-            yield from self._wrapped(self._said(stage), GAP)
+            yield from self._wrapped(self._explanation(stage), GAP)
             yield from self._rows(stage, again=again)
             yield from self._wrapped("; ".join(filter(None, remarks)), GAP)
         yield from self._points(stage)
 
-    def _said(self, stage: Stage) -> str:
+    def _explanation(self, stage: Stage) -> str:
         """What a part is, once."""
-        said = "" if stage.sentence in self.told else stage.sentence
-        if stage.meaning and stage.meaning not in self.told:
-            said += f" ({stage.meaning})"
-        self.told |= {stage.sentence, stage.meaning}
-        return said.strip()
+        text = "" if stage.sentence in self.explained else stage.sentence
+        if stage.meaning and stage.meaning not in self.explained:
+            text += f" ({stage.meaning})"
+        self.explained |= {stage.sentence, stage.meaning}
+        return text.strip()
 
     def _points(self, stage: Stage) -> Iterator[str]:
         """All that a part computes; their names go on from the layer's."""
@@ -150,7 +150,7 @@ class _Writer:
                 bar = self._styled(_bar(cell.value, BAR), GREEN)
                 mark = ("  (came next)" if came else "  (chosen)") if cell.chosen else ""
                 label = _padded(_short(cell.label), wide)
-                yield f"{GAP}{label} {bar} {_share(cell.value):>6}{mark}{_wanted(cell)}"
+                yield f"{GAP}{label} {bar} {_percent(cell.value):>6}{mark}{_wanted(cell)}"
             return
         taken = [next(cell for cell in row.cells if cell.chosen) for row in rows]
         before = max(_wide(_short(row.label)) for row in rows)
@@ -158,7 +158,7 @@ class _Writer:
         for row, cell in zip(rows, taken, strict=True):
             step = f"{_padded(_short(row.label), before)} → {_padded(_short(cell.label), after)}"
             bar = _bar(cell.value, BAR // 2)
-            sure = f"{_share(cell.value):>6}{_wanted(cell)}"
+            sure = f"{_percent(cell.value):>6}{_wanted(cell)}"
             room = self.width - _wide(f"{GAP}{step} {bar} {sure}{GAP}")
             others = self._styled(_cut(_others(row), room), DIM)
             yield f"{GAP}{step} {self._styled(bar, GREEN)} {sure}{GAP}{others}"
@@ -276,11 +276,11 @@ def _link(row: Row) -> str:
 def _others(row: Row) -> str:
     """What else was likely."""
     others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
-    said = ", ".join(f"{_short(c.label)} {_share(c.value)}{_wanted(c)}" for c in others)
-    return f"{said or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
+    listed = ", ".join(f"{_short(c.label)} {_percent(c.value)}{_wanted(c)}" for c in others)
+    return f"{listed or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
 
 
-def _share(value: float) -> str:
+def _percent(value: float) -> str:
     return f"{value:.1%}"
 
 
@@ -288,16 +288,16 @@ def _wanted(cell: Cell) -> str:
     return " (wanted)" if cell.wanted else ""
 
 
-def _bar(share: float, blocks: int) -> str:
-    """A share of 1 as a bar, to an eighth of a block."""
-    eighths = round(max(0.0, min(share, 1.0)) * blocks * 8)
+def _bar(fraction: float, blocks: int) -> str:
+    """A fraction of 1 as a bar, to an eighth of a block."""
+    eighths = round(max(0.0, min(fraction, 1.0)) * blocks * 8)
     whole, part = divmod(eighths, 8)
     return ("█" * whole + (BLOCKS[part] if part else "")).ljust(blocks)
 
 
-def _step(share: float) -> str:
-    """A share as one block; 1 and more is a full one."""
-    return STEPS[min(7, max(0, int(share * 8)))]
+def _step(fraction: float) -> str:
+    """A fraction as one block; 1 and more is a full one."""
+    return STEPS[min(7, max(0, int(fraction * 8)))]
 
 
 def _number(value: float) -> str:

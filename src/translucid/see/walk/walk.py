@@ -15,7 +15,8 @@ from translucid.see.text_trace import TextTrace
 from translucid.see.walk import data
 from translucid.see.walk.answer import answers
 from translucid.see.walk.data import Stage
-from translucid.see.walk.stages import Chosen, layer_of, stages_of
+from translucid.see.walk.stage_parts import Chosen, layer_of
+from translucid.see.walk.stages import stages_of
 from translucid.see.walk.text import as_text
 from translucid.tasks.example import TokenInput
 from translucid.tasks.outputs import Cell, Row
@@ -65,8 +66,8 @@ def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
     if not members:
         return names, []
-    said = f"{len(members)} networks decide together; up to the answer, number 0 is shown"
-    return [name for name in names if name.startswith("members.0.")], [said]
+    note = f"{len(members)} networks decide together; up to the answer, number 0 is shown"
+    return [name for name in names if name.startswith("members.0.")], [note]
 
 
 def _check(
@@ -124,8 +125,8 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
         yield from stages
 
 
-def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], given: TokenInput) -> Stage:
-    tokenizer, ids = given.tokenizer, reading.example.batch.inputs[given.name]
+def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: TokenInput) -> Stage:
+    tokenizer, ids = tokens.tokenizer, reading.example.batch.inputs[tokens.name]
     rows = tuple(
         Row(word, (Cell("id", number),), remark=UNKNOWN if number == tokenizer.unk_id else "")
         for word, number in zip(words, ids[0].tolist(), strict=True)

@@ -4,6 +4,7 @@ Formulas are LaTeX. Titles, notes and table cells are plain text in which `$...$
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -79,6 +80,13 @@ class Content:
         if self.asked:
             return "The rest is a built-in example."
         return "No numbers were given, so here is a built-in example."
+
+    def numbered(self) -> Iterator[tuple[int, str, Step]]:
+        """The steps, counted from 1, each with the heading before it: "" where none begins."""
+        section = ""
+        for number, step in enumerate(self.steps, 1):
+            yield number, "" if step.section == section else step.section, step
+            section = step.section
 
 
 def literal(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 
+from translucid.render.latex import with_formulas
 from translucid.render.plain_math import words
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
 
@@ -33,11 +34,8 @@ def markdown(solution: Content) -> str:
         out.append(f"*{_md(solution.opening)}*")
     if solution.given:
         out += ["**Given**", *_md_given(solution.given)]
-    section = ""
-    for number, step in enumerate(solution.steps, 1):
-        if step.section != section:
-            section = step.section
-            out += [f"## {_md(section)}"] if section else []
+    for number, heading, step in solution.numbered():
+        out += [f"## {_md(heading)}"] if heading else []
         out.append(f"**{number}. {_md(step.title)}**")
         if step.sides():
             out.append(_display(aligned(step)))
@@ -53,11 +51,7 @@ def markdown(solution: Content) -> str:
 
 def _md(text: str) -> str:
     """Plain text within Markdown; formulas stay as they are."""
-    parts = text.split("$")
-    return "$".join(
-        part if i % 2 else re.sub(r"([\\`*_\[\]<>|])", r"\\\1", part)
-        for i, part in enumerate(parts)
-    )
+    return with_formulas(text, lambda part: re.sub(r"([\\`*_\[\]<>|])", r"\\\1", part))
 
 
 def _display(formula: str) -> str:
@@ -113,14 +107,9 @@ def latex_body(solution: Content) -> str:
         out.append(rf"\emph{{{_tex(solution.opening)}}}")
     if solution.given:
         out += [r"\textbf{Given}", *_tex_given(solution.given)]
-    section = ""
-    for number, step in enumerate(solution.steps, 1):
-        if step.section != section:
-            section = step.section
-            out += [f"\\section*{{{_tex(section)}}}"] if section else []
-            out.append(_tex_step(number, step, leads=bool(section)))
-        else:
-            out.append(_tex_step(number, step))
+    for number, heading, step in solution.numbered():
+        out += [f"\\section*{{{_tex(heading)}}}"] if heading else []
+        out.append(_tex_step(number, step, leads=bool(heading)))
     out += [f"\\medskip\\emph{{Note: {_tex(note)}}}" for note in solution.notes]
     out += [f"\\medskip\\textbf{{{_tex(solution.closing)}}}"] if solution.closing else []
     return dollars("\n\n".join(out) + "\n", r"\$")
@@ -135,7 +124,7 @@ def _tex_given(given: tuple[Given, ...]) -> list[str]:
     return out
 
 
-def _tex_step(number: int, step: Step, leads: bool = False) -> str:
+def _tex_step(number: int, step: Step, leads: bool) -> str:
     # A step begins where there is room for it; the first of a section stays with its heading.
     start = "" if leads else "\\filbreak\\medskip\n"
     out = [f"{start}\\textbf{{{number}.}} {_tex(step.title)}\\nopagebreak"]
@@ -157,10 +146,7 @@ def _fit(formula: str) -> str:
 
 def _tex(text: str) -> str:
     """Plain text within LaTeX; formulas stay as they are."""
-    parts = text.split("$")
-    return "$".join(
-        part if i % 2 else "".join(_SPECIAL.get(c, c) for c in part) for i, part in enumerate(parts)
-    )
+    return with_formulas(text, lambda part: "".join(_SPECIAL.get(c, c) for c in part))
 
 
 def _tex_table(table: Table) -> str:
@@ -178,27 +164,16 @@ def _tex_table(table: Table) -> str:
 
 def grown(formula: str) -> str:
     """Parentheses that grow with the matrix inside them."""
-    out: list[str] = []
-    stack: list[
-        tuple[int, int]
-    ] = []  # where an opening one stands, and how many matrices came before
-    matrices = 0
-    i = 0
-    while i < len(formula):
-        if formula.startswith(r"\begin{bmatrix}", i):
-            matrices += 1
-        if formula[i] == "(":
-            stack.append((len(out), matrices))
-        if formula[i] == ")" and stack:
-            start, before = stack.pop()
-            if matrices > before:
-                out[start] = r"\left("
-                out.append(r"\right)")
-                i += 1
-                continue
-        out.append(formula[i])
-        i += 1
-    grown = "".join(out)
-    if matrices:
-        grown = grown.replace(r"\lVert", r"\left\lVert").replace(r"\rVert", r"\right\rVert")
-    return grown
+    parts = re.split(r"([()])", formula)
+    opened: list[int] = []
+    for at, part in enumerate(parts):
+        if part == "(":
+            opened.append(at)
+        elif part == ")" and opened:
+            start = opened.pop()
+            if any(r"\begin{bmatrix}" in inside for inside in parts[start:at]):
+                parts[start], parts[at] = r"\left(", r"\right)"
+    whole = "".join(parts)
+    if r"\begin{bmatrix}" in whole:
+        whole = whole.replace(r"\lVert", r"\left\lVert").replace(r"\rVert", r"\right\rVert")
+    return whole

@@ -103,7 +103,7 @@ class Writer:
 
 
 def _mend(text: str) -> str:
-    """Products of numbers get a dot, negative numbers within a sum or product get parentheses."""
+    """Factors of numbers get a dot, negative numbers within a sum or product get parentheses."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
     text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
     text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)

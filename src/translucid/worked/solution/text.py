@@ -5,11 +5,12 @@ import textwrap
 from translucid.render.plain_math import (
     OPERATORS,
     Box,
-    beside,
     columns,
     flow,
+    in_row,
     inline,
     pad,
+    spaced,
     words,
 )
 from translucid.worked.solution.content import Content, Given, Step, Table, dollars
@@ -36,11 +37,8 @@ def render(solution: Content, width: int, color: bool) -> str:
         out += _wrap(solution.opening, width)
     if solution.given:
         out += ["", bold("Given"), *_given(solution.given, width)]
-    section = ""
-    for number, step in enumerate(solution.steps, 1):
-        if step.section != section:
-            section = step.section
-            out += ["", bold(f"── {inline(section)} ──")] if section else []
+    for number, heading, step in solution.numbered():
+        out += ["", bold(f"── {inline(heading)} ──")] if heading else []
         out.append("")
         lead = f"{number}. "
         head = _wrap(lead + inline(step.title), width, len(lead))
@@ -79,11 +77,11 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
     lines: list[list[Box]] = [[]]
-    for box in (beside(_apart(words(formula, room - 10))) for formula in formulas):
+    for box in (spaced(words(formula, room - 10)) for formula in formulas):
         if lines[-1] and sum(b.width + 3 for b in [*lines[-1], box]) - 3 > room:
             lines.append([])
         lines[-1].append(box)
-    rows = [beside([piece for box in line for piece in (Box(("   ",)), box)][1:]) for line in lines]
+    rows = [spaced(line, "   ") for line in lines]
     tall = any(row.height > 1 for row in rows)
     out: list[str] = []
     for row in rows:
@@ -94,10 +92,6 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
             out += ["", *_wrap(inline(item.symbol), width, _INDENT, _INDENT)]
             out += _table(item.table, width)
     return out
-
-
-def _apart(boxes: list[Box]) -> list[Box]:
-    return [piece for box in boxes for piece in (Box((" ",)), box)][1:]
 
 
 def _body(step: Step, width: int) -> list[str]:
@@ -114,7 +108,7 @@ def _formula(step: Step, width: int) -> list[str]:
         return []
     left = words(step.symbol)
     if all(box.height == 1 for side in sides for box in side):
-        whole = beside(_apart(left + [box for side in sides for box in side]))
+        whole = spaced(left + [box for side in sides for box in side])
         if whole.width <= room:
             return _indented(whole, _INDENT)
     lines: list[Box] = []
@@ -137,7 +131,7 @@ def _formula(step: Step, width: int) -> list[str]:
 def _inner(row: list[Box], room: int) -> list[Box]:
     """A line that continues a formula stands a little to the right."""
     starts = row[0].lines[0] in OPERATORS
-    return [beside([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
+    return [in_row([Box(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
 
 def _indented(box: Box, indent: int) -> list[str]:

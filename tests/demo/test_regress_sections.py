@@ -1,14 +1,13 @@
-"""The report of the regression demo: fitted curves and boundaries are the networks' outputs."""
+"""What the demo of regression draws: fitted curves and boundaries are the networks' outputs."""
 
 import math
 
 import pytest
 import torch
-from tests.demo.pages import check_stands_alone
 from tests.demo.small_runs import Run, small_run
 
-from translucid.demo.report import fits
-from translucid.demo.report import regress as report
+from translucid.demo import fits
+from translucid.demo import regress_sections as report
 from translucid.recipe import recipe
 from translucid.recipe.recipe import Recipe
 from translucid.tasks.regress import RegressItem
@@ -78,7 +77,34 @@ def test_fitting_leaves_the_random_numbers_alone(run: Run) -> None:
     assert torch.equal(torch.rand(2), wanted)
 
 
-def test_the_page_stands_alone(run: Run) -> None:
-    out, model, chosen = run
-    path = report.write(out, report.learn(model, chosen), {"r_squared": 0.5})
-    check_stands_alone(path, figures=1 + 3 + 2)
+def test_the_pictures_have_the_numbers_of_the_networks(run: Run) -> None:
+    lesson = report.learn(run[1], run[2])
+    drawn = report.fitted(lesson.sine)
+    assert list(drawn.series["target"]) == lesson.sine.target
+    for fit, (name, values) in zip(lesson.sine.fits, list(drawn.series.items())[1:], strict=True):
+        assert name.startswith(f"{fit.width} hidden unit")
+        assert name.endswith(f"RMSE {fit.rmse:.3f}")
+        assert list(values) == fit.y
+    assert [label for label in drawn.x.labels if label] == ["-1", "-0.5", "0", "0.5", "1"]
+    assert drawn.x.labels[60] == "-0.5"
+    errors = report.errors(lesson.staircase, lesson.sine)
+    assert list(errors.series["sine"]) == [fit.rmse for fit in lesson.sine.fits]
+    plane = report.plane(lesson.logic.boundaries[1])
+    assert plane.title == f"perceptron: XOR, {lesson.logic.boundaries[1].accuracy:.0%} right"
+    for row, column in plane.frames:
+        x, y = float(plane.columns.labels[column]), float(plane.rows.labels[row])
+        assert plane.texts[row][column] == f"{float(x != y):g}"
+    assert len(set(plane.frames)) == 4
+
+
+def test_the_plane_has_the_second_input_upwards() -> None:
+    class Tilted(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 0.1 * x[:, :1] + 0.3 * x[:, 1:]
+
+    heat = report.plane(fits.boundary("tilted", Tilted(), [0, 0, 0, 0], points=5))
+    assert heat.rows.labels == ("1.5", "1", "0.5", "0", "-0.5")
+    for row, second in enumerate(heat.rows.labels):
+        for column, first in enumerate(heat.columns.labels):
+            wanted = 0.1 * float(first) + 0.3 * float(second)
+            assert heat.values[row, column] == pytest.approx(wanted, abs=1e-6)

@@ -1,0 +1,24 @@
+"""The sentences of Toyland, made once in a process: the same number is the same sentence.
+
+Half of the time of a small run goes into making its corpus. `tests/toyland`, where the generator is
+looked at, has it as it is.
+"""
+
+import importlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+generator = importlib.import_module("translucid.toyland.generate")
+candidate = generator.candidate
+remembered = lru_cache(maxsize=50_000)(candidate)
+ITSELF = Path(__file__).parents[1] / "toyland"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sentences_are_remembered(request: pytest.FixtureRequest) -> Iterator[None]:
+    generator.candidate = candidate if request.path.is_relative_to(ITSELF) else remembered
+    yield
+    generator.candidate = candidate
