@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.tasks.base import Score, Task
     from translucid.tasks.batch import Batch
     from translucid.tasks.registry import task
+    from translucid.tasks.score import Baseline
     from translucid.trace import NO_TRACE, Trace
 
 __all__ = [
+    "Baseline",
     "Batch",
     "Model",
     "NO_TRACE",
@@ -43,6 +45,7 @@ __all__ = [
 
 # Where each name lives: in a module, or it is the module.
 _HOMES = {
+    "Baseline": ("translucid.tasks.score", "Baseline"),
     "Batch": ("translucid.tasks.base", "Batch"),
     "Model": ("translucid.model", "Model"),
     "NO_TRACE": ("translucid.trace", "NO_TRACE"),

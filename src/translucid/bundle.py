@@ -49,7 +49,9 @@ class Bundle:
     facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: for people
     decoding: dict[str, Any] = field(
         default_factory=dict
-    )  # of a translator: keys of GenerationConfig
+    )  # keys of DecodingConfig, as the run had them
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
+    statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
 
@@ -67,6 +69,8 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "labels": list(bundle.labels),
             "decoding": bundle.decoding,
             "columns": bundle.columns,
+            "data": bundle.data,
+            "statistics": bundle.statistics,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
             "facts": bundle.facts,
         }
@@ -123,10 +127,9 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     labels = tuple(config["labels"])
     decoding = config.get("decoding", {})  # not in older bundles
     decoding = section_today("decoding", decoding) if old else decoding
-    columns = {  # not in older bundles either; JSON has no tuples
+    more = {name: config.get(name, {}) for name in ("data", "statistics")}  # nor these
+    more["columns"] = {  # nor this; JSON has no tuples
         role: tuple(column) if isinstance(column, list) else column
         for role, column in config.get("columns", {}).items()
     }
-    return Bundle(
-        network, config["task"], tokenizers, labels, config["facts"], decoding, columns=columns
-    )
+    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding, **more)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -15,7 +16,9 @@ from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
 from translucid.models.base import SequenceConfig
-from translucid.recipe.examples import read_records, task_of
+from translucid.recipe.examples import load_test, read_records, task_of
+from translucid.recipe.recipe import of_run
+from translucid.recipe.scoring import Settings, settings_of
 from translucid.renamed import is_now, refuse_old
 from translucid.see.ablation import Ablation, ablate
 from translucid.see.display import model_html
@@ -30,12 +33,11 @@ from translucid.tasks.classify import Classify, Label
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
-from translucid.tasks.options import DataConfig
+from translucid.tasks.options import PLACES, WRITTEN, DataConfig
+from translucid.tasks.progress import reporting
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
-
-ROW = 256  # tokens that a language model is scored on at once
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -130,21 +132,30 @@ class Model:
     def evaluate(
         self,
         *files: str,
-        context: int = 0,
         say: Callable[[str], None] = lambda line: None,
-        **data: Any,
+        **options: Any,
     ) -> Score:
-        """Scores on a file (for translation, two) in the format of the training data.
+        """Scores on a file (for translation, two) in the format of the training data; without one,
+        on the test data of the model's run, which gives the number of its test.json.
 
-        `data` are keys of a recipe's data section, such as text_column. Before what a language
-        model is scored on, it reads `context` tokens. `say` is told, line by line, what was read
-        and what was left out.
+        All is read and scored as in the run. `options` change that: the keys of a recipe's
+        sections data and decoding that decide a score of this task, such as text_column or
+        context; others are refused. `say` is told, line by line, what was read, what was left
+        out, and what decides the score.
         """
-        items, task = self.items(*files, say=say, **data), self.task.for_evaluation(context)
+        settings = self.settings(**options)
+        say(settings.line())
+        items = self.items(*files, say=say, **options)
+        task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
         for row in task.as_evaluated(items):
-            where = f"context = {context}, row {row.line}"
+            where = f"context = {settings.decoding.context}, row {row.line}"
             check_length(max(task.sizes(row)), self.context_length, where)
-        return task.evaluate(self.network, items)
+        with reporting(say):
+            return task.evaluate(self.network, items)
+
+    def settings(self, **options: Any) -> Settings:
+        """How examples are read and scored: as in the model's run, but for the options."""
+        return settings_of(self._bundle, options)
 
     def ablate(
         self,
@@ -152,16 +163,16 @@ class Model:
         of: Sequence[str] | None = None,
         metric: bool = False,
         limit: int | None = None,
-        **data: Any,
+        **options: Any,
     ) -> Ablation:
         """What the model loses on the examples of files without each of its parts.
 
-        of: only these kinds, such as heads, layers, gates. metric: also the task's metric. data:
-        keys of a recipe's data section.
+        of: only these kinds, such as heads, layers, gates. metric: also the task's metric. options:
+        as of `evaluate`.
         """
         known = switches(self.network)
         chosen = known if of is None else choose(known, of)
-        items = self.items(*files, limit=limit, **data)
+        items = self.items(*files, limit=limit, **options)
         return ablate(self.network, self.task, items, chosen, metric=metric)
 
     def items(
@@ -169,20 +180,46 @@ class Model:
         *files: str,
         limit: int | None = None,
         say: Callable[[str], None] = lambda line: None,
-        **data: Any,
+        **options: Any,
     ) -> Sequence[Any]:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
-        loading = Loading(expected=self._bundle.columns)
-        records = read_records(self.task.name, files, DataConfig(**data), say, loading)
+        data = self.settings(**options).data
+        if files:
+            loading, name = Loading(expected=self._bundle.columns), files[0]
+            records = read_records(self.task.name, files, data, say, loading)
+        else:
+            records, name = self._own_test(data, say), "the test data"
         if limit is not None and limit < len(records):
             say(f"the first {limit:,} of {len(records):,} examples")
             records = records[:limit]
-        self.task.check_labels(records, self._bundle.labels, files[0])
-        items = self.task.held_out_items(records, min(self.context_length or ROW, ROW))
+        self.task.check_labels(records, self._bundle.labels, name)
+        row = min(self.context_length or data.max_length, data.max_length)
+        items = self.task.held_out_items(records, row)
+        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
+            items = self.task.limited(items, data, "test", say)
         for item in items:
-            self.task.check_item(item, f"{files[0]}:{item.line}", self.network)
+            self.task.check_item(item, f"{name}:{item.line}", self.network)
         return items
+
+    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> Sequence[Any]:
+        """The test examples of the run that this model is of."""
+        run = None if self.folder is None else bundle.place(self.folder).parent
+        if run is None or not (run / "recipe.toml").is_file():
+            raise InputError(
+                "what to score on must be given: this model is not in a run folder, whose test "
+                "data would be taken; give a file as in training, on the command line with --data"
+            )
+        chosen = of_run(run)
+        places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
+        data = DataConfig(**(places | data.reading()))
+        records = load_test(chosen.model_copy(update={"data": data}), say)
+        if not records:
+            raise InputError(
+                f"the recipe of {run} names no test data; give a file as in training, on the "
+                "command line with --data"
+            )
+        return records
 
     # ---- what can be seen of it ----
 

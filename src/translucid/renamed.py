@@ -22,6 +22,9 @@ KEYS = {
     "decoding.beams": "decoding.beam_size",
 }
 
+# Keys that came later, with what runs did that were begun without them.
+ADDED: dict[str, Any] = {"data.standardise": False}
+
 # Beginnings of the names of weights, within one network.
 WEIGHTS = {
     "encoder.letters.": "encoder.characters.",

@@ -16,7 +16,7 @@ def test_the_best_few_stay(tmp_path: Path) -> None:
     """Scores that go up and down: the two best are on disk after every evaluation."""
     held = train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     task = Classify(held.tokenizers["tokenizer"], held.labels)
-    keeping = best_models.BestModels(tmp_path / "kept", task, 2)
+    keeping = best_models.BestModels(tmp_path / "kept", task, 2, task.criterion())
     seen: list[tuple[float, int]] = []
     for step, score in enumerate([0.5, 0.3, 0.9, 0.2, 0.7, 0.95], start=1):
         now = bundle.Bundle(held.network, "classify", held.tokenizers, held.labels, {"step": step})

@@ -1,6 +1,8 @@
 """The loop: micro-batches are one batch, a bad gradient stops it, patience ends it."""
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from translucid.models import Network, TransformerConfig, build
 from translucid.tasks.base import Score
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.classify import Classify, ClassifyItem
+from translucid.tasks.score import Criterion
+from translucid.training import loop
 from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import Progress, Watchers, train
@@ -76,7 +80,7 @@ def test_patience_ends_a_run_that_no_longer_gets_better() -> None:
     model, task, items = parts()
     config = TrainingConfig(steps=50, learning_rate=1e-9, warmup=0, evaluate_every=1, patience=3)
     state = State(model, config)
-    assert train(state, task, forever(task, items, 6), items, config, silent()) == "finished"
+    assert train(state, task, forever(task, items, 6), items, config, silent()) == "patience"
     assert state.step == 4
 
 
@@ -128,11 +132,106 @@ def test_a_bad_batch_may_be_left_out_and_is_counted() -> None:
 
 
 def test_best_knows_which_way_is_up() -> None:
-    up, down = Best(True, None), Best(False, 2)
+    up, down = Best(Criterion("accuracy"), None), Best(Criterion("perplexity", False), 2)
     assert [up.update(x) for x in (1.0, 3.0, 2.0)] == [True, True, False]
     assert [down.update(x) for x in (1.0, 3.0, 2.0)] == [True, False, False]
     assert down.stalled
     assert not up.stalled
+
+
+def test_of_equal_scores_the_one_with_the_lower_loss_is_best() -> None:
+    """F1 0 again and again, while the loss falls: the newest is best, and nothing has stalled."""
+    best = Best(Criterion("span_f1"), 2)
+    seen = [best.update(0.0, loss) for loss in (2.0, 1.5, 1.5, 1.6)]
+    assert seen == [True, True, False, False]
+    assert best.stalled
+    assert not best.update(0.0, math.nan)
+    assert best.update(0.1, 9.0)
+    assert not best.update(0.0, 1.0)
+
+
+def test_what_is_no_number_is_worse_than_all() -> None:
+    best = Best(Criterion("perplexity", False), None)
+    assert [best.update(x) for x in (math.nan, math.nan, math.inf, 5.0, math.nan)] == [
+        True, False, False, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "ending", "step"),
+    [
+        ({}, "steps", 7),
+        ({"minutes": 0.05}, "minutes", 4),  # 3 s, and a step takes 1
+        ({"patience": 2}, "patience", 3),
+    ],
+)
+def test_every_end_has_its_name(more: Any, ending: str, step: int, clock: "Clock") -> None:
+    model, task, items = parts()
+    config = TrainingConfig(steps=7, learning_rate=1e-12, warmup=0, evaluate_every=1, **more)
+    state = State(model, config)
+    batches = clock.taking(1.0, forever(task, items, 6))
+    assert train(state, task, batches, items, config, silent()) == ending
+    assert state.step == step
+    assert train(state, task, batches, items, config, silent()) == ending, "already finished"
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def taking(self, seconds: float, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self.now += seconds
+            yield batch
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """In place of the loop's own."""
+    clock = Clock()
+    monkeypatch.setattr(loop, "time", clock)
+    return clock
+
+
+def test_targets_a_second_are_those_of_training(clock: Clock) -> None:
+    """A step has 6 targets and takes 2 s; evaluating, saving and looking on take far longer, at
+    steps inside a window of the log, at its end, and in the last."""
+    model, task, items = parts()
+
+    def takes(seconds: float) -> None:
+        clock.now += seconds
+
+    log: list[Progress] = []
+    watchers = Watchers(
+        log.append,
+        evaluated=lambda network, score, best: takes(100.0),
+        save=lambda: takes(50.0),
+        looks=lambda step, evaluating: step in (0, 4),
+        looked=lambda network: takes(30.0),
+    )
+    config = TrainingConfig(steps=11, warmup=0, log_every=5, evaluate_every=3, save_every=2)
+    batches = clock.taking(2.0, forever(task, items, 6))
+    train(State(model, config), task, batches, items, config, watchers)
+    assert [now.step for now in log] == [5, 10, 11]
+    assert [now.targets_per_second for now in log] == pytest.approx([3.0, 3.0, 3.0])
+    pauses = 30 + 100 + 50 + 50 + 30  # before and after steps 2, 3 and 4
+    assert log[0].seconds == pytest.approx(5 * 2.0 + pauses)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_classifier_is_scored_by_its_loss_too(smoothing: float) -> None:
+    """Without smoothing, as the sum over batches of one has it."""
+    model, task, items = parts()
+    smoothed = Classify(task.tokenizer, task.labels, smoothing=smoothing)
+    by_hand = sum(float(task.loss(model, task.collate([item])).detach()) for item in items) / len(
+        items
+    )
+    assert smoothed.evaluate(model, items).numbers["loss"] == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_the_average_is_swapped_in_and_out() -> None:

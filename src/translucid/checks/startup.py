@@ -83,6 +83,10 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
     findings += of_model(task, network, items, examples.train)
+    valid = task.held_out_items(examples.valid, recipe.data.max_length)
+    if (baseline := task.baseline(items, valid)) is not None:
+        words = f"{baseline.name}: {baseline.score.line()} on valid: what a model must do better"
+        findings.append(Finding("baseline", True, words))
     return findings if _wrong(findings) else [*findings, overfit_one_batch(task, config, items)]
 
 

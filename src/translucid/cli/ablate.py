@@ -39,8 +39,13 @@ def ablate(
         int | None, typer.Option(min=1, help="Only the first so many examples.")
     ] = None,
     keep_empty: Annotated[
-        bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--keep-empty/--no-keep-empty",
+            show_default="as in training",
+            help="Of a text: an empty line counts too.",
+        ),
+    ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw it, too: a file that ends in .svg, .png or .pdf.")
     ] = None,
@@ -70,7 +75,8 @@ def ablate(
         raise InputError(f"--of {of}: {error}") from None
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
-    items = held.items(*data, limit=limit, keep_empty=keep_empty, say=partial(typer.echo, err=True))
+    options = {} if keep_empty is None else {"keep_empty": keep_empty}
+    items = held.items(*data, limit=limit, say=partial(typer.echo, err=True), **options)
     with_metric = not held.task.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with Progress("switched off", len(chosen), every=EVERY, at_once=True) as progress:

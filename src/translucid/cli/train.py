@@ -231,41 +231,64 @@ def evaluate(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE... [data.KEY=VALUE]...",
-            help="A file as in training; for translation two. Its columns are those of the "
-            "training data, or data.text_column=review and the like.",
+            metavar="[FILE]... [data.KEY=VALUE]...",
+            help="A file as in training; for translation two [the test data of the run]. Its "
+            "columns are those of the training data, or data.text_column=review and the like.",
         ),
     ] = None,
     data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
     keep_empty: Annotated[
-        bool, typer.Option("--keep-empty", help="Of a text: an empty line counts too.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--keep-empty/--no-keep-empty",
+            show_default="as in training",
+            help="Of a text: an empty line counts too.",
+        ),
+    ] = None,
     context: Annotated[
-        int, typer.Option(min=0, help="Tokens a language model reads before those it is scored on.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            show_default="as in training",
+            help="Tokens a language model reads before those it is scored on.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Score a model on a file.
+    """Score a model on a file, or a run on its own test data.
+
+    All is read and scored as in the run, so that the score is that of its test.json; options that
+    change this are said.
 
     Example: translucid evaluate runs/toy test.en test.de
     """
     from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
-    named, keys = files_and_keys([*(files or ()), *(data or ())])
-    if not named:
-        raise InputError(f"no file to score on; give one: translucid evaluate {model} FILE")
-    score = load(model, check_device(device)).evaluate(
-        *named,
-        context=context,
-        say=lambda line: typer.echo(line, err=True),
-        **{"keep_empty": keep_empty} | keys,
-    )
+    files, keys = files_and_keys([*(files or ()), *(data or ())])
+    given = {"keep_empty": keep_empty, "context": context}
+    options = {key: value for key, value in given.items() if value is not None} | keys
+    held = load(model, check_device(device))
+    score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
+    settings = held.settings(**options)
+    baseline = {} if files or settings.changed else _own_baseline(model)
     if as_json:
-        typer.echo(json.dumps({"scores": score.numbers, "notes": score.notes}))
+        scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
+        typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
         return
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     for note in score.notes:
         typer.echo(note)
+    for name, value in baseline.get("test", {}).items():
+        typer.echo(f"baseline ({baseline['name']}): {name} {value:.4f}")
+
+
+def _own_baseline(folder: Path) -> dict[str, Any]:
+    """What a run has noted beside its test score."""
+    from translucid import bundle
+
+    noted = bundle.place(folder).parent / "test.json"
+    scored = json.loads(noted.read_text("utf-8")) if noted.is_file() else {}
+    return scored.get("baseline", {})  # type: ignore[no-any-return]

@@ -33,7 +33,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     if data.toyland is not None:
         if data.train:
             raise ConfigError("data.toyland and data.train were both given; leave one out")
-        held_out = min(max(data.toyland // 20, 50), 500)
+        held_out = _held_out(data.toyland)
         parts = [
             list(task.toyland(split, count))
             for split, count in (("train", data.toyland), ("valid", held_out), ("test", held_out))
@@ -62,6 +62,19 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         train, valid = _hold_out(train)
         say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
     return Examples(train, valid, test, loading.columns)
+
+
+def load_test(recipe: Recipe, say: Callable[[str], None]) -> list[Record]:
+    """The test examples of a recipe by themselves; none where it names none."""
+    data, task = recipe.data, TASKS[recipe.task.kind]
+    if data.toyland is not None:
+        return list(task.toyland("test", _held_out(data.toyland)))
+    return read_records(recipe.task.kind, data.paths(data.test), data, say) if data.test else []
+
+
+def _held_out(toyland: int) -> int:
+    """Made-up examples for each of valid and test, beside so many to train on."""
+    return min(max(toyland // 20, 50), 500)
 
 
 def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
@@ -99,5 +112,6 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         held.labels,
         characters=getattr(held.network.config, "characters", 0) > 0,
         decoding=DecodingConfig(**held.decoding),
+        statistics=held.statistics,
     )
     return TASKS[held.task].make(resources)

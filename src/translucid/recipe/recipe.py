@@ -15,7 +15,7 @@ from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.renamed import KEYS, is_now, keys_today
+from translucid.renamed import ADDED, KEYS, is_now, keys_today
 from translucid.tasks.options import DataConfig as DataConfig
 from translucid.tasks.options import DecodingConfig as DecodingConfig
 from translucid.tasks.options import TaskConfig as TaskConfig
@@ -101,10 +101,19 @@ def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
     return []
 
 
+def of_run(folder: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """The recipe of a run folder; a key that came after it was begun has the value of before."""
+    return read(folder / "recipe.toml", overrides, missing=ADDED)
+
+
 def read(
-    path: str | Path, overrides: Iterable[str] = (), data: Mapping[str, Any] | None = None
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    data: Mapping[str, Any] | None = None,
+    missing: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """A recipe from a TOML file; `data` stands in for keys of its data section."""
+    """A recipe from a TOML file; `data` stands in for keys of its data section, `missing` for
+    keys, section and all, that it does not hold."""
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -122,4 +131,7 @@ def read(
     values = keys_today(values, str(path))
     if data:
         values["data"] = {**values.get("data", {}), **data}
+    for name, value in (missing or {}).items():
+        section, _, key = name.partition(".")
+        values.setdefault(section, {}).setdefault(key, value)
     return parse(values, overrides)

@@ -19,6 +19,7 @@ class Prepared:
     labels: tuple[str, ...]
     task: Task[Any, Any]
     sizes: dict[str, Any]  # of the model: vocabulary, labels, columns
+    statistics: dict[str, Any]  # that the task has measured
 
 
 def prepare(
@@ -45,6 +46,7 @@ def prepare(
         smoothing=recipe.task.label_smoothing,
         characters=recipe.model.get("characters", 0) > 0,
         decoding=recipe.decoding,
+        statistics=task.measure(examples.train, data),
     )
     sizes = task.network_sizes(resources, examples.train)
-    return Prepared(tokenizers, labels, task.make(resources), sizes)
+    return Prepared(tokenizers, labels, task.make(resources), sizes, dict(resources.statistics))

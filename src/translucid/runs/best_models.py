@@ -11,27 +11,37 @@ import torch
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.tasks.base import Score, Task
+from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Baseline, Criterion
 
 
 class BestModels:
     """Writes best/ and last/, and with `count` above 1 the best few as checkpoints/step-N/."""
 
-    def __init__(self, folder: Path, task: Task[Any, Any], count: int) -> None:
+    def __init__(
+        self, folder: Path, task: Task[Any, Any], count: int, criterion: Criterion
+    ) -> None:
         self._folder, self._task, self._count = folder, task, count
-        self._sign = 1 if task.higher_is_better else -1
-        self._kept: dict[Path, float] = {}  # folder: score, higher is better
+        self._criterion = criterion
+        self._kept: dict[Path, tuple[float, float]] = {}  # folder: its rank
 
     def keep_last(self, now: Bundle) -> None:
         """The newest model, not scored yet."""
         bundle.save(now, self._folder / "last", card(now, None))
 
     def numbers(self) -> dict[str, float]:
-        """The kept checkpoints and their scores, for a resume."""
-        return {place.name: score for place, score in self._kept.items()}
+        """The kept checkpoints and their scores, higher is better, for a resume."""
+        return {place.name: score for place, (score, _) in self._kept.items()}
 
-    def put_back(self, numbers: dict[str, float]) -> None:
+    def losses(self) -> dict[str, float]:
+        """What decides between equal scores."""
+        return {place.name: -negative for place, (_, negative) in self._kept.items()}
+
+    def put_back(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
         place = self._folder / "checkpoints"
-        self._kept = {place / name: score for name, score in numbers.items()}
+        self._kept = {
+            place / name: (score, -losses.get(name, 0.0)) for name, score in numbers.items()
+        }
 
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
@@ -39,7 +49,7 @@ class BestModels:
         if self._count == 1:
             return
         place = self._folder / "checkpoints" / f"step-{now.facts['step']:06}"
-        self._kept[place] = self._sign * score.numbers[self._task.metric]
+        self._kept[place] = self._criterion.rank(score.numbers)
         worst = min(self._kept, key=self._kept.__getitem__)
         if len(self._kept) > self._count:
             del self._kept[worst]
@@ -56,8 +66,7 @@ class BestModels:
             return
         merged = average([bundle.load(place, str(device)) for place in self._kept])
         score = self._task.evaluate(merged.network, valid)
-        best = max(self._kept.values())
-        better = self._sign * score.numbers[self._task.metric] > best
+        better = self._criterion.rank(score.numbers) > max(self._kept.values())
         say(
             f"mean of the {len(self._kept)} best, valid: {score.line()}  "
             f"({'better: it becomes best/' if better else 'not better, left'})"
@@ -86,6 +95,12 @@ def card(now: Bundle, score: Score | None) -> str:
     if score is not None:
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
         scores = f"On the validation data:\n\n{numbers}\n"
+    if score is not None and (baseline := now.facts.get("baseline")):
+        numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
+        scores += f"\nA baseline without a model there ({baseline['name']}):\n\n{numbers}\n"
+        name, score_to_beat = baseline["name"], Score(baseline["valid"])
+        if not Baseline(name, score_to_beat).better(score.numbers, TASKS[now.task].criterion()):
+            scores += "\n**This model is not better than that.**\n"
     return (
         f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
         f"{now.network.parameters_count:,} parameters.\n\n{scores}\n"

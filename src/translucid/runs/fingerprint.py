@@ -15,7 +15,7 @@ from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
 from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import full_model
-from translucid.renamed import KEYS
+from translucid.renamed import ADDED, KEYS
 from translucid.runs.setup import Setup
 from translucid.training.distributed import Processes
 
@@ -63,7 +63,7 @@ def _digest(path: Path) -> str:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In words, what makes it another run."""
-    recipe = {KEYS.get(key, key): value for key, value in before["recipe"].items()}
+    recipe = ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),

@@ -173,7 +173,7 @@ def resume_run(
     if (out / CODE).is_file():
         noted = json.loads((out / CODE).read_text("utf-8"))
         extensions.require(noted, (TASKS, POSITIONS), out)
-    chosen = recipe.read(out / "recipe.toml", overrides)
+    chosen = recipe.of_run(out, overrides)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),

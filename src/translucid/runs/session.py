@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,8 +26,9 @@ from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
+from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
-from translucid.training.loop import Watchers, train
+from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 
@@ -55,11 +58,10 @@ class Session:
         self.processes, self.interrupted = processes, interrupted
         training, task = setup.recipe.training, setup.task
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
-        self.best_models = BestModels(out, task, training.keep_best)
+        criterion = task.criterion(training.best_metric)
+        self.best_models = BestModels(out, task, training.keep_best, criterion)
         self.fingerprint = fingerprint.fingerprint_of(setup, processes)
-        self.state = State(
-            setup.network, training, processes, higher_is_better=task.higher_is_better
-        )
+        self.state = State(setup.network, training, processes, criterion=criterion)
         self.stream = Stream(task, setup.items, setup.recipe, processes=processes)
         self.recording = recording
 
@@ -79,7 +81,8 @@ class Session:
             processes=self.processes,
             **checkpoint.numbers["place"],
         )
-        self.best_models.put_back(checkpoint.numbers["kept"])
+        numbers = checkpoint.numbers
+        self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
         self.run_log.go_back(checkpoint.numbers["metrics"])
         if self.processes.main:
             recorder.go_back(self.out, checkpoint.step)
@@ -130,24 +133,48 @@ class Session:
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
                 f"go on with: {self.processes.command} resume {self.out}"
             )
+        self.run_log.say(self._why(ending))
         if training.average_best and self.processes.main:
             self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
         return self._test()
 
+    def _why(self, ending: Ending) -> str:
+        """Why training ended, in words."""
+        training, metric = self.setup.recipe.training, self.state.best.criterion.metric
+        match ending:
+            case "patience":
+                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+            case "minutes":
+                why = f"its time is over (training.minutes = {training.minutes:g})"
+            case _:
+                why = "all steps are taken (training.steps)"
+        return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
+
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)
         s = self.setup
         facts = {"step": self.state.step} | facts
-        decoding = s.task.kept_decoding(s.recipe.decoding)
         return Bundle(
-            network, s.task.name, s.tokenizers, s.labels, facts, decoding, columns=s.columns
-        )
+            network, s.task.name, s.tokenizers, s.labels, facts,
+            decoding=s.recipe.decoding.model_dump(),
+            data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
+            statistics=s.statistics,
+            columns=s.columns,
+        )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         self.run_log.evaluated(self.state.step, score, best)
         if self.processes.main:
-            self.best_models.keep(self._bundle(network, {"valid": score.numbers}), score, best)
+            facts: dict[str, object] = {"valid": score.numbers}
+            if (baseline := self._baseline) is not None:
+                facts["baseline"] = {"name": baseline.name, "valid": baseline.score.numbers}
+            self.best_models.keep(self._bundle(network, facts), score, best)
+
+    @cached_property
+    def _baseline(self) -> Baseline | None:
+        """On the validation data."""
+        return self.setup.task.baseline(self.setup.items, self.setup.valid)
 
     def _save(self) -> None:
         if not (self.out / "last").exists():  # stopped before the first evaluation
@@ -158,18 +185,33 @@ class Session:
             "state": self.state.numbers(),
             "place": self.stream.place(self.state.batches),
             "kept": self.best_models.numbers(),
+            "kept_losses": self.best_models.losses(),
             "metrics": self.run_log.length(),
             "fingerprint": self.fingerprint,
         }
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
 
     def _test(self) -> Bundle:
-        best = bundle.load(self.out / "best", str(self.state.device))
-        if self.processes.main and self.setup.test and not (self.out / "test.json").exists():
-            score = self.setup.task.evaluate(best.network, self.setup.test)
-            self.run_log.say("test: " + "  ".join([score.line(), *score.notes]))
-            examples = len(self.setup.test)
-            result = {"test": score.numbers, "notes": score.notes, "examples": examples}
+        best, setup = bundle.load(self.out / "best", str(self.state.device)), self.setup
+        task, criterion, say = setup.task, setup.task.criterion(), self.run_log.say
+        if self.processes.main and self._baseline is not None:
+            say(self._baseline.line("valid", best.facts["valid"], criterion))
+        if self.processes.main and setup.test and not (self.out / "test.json").exists():
+            with reporting(say):
+                score = task.evaluate(best.network, setup.test)
+            say("test: " + "  ".join([score.line(), *score.notes]))
+            examples = len(setup.test)
+            result: dict[str, Any] = {
+                "test": score.numbers,
+                "notes": score.notes,
+                "examples": examples,
+            }
+            baseline = task.baseline(setup.items, setup.test)
+            if baseline is not None:
+                say(baseline.line("test", score.numbers, criterion))
+                better = baseline.better(score.numbers, criterion)
+                own = {"name": baseline.name, "test": baseline.score.numbers, "better": better}
+                result["baseline"] = own
             write_text(self.out / "test.json", json.dumps(result, indent=2) + "\n")
         return best
 

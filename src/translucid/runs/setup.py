@@ -24,7 +24,7 @@ from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
-from translucid.tasks.contract import check_contract, check_encoding
+from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.training import cuda_graphs
 from translucid.training.random_state import seed_generators
@@ -41,6 +41,7 @@ class Setup:
     network: Network  # on its device, its weights as the seed gives them
     tokenizers: dict[str, Tokenizer]
     labels: tuple[str, ...]
+    statistics: dict[str, Any]  # that the task has measured
     items: Sequence[Any]  # to train on
     valid: Sequence[Any]
     test: Sequence[Any]
@@ -84,8 +85,10 @@ def set_up(
             check_encoding(known.task, examples.train[0])
         items = known.task.training_items(examples.train, recipe.data, say)
     valid, test = (
-        known.task.held_out_items(part, recipe.data.max_length)
-        for part in (examples.valid, examples.test)
+        known.task.limited(
+            known.task.held_out_items(part, recipe.data.max_length), recipe.data, name, say
+        )
+        for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
     valid = valid if held_rows is None else held_rows
     seed_generators(recipe.training.seed, device)
@@ -99,6 +102,8 @@ def set_up(
         check_contract(known.task, network, items, valid)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(known.task.collate(items).inputs["x"])
+    if training.best_metric is not None:
+        check_metric(known.task, network, valid, training.best_metric)
     _say_about(known.task, known.tokenizers, items, examples, recipe, say)
     if tokenizers is None:  # a resumed run was looked at when it began
         startup(known.task, network, items, examples, say)
@@ -107,8 +112,8 @@ def set_up(
         f"seed {recipe.training.seed}"
     )
     return Setup(
-        recipe, known.task, network, known.tokenizers, known.labels, items, valid, test,
-        known.task.first_text(examples.valid, valid), examples.columns,
+        recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
+        items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
     )  # fmt: skip
 
 

@@ -314,7 +314,8 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
     if one.shape != two.shape:
         return {}
     if not run.outputs.probabilities:
-        return {"gap": float((one - two).abs().mean())}
+        plain = (torch.tensor(run.outputs.plain(values)) for values in (one, two))
+        return {"gap": float(torch.sub(*plain).abs().mean())}
     apart = (one.softmax(-1) - two.softmax(-1)).abs().sum(-1) / 2
     return {"variation": apart.tolist()}
 

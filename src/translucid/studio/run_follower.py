@@ -23,6 +23,7 @@ from translucid.runs.probe import table_of
 from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
+from translucid.tasks.score import Criterion
 
 METRICS = "metrics.jsonl"
 POINTS = 2000  # of a curve that are sent
@@ -110,16 +111,17 @@ class RunFollower:
 
     def about(self) -> dict[str, Any]:
         """What does not change while it trains."""
-        header, kind, steps, task = about(self.folder), "", 0, None
+        header, kind, steps = about(self.folder), "", 0
+        criterion = Criterion("")
         with suppress(TranslucidError, OSError):
             chosen = recipe.read(self.folder / "recipe.toml")
             kind, steps = chosen.task.kind, chosen.training.steps
-            task = TASKS[kind]
+            criterion = TASKS[kind].criterion(chosen.training.best_metric)
         layers = header.get("layers")
         return {
             "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),
-            "metric": task.metric if task else "", "recorded": bool(layers),
-            "higher": task.higher_is_better if task else True,
+            "metric": criterion.metric, "recorded": bool(layers),
+            "higher": criterion.higher_is_better,
             "layers": layers if layers else ["all weights"], "tied": header.get("tied", ""),
             "probe": header.get("probe", ""), "every": header.get("every", 1),
         }  # fmt: skip

@@ -6,8 +6,7 @@ the targets of a whole step: accumulation and several processes then train as on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -30,21 +29,13 @@ from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
+from translucid.tasks.progress import advance
+from translucid.tasks.score import Baseline, Criterion
+from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
 
 Record = TypeVar("Record", bound=AnyRecord)
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well a model does: named numbers, and notes such as a metric's signature."""
-
-    numbers: dict[str, float]
-    notes: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        return "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
 
 
 class Task(ABC, Generic[Record, Item]):
@@ -57,6 +48,13 @@ class Task(ABC, Generic[Record, Item]):
     name: ClassVar[str]
     metric: ClassVar[str]  # the number in Score that chooses the best model
     higher_is_better: ClassVar[bool]
+    # Of its other numbers, those that are better when lower.
+    lower_is_better: ClassVar[Collection[str]] = (
+        "loss",
+        "perplexity",
+        "bits_per_character",
+        "rmse",
+    )
     models: ClassVar[tuple[str, ...]] = ("transformer", "recurrent")  # the first is the default
     shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
     head: ClassVar[str]  # what is made of its outputs: language, classify or tag
@@ -71,6 +69,9 @@ class Task(ABC, Generic[Record, Item]):
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
+    # What of the sections data and decoding decides a score; by default all that a model keeps.
+    data_keys: ClassVar[Collection[str]] = tuple(DataConfig().reading())
+    decoding_keys: ClassVar[Collection[str]] = tuple(DecodingConfig.model_fields)
 
     # ---- before there is a vocabulary ----
 
@@ -143,8 +144,15 @@ class Task(ABC, Generic[Record, Item]):
         return sizes if outputs is None else sizes | {"outputs": outputs}
 
     @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        """What of the section decoding goes with a trained model."""
+    def criterion(cls, metric: str | None = None) -> Criterion:
+        """What chooses the best model: this metric, by default the task's own."""
+        if metric is None or metric == cls.metric:
+            return Criterion(cls.metric, cls.higher_is_better)
+        return Criterion(metric, metric not in cls.lower_is_better)
+
+    @classmethod
+    def measure(cls, train: Sequence[Record], data: DataConfig) -> dict[str, Any]:
+        """What else of the training data the task needs; fit for JSON, it goes with the model."""
         return {}
 
     @classmethod
@@ -158,10 +166,16 @@ class Task(ABC, Generic[Record, Item]):
         self, records: Sequence[Record], data: DataConfig, say: Callable[[str], None]
     ) -> list[Item]:
         """Items no longer than the recipe allows; what was done to longer ones is said."""
+        return self.limited(list(map(self.encode, records)), data, "training", say)
+
+    def limited(
+        self, whole: Sequence[Item], data: DataConfig, part: str, say: Callable[[str], None]
+    ) -> list[Item]:
+        """The items of a part of the data, longer ones cut or left out by data.max_length and
+        data.long; what was done to them is said."""
         items: list[Item] = []
         long = 0
-        for record in records:
-            item = self.encode(record)
+        for item in whole:
             if max(self.sizes(item)) <= data.max_length:
                 items.append(item)
                 continue
@@ -173,29 +187,24 @@ class Task(ABC, Generic[Record, Item]):
         if long:
             done = {"skip": "left out", "truncate": "cut off there", "split": "cut into parts"}
             say(
-                f"{long:,} of {len(records):,} training examples have over {data.max_length} "
+                f"{long:,} of {len(whole):,} {part} examples have over {data.max_length} "
                 f"tokens: {done[data.long]} (data.max_length, data.long)"
             )
-        if not items:
+        if not items and whole:
             raise InputError(
-                f"all {long:,} training examples have over data.max_length = {data.max_length} "
+                f"all {long:,} {part} examples have over data.max_length = {data.max_length} "
                 'tokens, so none is left; raise it, or set data.long = "truncate"'
             )
         return items
 
     def held_out_items(self, records: Sequence[Record], row: int) -> list[Item]:
-        """Every example whole, however long: a score counts all of them. row: tokens that running
-        text is cut into."""
+        """Every example whole, however long; `limited` comes after. row: tokens that running text
+        is cut into."""
         return [self.encode(record) for record in records]
 
     def rows_of(self, store: Store, length: int) -> "LazyItems[Item]":
         """Items from a token store, read when they are asked for."""
         raise ConfigError(f"data.store: not for task {self.name}")
-
-    def for_evaluation(self, context: int) -> Self:
-        """The task that scores with so many tokens of context before what is scored, where text
-        runs on."""
-        return self
 
     def as_evaluated(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items as `evaluate` lets a model read them."""
@@ -323,6 +332,11 @@ class Task(ABC, Generic[Record, Item]):
     def evaluate(self, model: nn.Module, items: Sequence[Item]) -> Score:
         """Scores on held-out items."""
 
+    def baseline(self, train: Sequence[Item], held_out: Sequence[Item]) -> Baseline | None:
+        """The score of what needs no model, such as always the majority class; None: there is
+        nothing so simple."""
+        return None
+
     # ---- what people see ----
 
     samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
@@ -396,11 +410,14 @@ def in_batches(
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
+    done = 0
     with evaluating(model), without_plans(device):
         for places in plan_batches(sizes, budget, shuffle=False).batches:
             batch = task.collate([items[i] for i in places]).to(device)
             for place, result in zip(places, act(batch), strict=True):
                 results[place] = result
+            done += len(places)
+            advance(done, len(items))
     return results
 
 

@@ -1,5 +1,6 @@
 """Classification: one label for a text."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
 
@@ -55,6 +57,8 @@ class Classify(Task[Labelled, ClassifyItem]):
     label_noun = "label"
     command = "classify"
     asks_about = ("text",)
+    data_keys = ("text_column", "label_column", "max_length", "long")
+    decoding_keys = ()
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
@@ -149,20 +153,42 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
         """The probability of every label, for encoded texts, in their order."""
-        items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
+        return self._read(model, [ClassifyItem(ids, IGNORE, 0) for ids in texts])[0]
 
-        def act(batch: Batch) -> list[list[float]]:
-            return model(**batch.inputs).float().softmax(dim=-1).tolist()
+    def _read(
+        self, model: nn.Module, items: Sequence[ClassifyItem]
+    ) -> tuple[list[list[float]], list[float]]:
+        """The probability of every label, and the loss of the right one; 0 where there is none."""
 
-        return in_batches(model, items, self, act)
+        def act(batch: Batch) -> list[tuple[list[float], float]]:
+            outputs = model(**batch.inputs).float()
+            losses = self.outputs.losses(outputs, batch.targets)
+            return list(zip(outputs.softmax(dim=-1).tolist(), losses.tolist(), strict=True))
+
+        results = in_batches(model, items, self, act)
+        return [row for row, _ in results], [loss for _, loss in results]
 
     def evaluate(self, model: nn.Module, items: Sequence[ClassifyItem]) -> Score:
-        rows = self.probabilities(model, [item.ids for item in items])
+        rows, losses = self._read(model, items)
         predicted = [self.labels[max(range(len(row)), key=row.__getitem__)] for row in rows]
+        return self._score(predicted, losses, items)
+
+    def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
+        counts = Counter(item.label for item in train)
+        label = self.labels[counts.most_common(1)[0][0]]
+        total = len(train) + len(self.labels)  # each label once more, so that none is impossible
+        losses = [-math.log((counts[item.label] + 1) / total) for item in held_out]
+        score = self._score([label] * len(held_out), losses, held_out)
+        return Baseline(f"always the majority class, {label!r}", score)
+
+    def _score(
+        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
+    ) -> Score:
         gold = [self.labels[item.label] for item in items]
         numbers = {
             "accuracy": metrics.accuracy(predicted, gold),
             "macro_f1": metrics.macro_f1(predicted, gold),
+            "loss": sum(losses) / max(len(losses), 1),
         }
         wrong = {
             pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]

@@ -14,6 +14,7 @@ from translucid.errors import ConfigError
 from translucid.renamed import INPUTS
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.score import Baseline
 
 FEW = 2  # items that are tried
 
@@ -29,6 +30,7 @@ def check_contract(
     _is_loss(task, network, task.collate(few))
     if valid:
         check_score(task, task.evaluate(network, valid[:FEW]))
+        check_baseline(task, task.baseline(few, valid[:FEW]))
 
 
 def check_encoding(task: Task[Any, Any], record: Any) -> None:
@@ -55,6 +57,34 @@ def check_score(task: Task[Any, Any], score: object) -> Score:
             f"one for {task.metric!r}, the metric of the task",
         )  # fmt: skip
     return score
+
+
+def check_baseline(task: Task[Any, Any], baseline: object) -> None:
+    """What a model is compared with, if the task knows of anything."""
+    if baseline is None:
+        return
+    if not isinstance(baseline, Baseline) or not isinstance(baseline.score, Score):
+        _refuse(
+            type(task), "baseline", baseline,
+            f"None, or a tl.Baseline(name, score), such as tl.Baseline('the mean', "
+            f"tl.Score({{{task.metric!r}: 0.0}}))",
+        )  # fmt: skip
+    if task.metric not in baseline.score.numbers:
+        names = ", ".join(baseline.score.numbers)
+        _refuse(
+            type(task), "baseline", f"numbers for {names}",
+            f"one for {task.metric!r}, the metric of the task",
+        )  # fmt: skip
+
+
+def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:
+    """Before training: the metric that is to choose the best model is one of the score's."""
+    numbers = task.evaluate(network, valid[:FEW]).numbers
+    if name not in numbers:
+        raise ConfigError(
+            f"training.best_metric = {name!r}: task {task.name} is scored by {', '.join(numbers)}; "
+            "choose one of these, or leave it out"
+        )
 
 
 def _is_count(task: Task[Any, Any], method: str, count: object) -> None:

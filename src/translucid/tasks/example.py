@@ -28,6 +28,7 @@ class Example:
     words: Words
     source: TokenInput | None = None  # what words.source stands for
     target: TokenInput | None = None  # what words.target stands for
+    note: str = ""  # how what was given became what is read, where that is not plain
     starts: tuple[tuple[int, str], ...] = ()  # of a tag for each word: where it begins, the word
 
     def __post_init__(self) -> None:

@@ -22,12 +22,15 @@ from translucid.tasks import metrics
 from translucid.tasks.base import LazyItems, Score, Task, summed_loss
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.findings import spread_out
 from translucid.tasks.next_tokens import NextTokens
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
 
+MOST_ROWS = 20_000  # of the training text, in which a baseline counts tokens
 BEGINNING = 6  # words of a text that a model is asked to go on with
 CONTINUED, FOLLOWED = 100, 12  # tokens by which it goes on: when asked, and while it learns
 
@@ -87,6 +90,8 @@ class Language(Task[Text, LanguageItem]):
     storable = True
     command = "generate"
     asks_about, answer_name = ("text",), "continuation"
+    data_keys = ("text_column", "unit", "keep_empty", "max_length")
+    decoding_keys = ("context",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
@@ -112,9 +117,6 @@ class Language(Task[Text, LanguageItem]):
 
     def held_out_items(self, records: Sequence[Text], row: int) -> list[LanguageItem]:
         return self.rows(records, row) if records else []
-
-    def for_evaluation(self, context: int) -> Self:
-        return type(self)(self.tokenizer, context=context)
 
     def as_evaluated(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         return self.with_context(items)
@@ -232,7 +234,19 @@ class Language(Task[Text, LanguageItem]):
         return rows
 
     def evaluate(self, model: nn.Module, items: Sequence[LanguageItem]) -> Score:
-        nats = summed_loss(model, self.with_context(items), self)
+        return self._score(summed_loss(model, self.with_context(items), self), items)
+
+    def baseline(self, train: Sequence[LanguageItem], held_out: Sequence[LanguageItem]) -> Baseline:
+        rows = spread_out(train, MOST_ROWS)
+        targets = np.fromiter((i for item in rows for i in item.targets), dtype=np.int64)
+        # Each token once more, so that none is impossible.
+        counts = np.bincount(targets, minlength=len(self.tokenizer)) + 1
+        nats = -np.log(counts / counts.sum())
+        wanted = np.fromiter((i for item in held_out for i in item.targets), dtype=np.int64)
+        score = self._score(float(nats[wanted].sum()), held_out)
+        return Baseline("each token as often as in training", score)
+
+    def _score(self, nats: float, items: Sequence[LanguageItem]) -> Score:
         tokens = sum(len(item.ids) for item in items)
         characters = sum(item.characters for item in items)
         return Score(

@@ -60,6 +60,9 @@ class DataConfig(Config):
     format: Format | None = key(None, "format of the files; not set: by their names")
     delimiter: Delimiter | None = key(None, "between the cells of CSV; not set: found out")
     header: bool | None = key(None, "the first row of a table has names; not set: found out")
+    standardise: bool = key(
+        True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
+    )
     unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
     keep_empty: bool = key(
         False, "an empty line is a document too, as word-level benchmarks count it"
@@ -87,6 +90,16 @@ class DataConfig(Config):
     def paths(self, files: Paths) -> Paths:
         """Where the files are."""
         return tuple(str(Path(self.folder, file)) for file in files)
+
+    def reading(self) -> dict[str, Any]:
+        """How examples are read and cut, wherever they are: what goes with a trained model."""
+        return self.model_dump(exclude={*PLACES, *WRITTEN})
+
+
+# Keys of the section data that say where examples are, or what is done once, before training.
+PLACES = ("toyland", "folder", "train", "valid", "test", "store", "standardise")
+# Keys that say how a file is written: of another file, they are others.
+WRITTEN = ("format", "delimiter", "header")
 
 
 class TokenizerConfig(Config):
@@ -129,6 +142,7 @@ class Resources:
     smoothing: float = 0.0
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # that the task has measured
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -16,6 +16,7 @@ from torch import Tensor
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.tasks.example import Example
+from translucid.tasks.scale import Scale
 
 
 @dataclass(frozen=True)
@@ -131,16 +132,23 @@ class Outputs(ABC):
 
 
 class Values(Outputs):
-    """Numbers that the network gives, for a row of features or for a text."""
+    """Numbers that the network gives, for a row of features or for a text.
+
+    scale: where the network gives standardised values, what brings them back to the units of the
+    data.
+    """
 
     kind = "values"
     probabilities = False
+
+    def __init__(self, scale: Scale | None = None) -> None:
+        self.scale = scale
 
     def name(self, number: int, before: int | None = None) -> str:
         return str(number)
 
     def plain(self, outputs: Tensor) -> Any:
-        return outputs.tolist()
+        return (outputs if self.scale is None else self.scale.undo(outputs)).tolist()
 
     @property
     def lacking(self) -> str:
@@ -162,7 +170,8 @@ class Values(Outputs):
         return self.losses(outputs, targets).sum()
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        names = [f"output {number}" for number in range(1, len(outputs) + 1)]
+        mark = "" if self.scale is None else " (standardised)"
+        names = [f"output {number}{mark}" for number in range(1, len(outputs) + 1)]
         choice = 0 if of is None else place_of(of, names, "the answers are")
         return Answer(None, choice, names[choice])
 
@@ -170,8 +179,11 @@ class Values(Outputs):
         return [self.answer(example, outputs, choice) for choice in range(len(outputs))]
 
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        values = floats(outputs.reshape(-1))
-        wanted = example.batch.targets[0].tolist()
+        values = floats(
+            outputs.reshape(-1) if self.scale is None else self.scale.undo(outputs.reshape(-1))
+        )
+        targets = example.batch.targets[0]
+        wanted = (self.scale.undo(targets) if self.scale and len(targets) else targets).tolist()
         rows = [
             Row(f"y{number}" if len(values) > 1 else "y", (Cell("", value, chosen=True),))
             for number, value in enumerate(values, start=1)
@@ -182,6 +194,11 @@ class Values(Outputs):
                 for row, goal in zip(rows, wanted, strict=True)
             ]
         sentence = "A weighted sum of the last values: the answer."
+        if self.scale is not None:
+            sentence = (
+                "A weighted sum of the last values is the answer at mean 0 and deviation 1; times "
+                "the deviation of the training data, plus its mean, it is in the data's own units."
+            )
         last = Ending("values", "the outputs", sentence, tuple(rows))
         return [last], " ".join(f"{value:.6g}" for value in values)
 

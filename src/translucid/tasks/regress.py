@@ -1,10 +1,14 @@
-"""Regression: numbers to numbers."""
+"""Regression: numbers to numbers.
+
+The network reads and gives values at mean 0 and deviation 1 of the training data, unless
+data.standardise says otherwise; what people ask and get is in their own units.
+"""
 
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +27,15 @@ from translucid.tasks.example import Example
 from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Values
 from translucid.tasks.registry import task
+from translucid.tasks.scale import Scale
+from translucid.tasks.score import Baseline
 from translucid.tasks.words import Words
+
+LOSS_NOTE = "loss: half the squared error of standardised outputs"
+READ_NOTE = (
+    "They are standardised: the mean of the training data is taken off, and what is left is "
+    "measured in its deviations, so that no input drowns the others."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,8 @@ class Regress(Task[Numbers, RegressItem]):
     models = ("mlp",)
     shape = head = ""
     asks_about = ("input",)
+    data_keys = ("input_columns", "output_columns")
+    decoding_keys = ()
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}
     }
@@ -87,6 +101,22 @@ class Regress(Task[Numbers, RegressItem]):
     @classmethod
     def network_sizes(cls, resources: Resources, train: Sequence[Numbers]) -> dict[str, Any]:
         return {"inputs": len(train[0].inputs), "outputs": len(train[0].targets)}
+
+    @classmethod
+    def measure(cls, train: Sequence[Numbers], data: DataConfig) -> dict[str, Any]:
+        if not data.standardise:
+            return {}
+        return {
+            "inputs": asdict(Scale.of([record.inputs for record in train], "input")),
+            "targets": asdict(Scale.of([record.targets for record in train], "output")),
+        }
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        return cls(**{side: Scale(**scale) for side, scale in resources.statistics.items()})
+
+    def __init__(self, inputs: Scale | None = None, targets: Scale | None = None) -> None:
+        self.input_scale, self.target_scale = inputs, targets
 
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
         """The numbers of a line, separated by commas or spaces."""
@@ -156,8 +186,8 @@ class Regress(Task[Numbers, RegressItem]):
         return item  # a row of numbers is whole or useless
 
     def collate(self, items: Sequence[RegressItem]) -> Batch:
-        x = torch.tensor([item.inputs for item in items], dtype=torch.float32)
-        y = torch.tensor([item.targets for item in items], dtype=torch.float32)
+        x = _tensor([item.inputs for item in items], self.input_scale)
+        y = _tensor([item.targets for item in items], self.target_scale)
         return Batch({"x": x}, y, y.numel(), tuple(item.line for item in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -165,21 +195,34 @@ class Regress(Task[Numbers, RegressItem]):
 
     def predict(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
         def act(batch: Batch) -> list[list[float]]:
-            return model(**batch.inputs).tolist()
+            return self.outputs.plain(model(**batch.inputs))
 
         return in_batches(model, items, self, act)
 
     def evaluate(self, model: nn.Module, items: Sequence[RegressItem]) -> Score:
-        predicted = [y for row in self.predict(model, items) for y in row]
+        return self._score(self.predict(model, items), items)
+
+    def baseline(self, train: Sequence[RegressItem], held_out: Sequence[RegressItem]) -> Baseline:
+        columns = zip(*(item.targets for item in train), strict=True)
+        mean = [math.fsum(column) / len(train) for column in columns]
+        return Baseline("the mean of training", self._score([mean] * len(held_out), held_out))
+
+    def _score(self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]) -> Score:
+        """R² and RMSE in the units of the data; the loss as training has it."""
+        made = [y for row in predicted for y in row]
         gold = [y for item in items for y in item.targets]
-        squared = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
-        return Score(
-            {
-                "r_squared": metrics.r_squared(predicted, gold),
-                "rmse": (squared / max(len(gold), 1)) ** 0.5,
-                "loss": squared / 2 / max(len(gold), 1),
-            }
-        )
+        errors = [p - g for p, g in zip(made, gold, strict=True)]
+        scale = self.target_scale
+        units = [1.0] if scale is None else scale.deviation
+        count = max(len(gold), 1)
+        squared = sum(error**2 for error in errors)
+        learned = sum((error / units[i % len(units)]) ** 2 for i, error in enumerate(errors))
+        numbers = {
+            "r_squared": metrics.r_squared(made, gold),
+            "rmse": (squared / count) ** 0.5,
+            "loss": learned / 2 / count,
+        }
+        return Score(numbers, () if scale is None else (LOSS_NOTE,))
 
     # ---- what people see ----
 
@@ -190,12 +233,18 @@ class Regress(Task[Numbers, RegressItem]):
         """Numbers, and those that should come out; separated by commas or spaces."""
         inputs, targets = _numbers(text), _numbers(target or "")
         batch = self.collate([RegressItem(inputs, targets, 0)])
-        features = tuple(f"x{number}" for number in range(1, len(inputs) + 1))
-        return Example(text, batch, Words(features=features))
+        mark = "" if self.input_scale is None else " (standardised)"
+        features = tuple(f"x{number}{mark}" for number in range(1, len(inputs) + 1))
+        return Example(text, batch, Words(features=features), note=mark and READ_NOTE)
 
     @property
     def outputs(self) -> Values:
-        return Values()
+        return Values(self.target_scale)
+
+
+def _tensor(rows: Sequence[Sequence[float]], scale: Scale | None) -> Tensor:
+    read = rows if scale is None else [scale.apply(row) for row in rows]
+    return torch.tensor(read, dtype=torch.float32)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ A model with characters is also given those of the word that a token belongs to;
 kind `space` that is one position for each word, known or not.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, Resources, SpanDecoding
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.span_decoder import best_tags, tag_transitions
 from translucid.tasks.words import Words, readable
 from translucid.toyland import Toyland
@@ -53,6 +55,8 @@ class Tag(Task[Tagged, TagItem]):
     label_noun = "tag"
     command = "tag"
     asks_about = ("words", "text")
+    data_keys = ("words_column", "tags_column", "max_length", "long")
+    decoding_keys = ("spans",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
@@ -267,7 +271,36 @@ class Tag(Task[Tagged, TagItem]):
         return replace(item, tags=tags)
 
     def evaluate(self, model: nn.Module, items: Sequence[TagItem]) -> Score:
-        predicted = self.predict(model, items)
+        def act(batch: Batch) -> list[tuple[list[int], float]]:
+            scores = model(**batch.inputs)  # (batch, length, tags)
+            chosen = self.choose(scores, batch.targets != IGNORE)
+            losses = self.outputs.losses(scores.float(), batch.targets).view(chosen.shape)
+            return list(zip(chosen.tolist(), losses.sum(dim=1).tolist(), strict=True))
+
+        rows = in_batches(model, items, self, act)
+        predicted = [
+            [self.tags[chosen[place]] for place in item.firsts]
+            for item, (chosen, _) in zip(items, rows, strict=True)
+        ]
+        loss = sum(loss for _, loss in rows) / max(sum(self.targets(item) for item in items), 1)
+        score = self._score(predicted, items)
+        return replace(score, numbers=score.numbers | {"loss": loss})
+
+    def baseline(self, train: Sequence[TagItem], held_out: Sequence[TagItem]) -> Baseline:
+        counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
+        for item in train:
+            for place, word in _words_in(item):
+                counts[word][item.tags[place]] += 1
+        every = sum(counts.values(), Counter[int]())
+        usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+        majority = every.most_common(1)[0][0]
+        predicted = [
+            [self.tags[usual.get(word, majority)] for _, word in _words_in(item)]
+            for item in held_out
+        ]
+        return Baseline("the most frequent tag of each word", self._score(predicted, held_out))
+
+    def _score(self, predicted: Sequence[Sequence[str]], items: Sequence[TagItem]) -> Score:
         gold = [[self.tags[item.tags[place]] for place in item.firsts] for item in items]
         flat = [[tag for row in rows for tag in row] for rows in (predicted, gold)]
         accuracy = metrics.accuracy(*flat)
@@ -315,6 +348,14 @@ class Tag(Task[Tagged, TagItem]):
     @property
     def outputs(self) -> Tags:
         return Tags(self.tags, self.choose, spans=self.has_spans)
+
+
+def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
+    """Where each word begins, and what tells it from other words: its tokens, and where a model
+    reads them, its characters."""
+    for first, last in pairwise([*item.firsts, len(item.ids)]):
+        spelt = item.characters[first] if item.characters else b""
+        yield first, (*item.ids[first:last], spelt)
 
 
 def _words(text: str) -> list[str]:

@@ -27,8 +27,9 @@ from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
 from translucid.tasks.next_tokens import TargetTokens
-from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
+from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
 from translucid.tasks.registry import task
+from translucid.tasks.score import Baseline
 from translucid.tasks.vocabulary import learn
 from translucid.tasks.words import Words, of_text, readable
 from translucid.toyland import Toyland
@@ -58,6 +59,8 @@ class Translate(Task[Pair, TranslateItem]):
     asks_about, answer_name = ("source", "text"), "translation"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True
+    data_keys = ("source_column", "target_column", "max_length", "long")
+    decoding_keys = ("beam_size", "alpha")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
@@ -100,10 +103,6 @@ class Translate(Task[Pair, TranslateItem]):
             return super().network_sizes(resources, train)
         source, target = (len(resources.tokenizers[side]) for side in ("source", "target"))
         return cls._sizes(source, None) | {"target_vocab": target}
-
-    @classmethod
-    def kept_decoding(cls, decoding: DecodingConfig) -> dict[str, Any]:
-        return decoding.search()
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -187,14 +186,22 @@ class Translate(Task[Pair, TranslateItem]):
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
         nats = summed_loss(model, items, self)
         tokens = sum(self.targets(item) for item in items)
-        written = self.predict(model, items)
+        score = self._score(self.predict(model, items), items)
+        return replace(score, numbers=score.numbers | {"loss": nats / max(tokens, 1)})
+
+    def baseline(
+        self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
+    ) -> Baseline:
+        copied = [self.source.decode(item.source[:-1]) for item in held_out]
+        return Baseline("a copy of the source", self._score(copied, held_out))
+
+    def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
         gold = [self.target.decode(item.target) for item in items]
         score = metrics.translation(written, gold)
         numbers = {
             "bleu": score.bleu,
             "chrf": score.chrf,
             "exact_match": score.exact,
-            "loss": nats / max(tokens, 1),
         }
         return Score(numbers, (score.bleu_signature, score.chrf_signature))
 

@@ -43,6 +43,9 @@ class TrainingConfig(Config):
     patience: int | None = key(
         None, "early stopping: after this many evaluations without a better one", gt=0
     )
+    best_metric: str | None = key(
+        None, "metric that chooses the best model, such as loss; not set: the task's own"
+    )
     keep_best: int = key(1, "best models to keep; above 1, as checkpoints/step-N", gt=0)
     average_best: bool = key(False, "try the mean of the best models' weights as best model")
     skip_bad_batches: int = key(

@@ -15,6 +15,7 @@ from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.progress import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
@@ -23,7 +24,7 @@ from translucid.training.optimisers import rate
 from translucid.training.random_state import seed_generators
 from translucid.training.state import State
 
-Ending = Literal["finished", "interrupted"]
+Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
@@ -91,6 +92,7 @@ def train(
     if watchers.looks(state.step, False):
         look(state, watchers)
         marked = time.monotonic()
+    metric = task.criterion(config.best_metric).metric
 
     while not state.finished:
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
@@ -151,25 +153,30 @@ def train(
             marked, state.target_sum, targets_then = now, 0, 0
         evaluating = state.step % config.evaluate_every == 0 or last
         if evaluating:
-            with state.readable() as network:
+            with state.readable() as network, reporting(watchers.say):
                 score = task.evaluate(network, valid)
-                value = processes.agree(score.numbers[task.metric])
-                watchers.evaluated(network, score, state.best.update(value))
-            marked = time.monotonic()  # the time of an evaluation is not the time of training
+                value = processes.agree(score.numbers[metric])
+                valid_loss = processes.agree(score.numbers.get("loss", 0.0))
+                watchers.evaluated(network, score, state.best.update(value, valid_loss))
         if watchers.looks(state.step, evaluating):
-            before = time.monotonic()
             look(state, watchers)
-            marked += time.monotonic() - before
         state.finished = last or state.best.stalled
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
             state.seconds = time.monotonic() - began
             watchers.save()
-            marked = time.monotonic()
         if interrupted and not state.finished:
             return "interrupted"
-    return "finished"
+        marked += time.monotonic() - now  # to evaluate, look and save is not to train
+    return _ending(state, config)
+
+
+def _ending(state: State, config: TrainingConfig) -> Ending:
+    """Why a finished run is, also one that had finished in an earlier session."""
+    if state.step >= config.steps:
+        return "steps"
+    return "patience" if state.best.stalled else "minutes"
 
 
 def _gradients(

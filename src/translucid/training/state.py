@@ -1,6 +1,7 @@
 """All that changes while a model trains: what a checkpoint holds, and what a resume puts back."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.fast.padded_linear import pad_heads
+from translucid.tasks.score import Criterion
 from translucid.training.averaging import Average
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
@@ -19,16 +21,21 @@ from translucid.weights import own_tensors
 class Best:
     """Remembers the best score, and for how many evaluations nothing better came."""
 
-    def __init__(self, higher_is_better: bool, patience: int | None) -> None:
-        self.sign = 1 if higher_is_better else -1
+    def __init__(self, criterion: Criterion, patience: int | None) -> None:
+        self.criterion, self.patience = criterion, patience
         self.value: float | None = None
-        self.waited, self.patience = 0, patience
+        self.loss = math.inf  # of the best, which decides between equal values
+        self.waited = 0
 
-    def update(self, value: float) -> bool:
-        better = self.value is None or self.sign * value > self.sign * self.value
-        self.value = value if better else self.value
+    def update(self, value: float, loss: float = 0.0) -> bool:
+        better = self.value is None or self._rank(value, loss) > self._rank(self.value, self.loss)
+        if better:
+            self.value, self.loss = value, loss
         self.waited = 0 if better else self.waited + 1
         return better
+
+    def _rank(self, value: float, loss: float) -> tuple[float, float]:
+        return self.criterion.rank({"loss": loss, self.criterion.metric: value})
 
     @property
     def stalled(self) -> bool:
@@ -48,7 +55,7 @@ class State:
         config: TrainingConfig,
         processes: Processes = ALONE,
         *,
-        higher_is_better: bool = True,
+        criterion: Criterion = Criterion("score"),  # noqa: B008 (frozen)
     ) -> None:
         self.network, self.processes = network, processes
         if next(network.parameters()).is_cuda:
@@ -64,7 +71,7 @@ class State:
         )
         self._make_moments()
         self.average = Average(network, config.ema) if config.ema is not None else None
-        self.best = Best(higher_is_better, config.patience)
+        self.best = Best(criterion, config.patience)
         self.step = 0  # updates done
         self.batches = 0  # taken for them
         self.skipped = 0  # updates left out, since their gradient was not finite
@@ -93,6 +100,7 @@ class State:
             "seconds": self.seconds,
             "finished": self.finished,
             "best": self.best.value,
+            "best_loss": self.best.loss,
             "waited": self.best.waited,
             "target_sum": self.target_sum,
             "average_steps": self.average.steps if self.average is not None else None,
@@ -109,6 +117,8 @@ class State:
         self.skipped = numbers["skipped"]
         self.seconds, self.finished = numbers["seconds"], numbers["finished"]
         self.best.value, self.best.waited = numbers["best"], numbers["waited"]
+        # Older runs did not note it: then an equal value is not better, as it was with them.
+        self.best.loss = numbers.get("best_loss", -math.inf)
         self.target_sum = numbers["target_sum"]
 
     def _make_moments(self) -> None:

@@ -116,7 +116,8 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
     else:
         numbers = example.batch.inputs["x"][0].tolist()
         yield Stage(
-            "values", GOES_IN, "the numbers", "The network reads numbers, not words.",
+            "values", GOES_IN, "the numbers",
+            " ".join(filter(None, ("The network reads numbers, not words.", example.note))),
             rows=tuple(
                 Row(label, (Cell("", value),))
                 for label, value in zip(words.features, numbers, strict=True)

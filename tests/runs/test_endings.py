@@ -1,0 +1,199 @@
+"""How a run ends: why, with which model, and whether that is better than no model."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.in_process import run
+from tests.runs.test_runs import small
+
+from translucid.demo.baselines import guesses
+from translucid.errors import ConfigError
+from translucid.model import load
+from translucid.recipe import recipe
+from translucid.recipe.examples import load_examples
+from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.setup import Setup, set_up
+from translucid.tasks import metrics
+from translucid.tasks.language import Language
+
+
+def journal(folder: Path) -> list[str]:
+    return (folder / "log.txt").read_text().splitlines()
+
+
+def evaluated(folder: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "valid" in line]
+
+
+ENDS: dict[str, tuple[dict[str, Any], str]] = {
+    "steps": ({}, "training ended after step 3 of 3: all steps are taken (training.steps)"),
+    "minutes": (
+        {"minutes": 1e-6, "steps": 9},
+        "training ended after step 1 of 9: its time is over (training.minutes = 1e-06)",
+    ),
+    "patience": (
+        {"patience": 2, "steps": 9, "evaluate_every": 1, "learning_rate": 1e-12},
+        "training ended after step 3 of 9: no better accuracy in 2 evaluations (training.patience)",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_training_says_why_it_ended(end: str, tmp_path: Path) -> None:
+    settings, line = ENDS[end]
+    train_recipe(small("classify", "still", **settings), tmp_path / "run", quiet=True)
+    assert journal(tmp_path / "run").count(line) == 1
+    resume_run(tmp_path / "run", quiet=True)
+    assert journal(tmp_path / "run").count(line) == 2, "of a run that had ended"
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("loss", -1), ("macro_f1", 1), (None, 1)])
+def test_the_best_model_is_chosen_by_the_metric_asked_for(
+    metric: str | None, sign: int, tmp_path: Path
+) -> None:
+    chosen = small("classify", "still", steps=8, evaluate_every=1, learning_rate=0.3)
+    training = chosen.training.model_copy(update={"best_metric": metric, "keep_best": 2})
+    train_recipe(chosen.model_copy(update={"training": training}), tmp_path / "run", quiet=True)
+    rows = evaluated(tmp_path / "run")
+    name = metric or "accuracy"
+
+    def rank(row: dict[str, Any]) -> tuple[float, float]:
+        return sign * row["valid"][name], -row["valid"]["loss"]
+
+    for place, row in enumerate(rows):
+        assert row["best"] == all(rank(row) > rank(before) for before in rows[:place])
+    best = max(rows, key=rank)
+    assert load(tmp_path / "run").facts["step"] == best["step"]
+    kept = {path.name for path in (tmp_path / "run/checkpoints").iterdir()}
+    assert kept == {f"step-{row['step']:06}" for row in sorted(rows, key=rank)[-2:]}
+
+
+def test_a_metric_that_is_none_is_refused_before_training(tmp_path: Path) -> None:
+    chosen = small("tag", "gru", best_metric="f1")
+    message = r"training.best_metric = 'f1': task tag is scored by span_f1, accuracy, loss; choose"
+    with pytest.raises(ConfigError, match=message):
+        train_recipe(chosen, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def begun(task: str, family: str = "still", **data: Any) -> tuple[Setup, Any]:
+    """All that a run begins with, and its examples."""
+    chosen = small(task, family)
+    chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update=data)})
+    return set_up(chosen, lambda line: None), load_examples(chosen, lambda line: None)
+
+
+def test_the_baseline_of_classes_is_the_majority() -> None:
+    setup, examples = begun("classify")
+    baseline = setup.task.baseline(setup.items, setup.test)
+    ((label, _),) = Counter(record.label for record in examples.train).most_common(1)
+    gold = [record.label for record in examples.test]
+    numbers = baseline.score.numbers
+    assert numbers["accuracy"] == gold.count(label) / len(gold)
+    assert numbers["macro_f1"] == metrics.macro_f1([label] * len(gold), gold)
+    assert repr(label) in baseline.name
+
+
+@pytest.mark.parametrize("family", ["still", "spelling"])
+def test_the_baseline_of_tags_is_the_usual_tag_of_the_word(family: str) -> None:
+    """Counted over words; the vocabulary holds all of them."""
+    setup, examples = begun("tag", family)
+    usual: dict[str, Counter[str]] = {}
+    for record in examples.train:
+        for word, tag in zip(record.words, record.tags, strict=True):
+            usual.setdefault(word, Counter())[tag] += 1
+    every = sum(usual.values(), Counter())
+    predicted = [
+        [usual.get(word, every).most_common(1)[0][0] for word in record.words]
+        for record in examples.test
+    ]
+    gold = [list(record.tags) for record in examples.test]
+    numbers = setup.task.baseline(setup.items, setup.test).score.numbers
+    assert numbers["span_f1"] == metrics.span_f1(predicted, gold)
+    assert 0 < numbers["span_f1"] < 1
+
+
+def test_the_baseline_of_text_is_its_unigram_perplexity() -> None:
+    setup, examples = begun("language")
+    assert isinstance(setup.task, Language)
+    numbers = setup.task.baseline(setup.items, setup.test).score.numbers
+    expected = guesses(setup.task, examples.train, setup.test).unigram
+    assert numbers["perplexity"] == pytest.approx(expected, rel=1e-9)
+    assert numbers["loss"] == pytest.approx(math.log(expected))
+
+
+def test_the_baseline_of_translation_is_a_copy() -> None:
+    setup, examples = begun("translate")
+    numbers = setup.task.baseline(setup.items, setup.test).score.numbers
+    decoded = [
+        [setup.task.vocabularies[side].decode(setup.task.vocabularies[side].encode(text))
+         for text in (getattr(record, side) for record in examples.test)]
+        for side in ("source", "target")
+    ]  # fmt: skip
+    assert numbers["chrf"] == metrics.translation(*decoded).chrf
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+def test_the_baseline_of_numbers_is_their_mean(standardise: bool) -> None:
+    setup, examples = begun("regress", "mlp", standardise=standardise)
+    mean = math.fsum(record.targets[0] for record in examples.train) / len(examples.train)
+    gold = [record.targets[0] for record in examples.test]
+    numbers = setup.task.baseline(setup.items, setup.test).score.numbers
+    error = sum((y - mean) ** 2 for y in gold) / len(gold)
+    assert numbers["rmse"] == pytest.approx(error**0.5, rel=1e-12)
+    assert numbers["r_squared"] == pytest.approx(metrics.r_squared([mean] * len(gold), gold))
+    assert numbers["r_squared"] <= 0
+
+
+def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
+    """Of no use after one tiny step, better after many: in the log, test.json, the card, `evaluate`
+    and its JSON."""
+    for name, more in (
+        ("bad", ["training.steps=1", "training.learning_rate=1e-9"]),
+        ("good", ["training.steps=400", "training.learning_rate=0.01"]),
+    ):
+        small_net = ["data.toyland=200", "model.hidden=[8]", "training.device=cpu"]
+        done = run("train", "regress", "--out", name, *small_net, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in journal(tmp_path / name) if "baseline" in line.lower()]
+        noted = json.loads((tmp_path / name / "test.json").read_text())["baseline"]
+        card = (tmp_path / name / "best/README.md").read_text()
+        assert noted["better"] == (name == "good")
+        loud = [line.startswith("! ") and "NOT BETTER THAN THE BASELINE" in line for line in lines]
+        assert loud == [name == "bad"] * 2, lines
+        assert [line.removeprefix("! ").split(":")[0] for line in lines] == ["valid", "test"]
+        assert ("**This model is not better than that.**" in card) == (name == "bad")
+        assert "(the mean of training)" in card
+        shown = run("evaluate", name, "--json", cwd=tmp_path)
+        assert json.loads(shown.stdout)["baseline"] == noted
+        assert "baseline (the mean of training): rmse" in run("evaluate", name, cwd=tmp_path).stdout
+
+
+def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:
+    small_net = ["data.toyland=60", "model.hidden=[8]", "training.device=cpu"]
+    done = run("train", "regress", "--self-test", *small_net, cwd=tmp_path)
+    assert "the mean of training: r_squared -" in done.stdout
+    assert "what a model must do better" in done.stdout
+
+
+def test_an_older_recipe_does_not_standardise(tmp_path: Path) -> None:
+    """A run that was begun before the key: it goes on as it was."""
+    chosen = recipe.parse(
+        {"task": {"kind": "regress"}, "data": {"toyland": 60, "standardise": False},
+         "training": {"steps": 2, "device": "cpu", "warmup": 1, "batch_tokens": 64}}
+    )  # fmt: skip
+    train_recipe(chosen, tmp_path / "run", quiet=True)
+    path = tmp_path / "run/recipe.toml"
+    lines = [line for line in path.read_text().splitlines() if "mean 0 and deviation 1" not in line]
+    path.write_text("\n".join(lines) + "\n")
+    state = next((tmp_path / "run/state").glob("step-*")) / "state.json"
+    numbers = json.loads(state.read_text())
+    assert numbers["fingerprint"]["recipe"]["data.standardise"] is False
+    assert recipe.of_run(tmp_path / "run").data.standardise is False
+    assert recipe.read(path).data.standardise is True
+    resume_run(tmp_path / "run", quiet=True)

@@ -1,0 +1,151 @@
+"""`evaluate` of a run gives the number of its test.json to the last digit, and says what decides
+it; what changes nothing is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from translucid.errors import ConfigError, InputError
+from translucid.model import load
+from translucid.recipe import recipe
+from translucid.recipe.shipped import entries
+from translucid.runs.run import train_recipe
+from translucid.tasks.options import DataConfig, DecodingConfig
+from translucid.tasks.registry import TASKS
+
+TINY = {"d_model": 8, "heads": 2, "layers": 1}
+SETTINGS = {"steps": 2, "batch_tokens": 400, "warmup": 1, "device": "cpu"}
+TEXT = "a dog sleeps\n\nthe cat sees a dog\nthe dog\n\n\na cat\nthe cat sees the cat\n"
+
+
+def trained(folder: Path, task: str, **sections: Any) -> Path:
+    """A run of two steps, by the recipe's values."""
+    values = {"task": {"kind": task}, "tokenizer": {"kind": "word"}, "training": SETTINGS}
+    values |= {} if task == "regress" else {"model": TINY}
+    train_recipe(recipe.parse(values | sections), folder, quiet=True)
+    return folder
+
+
+def same(run: Path, *files: str) -> dict[str, float]:
+    """The score of a run's test.json, if `evaluate` gives the same."""
+    before = json.loads((run / "test.json").read_text())
+    score = load(run).evaluate(*files)
+    assert score.numbers == before["test"]
+    assert list(score.notes) == before["notes"]
+    return score.numbers
+
+
+TAGS = ["B-PER", "I-PER", "O", "B-LOC", "O", "B-ORG", "I-ORG", "I-ORG", "O", "O"]
+# Many words of which two steps teach nothing, so that a model's own tags break spans.
+SPANS = "\n\n".join(
+    "\n".join(f"w{7 * row + place} {tag}" for place, tag in enumerate(TAGS[row:]))
+    for row in range(9)
+)
+FILES = {
+    "t.txt": TEXT, "a.en": "a dog\nthe cat\na big cat\n",
+    "a.de": "ein hund\ndie katze\neine katze\n",
+    "p.tsv": "de\ten\tn\nein hund\ta dog\t1\ndie katze\tthe cat\t2\n", "s.conll": SPANS,
+    "c.csv": "n,kind,words\n1,good,a fine day\n2,bad,a sad day\n3,good,fine\n",
+    "n.csv": "price,area,age\n100000,50,3\n300000,150,30\n200000,100,7\n150000,90,9\n",
+}  # fmt: skip
+KINDS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "lines": ("language", ["t.txt"], {}),
+    "empty lines": ("language", ["t.txt"], {"data": {"keep_empty": True}}),
+    "paragraphs": ("language", ["t.txt"], {"data": {"unit": "paragraph", "max_length": 5}}),
+    "file": ("language", ["t.txt"], {"data": {"unit": "file", "max_length": 4}}),
+    "context": (
+        "language", ["t.txt"], {"data": {"max_length": 4}, "decoding": {"context": 2}},
+    ),
+    "pairs": ("translate", ["a.en", "a.de"], {"decoding": {"beam_size": 3, "alpha": 0.2}}),
+    "table": (
+        "translate", ["p.tsv"], {"data": {"source_column": "en", "target_column": "de"}},
+    ),
+    "labels": ("classify", ["c.csv"], {"data": {"text_column": "words", "label_column": "kind"}}),
+    "spans": ("tag", ["s.conll"], {}),
+    "free tags": ("tag", ["s.conll"], {"decoding": {"spans": "free"}}),
+    "numbers": (
+        "regress", ["n.csv"],
+        {"data": {"input_columns": ["area", "age"], "output_columns": ["price"]}},
+    ),
+    "raw numbers": ("regress", ["n.csv"], {"data": {"standardise": False}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_is_scored_as_it_was(kind: str, tmp_path: Path) -> None:
+    """With and without naming the file, and from the model folder alone."""
+    task, names, sections = KINDS[kind]
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    files = [str(tmp_path / name) for name in names]
+    data = {"train": files, "valid": files, "test": files} | sections.get("data", {})
+    run = trained(tmp_path / "run", task, **(sections | {"data": data}))
+    assert same(run) == same(run, *files)
+    assert load(run / "best").evaluate(*files).numbers == same(run)
+
+
+TOYLAND = [entry for entry in entries() if entry.name.startswith("toyland-")]
+
+
+@pytest.mark.parametrize("entry", TOYLAND, ids=lambda entry: entry.name)
+def test_every_shipped_recipe_of_toyland(entry: Any, tmp_path: Path) -> None:
+    small = ["data.toyland=60", "training.steps=1", "training.device=cpu"]
+    chosen = recipe.read(entry.path, small)
+    width = [f"model.{key}=8" for key in ("d_model", "hidden", "d_ff") if chosen.model.get(key)]
+    width = width if chosen.task.kind != "regress" else []
+    train_recipe(recipe.read(entry.path, [*small, *width]), tmp_path / "run", quiet=True)
+    same(tmp_path / "run")
+
+
+def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(TEXT)
+    file = str(tmp_path / "t.txt")
+    data = {"train": [file], "valid": [file], "test": [file], "unit": "file"}
+    run = trained(tmp_path / "run", "language", data=data)
+    model, lines = load(run), list[str]()
+    assert model.evaluate(file, say=lines.append).numbers == same(run)
+    assert lines[0] == "scored as in training: unit=file keep_empty=false max_length=256 context=0"
+    lines.clear()
+    other = model.evaluate(file, say=lines.append, unit="line", context=3)
+    assert other.numbers != same(run)
+    assert lines[0] == (
+        "scored otherwise than in training (unit was file, context was 0): "
+        "unit=line keep_empty=false max_length=256 context=3"
+    )
+
+
+REFUSED = {
+    "label_column": (2, r"label_column: has no effect on a score of task language; what has: text"),
+    "beam_size": (2, r"beam_size: has no effect on a score of task language"),
+    "unti": ("line", r"unti: no such key; did you mean unit\?"),
+    "context": (-1, r"context = -1: input should be greater than or equal to 0"),
+}
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_an_option_without_effect_is_refused(option: str, tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", "language", data={"toyland": 60})
+    value, message = REFUSED[option]
+    with pytest.raises(ConfigError, match=message):
+        load(run).evaluate(**{option: value})
+
+
+def test_every_option_has_an_effect_somewhere() -> None:
+    """A key that is kept with a model decides the score of at least one task."""
+    shipped = [TASKS[name] for name in ("regress", "language", "classify", "tag", "translate")]
+    assert {key for task in shipped for key in task.decoding_keys} == {*DecodingConfig.model_fields}
+    kept = {*DataConfig().reading()} - {"long"}  # which says what is trained on
+    assert {key for task in shipped for key in task.data_keys} == kept
+
+
+def test_without_test_data_a_file_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(TEXT)
+    data = {"train": [str(tmp_path / "t.txt")]}
+    model = load(trained(tmp_path / "run", "language", data=data))
+    with pytest.raises(InputError, match=r"names no test data; give a file"):
+        model.evaluate()
+    model.save(tmp_path / "alone" / "model")
+    with pytest.raises(InputError, match=r"not in a run folder"):
+        load(tmp_path / "alone" / "model").evaluate()
