@@ -185,6 +185,7 @@ class Model:
         """The examples of files as the task wants them, or the first so many; read and refused as
         `evaluate` does."""
         data = self.settings(**options).data
+        records: Sequence[Any]
         if files:
             loading, name = Loading(expected=self._bundle.columns), files[0]
             records = read_records(self.task.name, files, data, say, loading)

@@ -13,7 +13,7 @@ from translucid.data.records import Labelled, Numbers, Pair
 from translucid.errors import ConfigError, InputError
 
 Make = Callable[[str, str | bytes], Path]
-CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "|": "|"}
+CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
 
 
 @pytest.mark.parametrize("name", CHARACTERS)

@@ -145,7 +145,7 @@ def _answer(
 def _open(held: "Model", file: str, data: "DataConfig") -> "Source":
     from dataclasses import replace
 
-    from translucid.data.predictions import SOURCES, format_for
+    from translucid.data.prediction_formats import SOURCES, format_for
     from translucid.data.readers.loading import Loading
 
     roles = held.task.asks_about

@@ -24,7 +24,7 @@ class Examples:
     train: list[Record]
     valid: list[Record]
     test: list[Record]
-    columns: dict[str, Columns] = field(default_factory=dict)  # of train, by role
+    columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
 
 
 def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
@@ -61,7 +61,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
             )
         train, valid = _hold_out(train)
         say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
-    return Examples(train, valid, test, loading.columns)
+    return Examples(train, valid, test, columns=loading.columns)
 
 
 def load_test(recipe: Recipe, say: Callable[[str], None]) -> list[Record]:

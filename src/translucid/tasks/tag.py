@@ -5,7 +5,7 @@ kind `space` that is one position for each word, known or not.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -212,49 +212,29 @@ class Tag(Task[Tagged, TagItem]):
 
     def predict(self, model: nn.Module, items: Sequence[TagItem]) -> list[list[str]]:
         """One tag per word, for every item in its order."""
-
-        def act(batch: Batch) -> list[list[int]]:
-            return self.choose(model(**batch.inputs), batch.targets != IGNORE).tolist()
-
-        rows = self._of_words(model, items, act)
-        return [
-            [self.tags[row[place]] for place in item.firsts]
-            for item, row in zip(items, rows, strict=True)
-        ]
+        return [tags for tags, _ in self.predict_with_probabilities(model, items)]
 
     def predict_with_probabilities(
         self, model: nn.Module, items: Sequence[TagItem]
     ) -> list[tuple[list[str], list[float]]]:
-        """The tags, and the probability that each has at its word."""
+        """The tags, and the probability that each has at its word. A text without words is not
+        read: there is nothing to tag."""
 
-        def act(batch: Batch) -> list[list[tuple[int, float]]]:
+        def act(batch: Batch) -> list[tuple[list[int], list[float]]]:
             scores = model(**batch.inputs)
-            chosen = self.choose(scores, batch.targets != IGNORE)
-            sure = scores.float().softmax(dim=-1).gather(-1, chosen[..., None])[..., 0]
-            return [
-                list(zip(*row, strict=True))
-                for row in zip(chosen.tolist(), sure.tolist(), strict=True)
-            ]
+            tags = self.choose(scores, batch.targets != IGNORE)
+            sure = scores.float().softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
+            return list(zip(tags.tolist(), sure.tolist(), strict=True))
 
-        rows = self._of_words(model, items, act)
-        return [
-            (
-                [self.tags[row[place][0]] for place in item.firsts],
-                [row[place][1] for place in item.firsts],
+        asked = [self._with_any_tags(item) for item in items if item.firsts]
+        rows = iter(in_batches(model, asked, self, act))
+        answers = []
+        for item in items:
+            tags, sure = next(rows) if item.firsts else ([], [])
+            answers.append(
+                ([self.tags[tags[i]] for i in item.firsts], [sure[i] for i in item.firsts])
             )
-            for item, row in zip(items, rows, strict=True)
-        ]
-
-    def _of_words(
-        self, model: nn.Module, items: Sequence[TagItem], act: Callable[[Batch], Sequence[Any]]
-    ) -> list[Any]:
-        """A result for each item; a text without words is not read, there is nothing to tag."""
-        asked = [place for place, item in enumerate(items) if item.firsts]
-        results: list[Any] = [[]] * len(items)
-        tagged = [self._with_any_tags(items[place]) for place in asked]
-        for place, result in zip(asked, in_batches(model, tagged, self, act), strict=True):
-            results[place] = result
-        return results
+        return answers
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.

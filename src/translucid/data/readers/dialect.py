@@ -8,8 +8,8 @@ from typing import Literal
 
 from translucid.data.readers.cells import is_number
 
-Delimiter = Literal[",", ";", "tab", "|"]
-CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "|": "|"}
+Delimiter = Literal[",", ";", "tab", "pipe"]
+CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
 LOOKED_AT = 50  # rows below the first one
 _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: three words at most, no full stop
 

@@ -28,7 +28,7 @@ NOT_READ = {  # what people try next, and how it begins
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
-    b"PAR1\x15": ("a parquet file", "name it .parquet, or say format='parquet'"),
+    b"PAR1\x15": ("a parquet file", "name it .parquet, or set data.format = 'parquet'"),
     b"\xff\xfe": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
     b"\xfe\xff": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
 }
