@@ -309,7 +309,7 @@ def test_what_cannot_be_asked_is_said(classifier: Path, regressor: Path, tmp_pat
         (["classify", str(classifier), str(tmp_path / "a.csv")], "which column holds the text?"),
         (["classify", str(classifier), "a", "b"], "a, b: give one file"),
         (["predict", str(regressor), "--probabilities"], "a regressor gives numbers"),
-        (["evaluate", str(classifier)], "no file to score on; give one: translucid evaluate"),
+        (["evaluate", str(classifier)], "names no test data; give a file as in training"),
         (["classify", str(classifier), "data.colour=1"], "colour: no such key"),
     ]:
         done = run(*words, stdin="1 2\n")

@@ -267,8 +267,8 @@ def evaluate(
     from translucid.model import load
 
     files, keys = files_and_keys([*(files or ()), *(data or ())])
-    given = {"keep_empty": keep_empty, "context": context}
-    options = {key: value for key, value in given.items() if value is not None} | keys
+    options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
+    options = {key: value for key, value in options.items() if value is not None} | keys
     held = load(model, check_device(device))
     score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
