@@ -8,6 +8,7 @@ import pytest
 import translucid
 
 PUBLIC = [
+    "Baseline",
     "Batch",
     "Model",
     "NO_TRACE",

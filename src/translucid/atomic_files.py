@@ -5,13 +5,16 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from safetensors import SafetensorError
 
-from translucid.errors import SaveError
+from translucid.errors import InputError, SaveError
+from translucid.untrusted_files import entries, inside, open_regular, read_object
 
 MANIFEST = "manifest.json"
 CARD = "README.md"  # has no digest: it is for people, who may write in it
@@ -45,7 +48,9 @@ def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
 def write_text(file: Path, text: str) -> None:
     """A file that is the old one or the new one, whenever the process dies."""
     with saving(file), _halves_removed(file):
-        aside(file).write_text(text, "utf-8")
+        remove(aside(file))  # a half of before; or a link, which would be written through
+        with aside(file).open("x", encoding="utf-8") as half:
+            half.write(text)
         _flush(aside(file))
         aside(file).replace(file)
         _flush(file.parent)
@@ -62,8 +67,8 @@ def _halves_removed(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """A file or a folder, as far as the system allows."""
-    if path.is_dir():
+    """A file, a folder or a link, not what it points to; as far as the system allows."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
@@ -72,26 +77,27 @@ def remove(path: Path) -> None:
 
 def put_in_place(folder: Path) -> None:
     """What was written aside gets its digests, is flushed, and takes the folder's place."""
-    place, old = aside(folder), _old(folder)
+    place, before = aside(folder), old(folder)
     write_manifest(place)
+    _as_usual(place)
     for path in [*place.rglob("*"), place]:
         _flush(path)
     recover(folder)
     if folder.exists():
-        folder.rename(old)
+        folder.rename(before)
     place.rename(folder)
     _flush(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    remove(before)
 
 
 def recover(folder: Path) -> None:
     """If a process died between the two renames, the old folder goes back to its place."""
-    old = _old(folder)
-    if old.exists():
+    before = old(folder)
+    if before.exists():
         if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            remove(before)
         else:
-            old.rename(folder)
+            before.rename(folder)
 
 
 def standing(folder: Path) -> Path:
@@ -99,37 +105,37 @@ def standing(folder: Path) -> Path:
 
     Reading changes nothing on disk, so that it never meets a save that is going on.
     """
-    return _old(folder) if _old(folder).exists() and not folder.exists() else folder
+    return old(folder) if old(folder).exists() and not folder.exists() else folder
 
 
 def sweep(parent: Path) -> None:
     """Put right what a process that died left here: halves go, old folders go back."""
     for half in parent.glob(f".*{_ASIDE}"):
         remove(half)
-    for old in parent.glob(f".*{_OLD}"):
-        recover(parent / old.name.removeprefix(".").removesuffix(_OLD))
+    for before in parent.glob(f".*{_OLD}"):
+        recover(parent / before.name.removeprefix(".").removesuffix(_OLD))
 
 
 def fault(folder: Path) -> str | None:
     """What is wrong with a folder, in words; None if every file is the one that was written."""
     path = folder / MANIFEST
     try:
-        text = path.read_text("utf-8")
-        wanted = json.loads(text)
-    except FileNotFoundError:
-        return f"{path} is missing, so nothing in {folder} can be trusted"
-    except (ValueError, OSError) as error:
-        return f"{path} cannot be read ({error}), so nothing in {folder} can be trusted"
-    # The text, too: it may be cut or changed where JSON does not care.
-    if not isinstance(wanted, dict) or text != _manifest(wanted):
-        return f"{path} is damaged or was changed"
+        wanted = read_object(path)
+        with open_regular(path) as file:  # the text, too: cut or changed where JSON does not care
+            if file.read() != _manifest(wanted).encode("utf-8", "replace"):
+                return f"{path} is damaged or was changed"
+    except (InputError, OSError) as error:
+        return f"{error}, so nothing in {folder} can be trusted"
     for name, digest in wanted.items():
         try:
-            if digest_of(folder / name) != digest:
-                return f"{folder / name} is damaged or was changed"
+            with open_regular(inside(folder, name, str(path))) as file:
+                if _digest(file) != digest:
+                    return f"{folder / name} is damaged or was changed"
+        except InputError as error:
+            return str(error)
         except FileNotFoundError:
             return f"{folder / name} is missing"
-        except (ValueError, OSError) as error:
+        except OSError as error:
             return f"{folder / name} cannot be read: {error}"
     return None
 
@@ -142,12 +148,24 @@ def digests(folder: Path) -> dict[str, str]:
 
 def digest_of(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return _digest(file)
+
+
+def _digest(file: BinaryIO) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path) -> None:
     wanted = {name: digest for name, digest in digests(folder).items() if name != CARD}
     (folder / MANIFEST).write_text(_manifest(wanted), "utf-8")
+
+
+def _as_usual(folder: Path) -> None:
+    """The mode that the user's files usually have: a writer of tensors lets only its user read."""
+    usual = stat.S_IMODE((folder / MANIFEST).stat().st_mode)
+    for entry in entries(folder):
+        if entry.is_file(follow_symlinks=False):
+            os.chmod(entry.path, usual)
 
 
 def _manifest(wanted: dict[str, str]) -> str:
@@ -156,11 +174,17 @@ def _manifest(wanted: dict[str, str]) -> str:
 
 def aside(path: Path) -> Path:
     """Where a file or folder is written before it is whole."""
-    return path.with_name(f".{path.name}{_ASIDE}")
+    return _neighbour(path, _ASIDE)
 
 
-def _old(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}{_OLD}")
+def old(folder: Path) -> Path:
+    """Where a folder stands while another takes its place."""
+    return _neighbour(folder, _OLD)
+
+
+def _neighbour(path: Path, ending: str) -> Path:
+    named = path if path.name not in ("", "..") else path.resolve()  # "." has no name
+    return named.with_name(f".{named.name}{ending}") if named.name else named / ending
 
 
 def _flush(path: Path) -> None:

@@ -13,23 +13,30 @@ No pickle. A folder appears whole or not at all: it is written aside and renamed
 """
 
 import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, Field
 
 from translucid import extensions
 from translucid.atomic_files import CARD, fault, standing, write_whole
 from translucid.config import Config
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, config_from
+from translucid.models.base import SequenceConfig
 from translucid.models.undrawn import build_undrawn
 from translucid.parts.positions import POSITIONS
 from translucid.registry import Registry
 from translucid.renamed import section_today, weight_today
 from translucid.tasks.registry import TASKS
-from translucid.weights import load_weights, save_weights
+from translucid.untrusted_files import inside, open_regular, read_object
+from translucid.weights import declared_sizes, load_weights, save_weights
 
 FORMAT = 2
 RENAMED = 1  # the format before, with names of keys and weights that renamed.py knows
@@ -55,8 +62,34 @@ class Bundle:
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
 
+class _Part(Config):
+    """Of config.json: what must be there, and of which kind."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
+
+
+class _Facts(_Part):
+    step: int = 0
+    valid: dict[str, float] = Field(default_factory=dict)
+
+
+class _Described(_Part):
+    task: str
+    model: dict[str, Any]
+    labels: list[str]
+    tokenizers: dict[str, str]
+    facts: _Facts
+    decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles, nor the next
+    data: dict[str, Any] = Field(default_factory=dict)
+    statistics: dict[str, Any] = Field(default_factory=dict)
+    columns: dict[str, int | str | list[int | str]] = Field(default_factory=dict)
+    code: list[Any] = Field(default_factory=list)
+
+
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
-    """Write the folder whole, in place of one that may be there."""
+    """Write the folder whole, in place of a model that may be there."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} holds other things than a model; give a new folder")
 
     def fill(aside: Path) -> None:
         for name, tokenizer in bundle.tokenizers.items():
@@ -93,43 +126,100 @@ def place(folder: str | Path) -> Path:
     """A model folder itself; of a run folder the best model, or else the newest."""
     folder = Path(folder)
     places = [standing(place) for place in (folder, folder / "best", folder / "last")]
-    return next((place for place in places if (place / CONFIG).is_file()), folder)
+    try:
+        chosen = next((place for place in places if os.path.lexists(place / CONFIG)), folder)
+    except ValueError:  # a NUL in the name
+        raise InputError(f"{str(folder)!r} cannot be the name of a folder") from None
+    return chosen if chosen in (folder, places[0]) else inside(folder, chosen.name, "a run")
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder, or of a run folder the best model, or else the newest."""
     folder = place(folder)
-    if not (folder / CONFIG).is_file():
+    if not os.path.lexists(folder / CONFIG):
         raise InputError(
             f"{folder} is no model folder: it holds no {CONFIG}; "
             f"give the folder that training wrote"
         )
+    try:
+        opened = _load(folder)
+    except TranslucidError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
+            TypeError, ValueError) as error:  # fmt: skip
+        raise InputError(
+            f"{folder} does not hold a model that can be opened: {type(error).__name__}: "
+            f"{str(error)[:300]}; copy the folder again, whole"
+        ) from error
+    opened.network.to(device).eval()
+    return opened
+
+
+def _load(folder: Path) -> Bundle:
+    """Read the folder, whoever may have written it: what it declares is checked against what it
+    holds before anything is made of it."""
+    weights = inside(folder, WEIGHTS, "a model")
+    declared: list[int] = []
+    with suppress(FileNotFoundError), open_regular(weights):
+        declared = declared_sizes(weights)  # before gigabytes of something else are read
     wrong = fault(folder)
     if wrong is not None:
         raise InputError(f"{wrong}; copy the folder again, whole")
-    config = json.loads((folder / CONFIG).read_text("utf-8"))
+    config = read_object(folder / CONFIG)
     written = config.get("format")
     if written not in (FORMAT, RENAMED):
         raise InputError(
-            f"{folder}: format {written!r}, but this version reads {RENAMED} and {FORMAT}; "
-            "a newer version of translucid may read it"
+            f"{folder}: format {str(written)[:80]!r}, but this version reads {RENAMED} and "
+            f"{FORMAT}; a newer version of translucid may read it"
         )
-    extensions.require(config.get("code", ()), (TASKS, POSITIONS), folder)
+    try:
+        described = _Described(**config)
+    except ConfigError as error:
+        raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
+    extensions.require(described.code, (TASKS, POSITIONS), folder)
     old = written == RENAMED
-    sizes = section_today("model", config["model"]) if old else config["model"]
-    network = build_undrawn(config_from(sizes))
-    load_weights(network, folder / WEIGHTS, weight_today if old else None)
+    sizes = section_today("model", described.model) if old else described.model
+    network = build_undrawn(config_from(sizes), declared)
+    load_weights(network, weights, weight_today if old else None)
     tokenizers = {
-        name: Tokenizer.load(folder / name, expect=fingerprint)
-        for name, fingerprint in config["tokenizers"].items()
+        name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
+        for name, fingerprint in described.tokenizers.items()
     }
-    network.to(device).eval()
-    labels = tuple(config["labels"])
-    decoding = config.get("decoding", {})  # not in older bundles
-    decoding = section_today("decoding", decoding) if old else decoding
-    more = {name: config.get(name, {}) for name in ("data", "statistics")}  # nor these
-    more["columns"] = {  # nor this; JSON has no tuples
-        role: tuple(column) if isinstance(column, list) else column
-        for role, column in config.get("columns", {}).items()
-    }
-    return Bundle(network, config["task"], tokenizers, labels, config["facts"], decoding, **more)
+    decoding = section_today("decoding", described.decoding) if old else described.decoding
+    opened = Bundle(
+        network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding,
+        described.data, described.statistics, _columns(described.columns),
+    )  # fmt: skip
+    _check_fits(opened, folder)
+    return opened
+
+
+def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Columns]:
+    """JSON has no tuples."""
+    return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
+
+
+def _check_fits(opened: Bundle, folder: Path) -> None:
+    """Refuse a network, tokenizers and labels that do not belong together."""
+    config, task = opened.network.config, TASKS[opened.task]
+    sizes, mistakes = task.smallest_sizes(), []
+    if isinstance(config, SequenceConfig) != ("vocab" in sizes):
+        mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
+    for key in ("shape", "head"):
+        if hasattr(config, key) and sizes.get(key, "") != getattr(config, key):
+            mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
+    if isinstance(config, SequenceConfig):
+        target = config.target_vocab or config.vocab
+        known = {"tokenizer": min(config.vocab, target), "source": config.vocab, "target": target}
+        for name, tokenizer in opened.tokenizers.items():
+            if len(tokenizer) > known.get(name, len(tokenizer)):
+                mistakes.append(f"{name} has {len(tokenizer):,} tokens, the model {known[name]:,}")
+        if task.label_noun is not None and len(opened.labels) != config.outputs:
+            mistakes.append(f"{len(opened.labels)} labels beside {config.outputs} outputs")
+        if not opened.tokenizers:
+            mistakes.append("no tokenizer")
+    if mistakes:
+        raise InputError(
+            f"{folder / CONFIG} does not describe what is beside it: {'; '.join(mistakes)}; copy "
+            "the folder again, whole"
+        )

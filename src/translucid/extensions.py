@@ -103,12 +103,17 @@ def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
     ]
 
 
-def require(
-    noted: Iterable[Mapping[str, str]], registries: Iterable[Registry[Any]], where: str | Path
-) -> None:
+def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
     """Refuse what was trained with code that nobody has named; warn if that code has changed."""
     known = {registry.noun: registry for registry in registries}
-    for entry in noted:
+    parts = {"what", "name", "file", "sha256"}
+    for entry in noted if isinstance(noted, list | tuple) else [noted]:
+        texts = isinstance(entry, dict) and all(isinstance(entry.get(part), str) for part in parts)
+        if not texts or entry["what"] not in known:
+            raise InputError(
+                f"{where}: what it notes of code is {str(entry)[:80]!r}, not a list of objects "
+                f"with {', '.join(sorted(parts))}"
+            )
         registry = known[entry["what"]]
         try:
             source = registry.source(entry["name"])

@@ -203,7 +203,7 @@ class Model:
             self.task.check_item(item, f"{name}:{item.line}", self.network)
         return items
 
-    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> Sequence[Any]:
+    def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
         """The test examples of the run that this model is of."""
         run = None if self.folder is None else bundle.place(self.folder).parent
         if run is None or not (run / "recipe.toml").is_file():
@@ -375,4 +375,4 @@ def train(
     from translucid.runs.run import train_recipe
 
     chosen = recipe.read(shipped.find(path), overrides)
-    return Model(train_recipe(chosen, Path(out), quiet=quiet))
+    return Model(train_recipe(chosen, Path(out), quiet=quiet), Path(out))

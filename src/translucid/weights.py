@@ -1,14 +1,17 @@
 """The tensors of a network on disk: each once, in a file that is the same for the same weights."""
 
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from translucid.errors import InputError
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def own_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -20,6 +23,15 @@ def own_tensors(network: nn.Module) -> dict[str, Tensor]:
 
 def save_weights(network: nn.Module, path: Path) -> None:
     save_file({name: t.contiguous() for name, t in own_tensors(network).items()}, str(path))
+
+
+def declared_sizes(path: Path) -> list[int]:
+    """How many values each tensor of a file has, from its header alone, which fits the file."""
+    try:
+        with safe_open(str(path), "pt") as file:
+            return [prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
 
 
 @torch.no_grad()
@@ -39,7 +51,23 @@ def load_weights(network: nn.Module, path: Path, today: Callable[[str], str] | N
             raise InputError(
                 f"{path}: does not fit its config: {written} of shape {[*tensor.shape]}"
             )
+        _check_values(path, written, tensor, places[name].dtype)
         places[name].copy_(tensor)
         missing.pop(places[name].data_ptr(), None)
     if missing:
         raise InputError(f"{path}: does not fit its config: {', '.join(missing.values())} missing")
+
+
+def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
+    """Refuse what would be another number in the network, or no number."""
+    fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
+    if not fits:
+        raise InputError(
+            f"{path}: {name} holds {tensor.dtype}, but {wanted} is wanted; weights are floating "
+            "point numbers and nothing else becomes one silently"
+        )
+    if tensor.is_floating_point() and not tensor.isfinite().all():
+        raise InputError(
+            f"{path}: {name} holds values that are not finite (NaN or infinity), so that nothing "
+            "this model says could be right; use an earlier checkpoint, or train it again"
+        )

@@ -96,10 +96,11 @@ def test_empty_lines_and_context_of_a_language_model(tmp_path: Path) -> None:
     assert losses[0] != losses[1]
     plain, kept, after = (
         json.loads(run("evaluate", "r0", "--data", "a.txt", "--json", *more, cwd=tmp_path).stdout)
-        for more in ([], ["--keep-empty"], ["--keep-empty", "--context", "100"])
+        for more in (["--no-keep-empty"], [], ["--keep-empty", "--context", "100"])
     )
     numbers = [each["scores"]["loss"] for each in (plain, kept, after)]
     assert len(set(numbers)) == 3
+    assert numbers[1] == losses[0], "as in training"
     learned = ["model.positions=learned", "model.max_length=16", "decoding.context=32"]
     long = run("train", "language", *files, "--out", "x", *words, *small, *learned, cwd=tmp_path)
     refusal = "decoding.context = 32: a.txt, row 2: 32 tokens, but this model has learned 16 posit"

@@ -119,7 +119,10 @@ def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
     kept.write_text("dear")
     done = run("demo", "--out", "letters", "--again", *QUICK, cwd=tmp_path)
     assert done.returncode == 2
-    assert "letters is not the folder of a run, so --again leaves it alone" in done.stderr
+    assert (
+        "letters is not the folder of a demo (it holds no .demo), so --again leaves it alone"
+        in done.stderr
+    )
     assert kept.read_text() == "dear"
 
 

@@ -245,17 +245,17 @@ def test_evaluate_takes_the_columns_of_the_run(
     (tmp_path / "c.jsonl").write_text(
         "".join(json.dumps({"stars": s, "review": t}) + "\n" for t, s in REVIEWS)
     )
+    files = {"a.csv": [], "c.jsonl": [], "b.tsv": ["data.label_column=1", "data.text_column=2"]}
     scores = [
-        ask("evaluate", classifier, str(tmp_path / name), "--json").stdout
-        for name in ("a.csv", "b.tsv", "c.jsonl")
+        json.loads(ask("evaluate", classifier, str(tmp_path / name), *keys, "--json").stdout)
+        for name, keys in files.items()
     ]
-    assert scores[0] == scores[1] == scores[2]
+    assert scores[0]["scores"] == scores[1]["scores"] == scores[2]["scores"]
     held = tl.load(classifier)
     right = [held.classify([text])[0].label == stars for text, stars in REVIEWS]
-    assert json.loads(scores[0])["scores"]["accuracy"] == sum(right) / len(right)
-    named = ask("evaluate", classifier, "--data", str(tmp_path / "b.tsv"), "data.label_column=1",
-                "data.text_column=2", "--json")  # fmt: skip
-    assert named.stdout == scores[0]
+    assert scores[0]["scores"]["accuracy"] == sum(right) / len(right)
+    option = ask("evaluate", classifier, "--data", str(tmp_path / "a.csv"), "--json")
+    assert json.loads(option.stdout) == scores[0]
     (tmp_path / "d.conllu").write_text(CONLLU)
     said = ask("evaluate", tagger, str(tmp_path / "d.conllu")).stderr
     assert "tags = column 5 ('xpos')" in said

@@ -13,7 +13,8 @@ from translucid.demo import results
 from translucid.demo.language_sections import alignment_section, attention_map, gold_alignment, hits
 from translucid.demo.recipes import EXAMPLES, DemoTask
 from translucid.demo.report import Report, Section, curves
-from translucid.see.pictures import Axis, Heat
+from translucid.see.picture_data import Axis
+from translucid.see.pictures import Heat
 from translucid.toyland import Toyland
 
 SIZES: dict[DemoTask, tuple[str, ...]] = {

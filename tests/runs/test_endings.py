@@ -11,7 +11,7 @@ from tests.in_process import run
 from tests.runs.test_runs import small
 
 from translucid.demo.baselines import guesses
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, Interrupted
 from translucid.model import load
 from translucid.recipe import recipe
 from translucid.recipe.examples import load_examples
@@ -50,6 +50,14 @@ def test_training_says_why_it_ended(end: str, tmp_path: Path) -> None:
     assert journal(tmp_path / "run").count(line) == 1
     resume_run(tmp_path / "run", quiet=True)
     assert journal(tmp_path / "run").count(line) == 2, "of a run that had ended"
+
+
+def test_an_interruption_is_an_end_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match=r"stopped and saved after step 1 of 3"):
+        train_recipe(
+            small("classify", "still"), tmp_path / "run", quiet=True, interrupted=lambda: True
+        )
+    assert journal(tmp_path / "run")[-1] == "training ended after step 1 of 3: it was interrupted"
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("loss", -1), ("macro_f1", 1), (None, 1)])
@@ -171,7 +179,9 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
         assert "(the mean of training)" in card
         shown = run("evaluate", name, "--json", cwd=tmp_path)
         assert json.loads(shown.stdout)["baseline"] == noted
-        assert "baseline (the mean of training): rmse" in run("evaluate", name, cwd=tmp_path).stdout
+        assert (
+            "baseline, the mean of training: {'r_squ" in run("evaluate", name, cwd=tmp_path).stdout
+        )
 
 
 def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:

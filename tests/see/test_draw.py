@@ -37,6 +37,7 @@ PICTURES = [
     Lines("A title " * 30, Axis("x", ("1", "2")), "y", {"one": np.ones(2)}),
     Lines("log", WORD, "a long name of what is measured " * 4,
           {f"line {n}": 10.0 ** -np.arange(n, n + 9) for n in range(12)}, logarithmic=True),
+    Lines("turned", Axis("", ("8 heads: 128 dimensions", "b", "c")), "y", {"one": np.ones(3)}),
     BARS,
     Bars("signs", "x", ("one", "two"), np.array([-3.0, 0.25])),
     SIGNED,
@@ -166,7 +167,7 @@ def painted(text: str) -> list[list[str]]:
     """The colours of the cells of the first table in an SVG, read back from its paths."""
     table: dict[tuple[int, int], str] = {}
     group = next(g for g in fromstring(text) if g.tag.endswith("}g"))
-    for path in group:
+    for path in group[0]:
         for x, y, long in re.findall(r"M(\d+) (\d+)h(\d+)", path.get("d") or ""):
             for column in range(int(x), int(x) + int(long)):
                 assert (int(y), column) not in table
@@ -187,6 +188,14 @@ def test_the_file_has_the_colours_of_the_numbers() -> None:
         assert f'fill="{light["ink"]}"' in heat.svg()
 
 
+def test_cells_without_a_number_are_hatched() -> None:
+    group = next(g for g in fromstring(SIGNED.svg()) if g.tag.endswith("}g"))
+    assert group[1].get("d") == "M1 1.5l1-1"  # column 1 of row 1, from below to above
+    assert group[1].get("stroke") == THEMES["light"]["line"]
+    whole = next(g for g in fromstring(MAP.svg()) if g.tag.endswith("}g"))
+    assert len(whole) == 1
+
+
 def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
     from matplotlib.image import imread
 
@@ -200,6 +209,10 @@ def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
             y = int(cells.y + row * cells.height) + 3
             found = "#" + "".join(f"{round(255 * part):02x}" for part in pixels[y, x, :3])
             assert found == (THEMES["light"][name] if name else "#ffffff")
+            if not name:
+                middle = pixels[round(cells.y + (row + 0.5) * cells.height) - 1 :][:3]
+                middle = middle[:, round(cells.x + (column + 0.5) * cells.width)]
+                assert middle.min() < 0.99  # hatched
 
 
 def test_on_a_page_every_colour_has_a_name_that_the_palette_knows() -> None:

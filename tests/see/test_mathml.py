@@ -197,7 +197,7 @@ def test_display_is_said_to_the_browser() -> None:
         (r"\begin{bmatrix} 1 \end{aligned}", r"ends with \\end\{aligned\}"),
         ("x_a_b", "two _ at one thing"),
         (r"\mathrm{\sum}", r"\\sum cannot stand in \\mathrm"),
-        (r"\mathcal{é}", "there is no é in the letters"),
+        (r"\mathcal{é}", "there is no é in the alphabet"),
         ("<query>?", r"the sign \? is not known"),
     ],
 )

@@ -48,7 +48,7 @@ def held(kind: str) -> Model:
 def test_the_trace_of_a_pair_is_the_networks_own() -> None:
     task, network = made("pair")
     reading = read(network, task, PAIR, "0.5")
-    torch.testing.assert_close(reading.said, score(network, task).detach())
+    torch.testing.assert_close(reading.output_values, score(network, task).detach())
     assert reading.words.source.count("</s>") == 2
     heat = reading.figure("*.layers.0.self_attention.pattern", head="mean")
     assert heat.rows.labels == reading.words.source  # type: ignore[attr-defined]

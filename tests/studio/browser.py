@@ -22,6 +22,7 @@ HOW = (
     "`apt-get install chromium` (any Chromium or Chrome in PATH will do, or name one in "
     "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
 )
+WINDOW: Any = {"width": 1280, "height": 800}
 PATIENCE = 30_000  # milliseconds, on a machine that is busy
 
 
@@ -136,8 +137,36 @@ def leaf(window: Page) -> Iterator[Page]:
     window.check()
 
 
+@pytest.fixture(scope="module")
+def tab(running: Any) -> Iterator[Page]:
+    with opened(running) as found:
+        yield found
+
+
 @pytest.fixture
-def page(running: Any) -> Iterator[Page]:
+def page(tab: Page) -> Iterator[Page]:
+    """As new: the same one each time, since a new one takes seconds, with nothing left on it."""
+    for kept in (tab.said, tab.left, tab.expected):
+        kept.clear()
+    yield tab
+    try:
+        tab.check()
+    finally:
+        for other in tab.inner.context.pages[1:]:
+            other.close()
+        tab.inner.mouse.move(0, 0)
+        tab.inner.goto("about:blank")
+        tab.inner.context.clear_cookies()
+        tab.inner.context.clear_permissions()
+        tab.inner.set_viewport_size(WINDOW)
+        tab.inner.emulate_media(
+            media="null", color_scheme="null", reduced_motion="null", forced_colors="null"
+        )
+
+
+@pytest.fixture
+def own_page(running: Any) -> Iterator[Page]:
+    """A new one, for tests that change what cannot be put back."""
     with opened(running) as found:
         yield found
         found.check()
@@ -145,7 +174,7 @@ def page(running: Any) -> Iterator[Page]:
 
 @contextmanager
 def opened(running: Any) -> Iterator[Page]:
-    context = running.new_context(viewport={"width": 1280, "height": 800})
+    context = running.new_context(viewport=WINDOW)
     context.set_default_timeout(PATIENCE)
     found = Page(context.new_page())
 

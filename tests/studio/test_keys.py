@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 import torch
-from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import TEXT, Served, model, serving
 
 from translucid.studio import lessons

@@ -8,6 +8,7 @@ import pytest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+from tests.tiny.dealt import dealt
 
 pytestmark = pytest.mark.slow
 
@@ -49,8 +50,7 @@ def fuller(studio: Served, family: str, view: str) -> dict[str, str]:
     return {"off": next(iter(opened.switches))}
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("family", VIEWS)
+@pytest.mark.parametrize(("family", "size"), dealt(VIEWS, SIZES, share=2))
 def test_texts_keep_to_their_places(
     studio: Served, leaf: Page, family: str, size: tuple[int, int]  # noqa: F811
 ) -> None:  # fmt: skip

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote
 
 import pytest
 import torch
-from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.catalogue import CATALOGUE

@@ -335,7 +335,10 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
     assert leaf.inner.evaluate("document.activeElement.closest('.lens') !== null")
 
 
-@pytest.mark.parametrize(("count", "head"), [(120, "2"), (512, "2"), (512, "mean"), (1030, "mean")])
+@pytest.mark.parametrize(("count", "head"), [
+    (120, "2"), pytest.param(512, "2", marks=pytest.mark.thorough),
+    pytest.param(512, "mean", marks=pytest.mark.thorough), (1030, "mean"),
+])  # fmt: skip
 def test_ribbons_of_a_long_text_are_those_of_one_word(
     studio: Served, leaf: Page, small: Model, count: int, head: str  # noqa: F811
 ) -> None:  # fmt: skip

@@ -7,8 +7,9 @@ from urllib.parse import quote
 import pytest
 from tests.see.own_tasks import PAIR
 from tests.see.test_own_task import TEXT, held
-from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
+from tests.tiny.dealt import dealt
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +25,7 @@ def studio() -> Iterator[Served]:
         yield served
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("m", ["a", "c"])
+@pytest.mark.parametrize(("view", "m"), dealt(VIEWS, ["a", "c"], share=2))
 def test_an_own_task_has_its_views(studio: Served, page: Page, m: str, view: str) -> None:  # noqa: F811
     key = next(iter(studio.library.opened[m].switches))
     more = {"whatif": f"&off={key}", "compare": f"&with={chr(ord(m) + 1)}"}.get(view, "")

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401  (fixtures)
 from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
 
 from translucid.bundle import Bundle

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import pytest
 from PIL import Image
-from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, running  # noqa: F401  (a fixture)
+from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.studio.readers import SEEN, SVG, Picture, words
 from tests.studio.serving import TEXT, Served, model, serving
 from typer.testing import CliRunner

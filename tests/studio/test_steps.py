@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401
+from tests.studio.browser import PATIENCE, Page, page, running, tab  # noqa: F401
 from tests.studio.serving import TEXT, Served, model, serving
 
 FAMILIES = ("translate-transformer", "language-transformer", "tag-lstm", "translate-lstm")

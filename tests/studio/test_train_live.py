@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.forked import TRANSLUCID
 from tests.runs.test_runs import small
-from tests.studio.browser import Page, page, running  # noqa: F401 (fixtures)
+from tests.studio.browser import Page, page, running, tab  # noqa: F401 (fixtures)
 from tests.studio.serving import serving
 from tests.studio.test_access import RULES, violations
 from tests.training.test_distributed import SMALL

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studio.browser import PATIENCE, Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import PATIENCE, Page, running  # noqa: F401  (a fixture)
+from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.studio.serving import TEXT, model, serving
 from tests.studio.sockets import listening
 from tests.studio.trained import recorded

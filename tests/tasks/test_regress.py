@@ -3,19 +3,23 @@
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.in_process import run
 
+from translucid import bundle
 from translucid.data.records import Numbers
 from translucid.errors import InputError
 from translucid.model import Model, load
 from translucid.models import build
 from translucid.models.mlp import MLPConfig
 from translucid.recipe import recipe
+from translucid.recipe.examples import task_of
 from translucid.runs.run import train_recipe
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.regress import Regress
@@ -175,3 +179,30 @@ def test_without_standardising_all_is_as_it_was(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(InputError, match=r"input 2 is too large to be measured; give it in"):
         Scale.of([(1.0, 1e200), (2.0, -1e308), (3.0, 1e308)], "input")
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        {"inputs": {"mean": [0.0], "deviation": [0.0]}, "targets": {"mean": [0], "deviation": [1]}},
+        {"inputs": {"mean": [0.0], "deviation": ["1"]}, "targets": {"mean": [0], "deviation": [1]}},
+        {"inputs": {"mean": [0.0], "deviation": []}, "targets": {"mean": [0], "deviation": [1]}},
+    ],
+)
+def test_statistics_that_no_run_measured_are_refused(
+    statistics: dict[str, Any], tmp_path: Path
+) -> None:
+    held = bundle.load(small_model(tmp_path).folder or tmp_path / "run")
+    with pytest.raises(InputError, match="needs more than its folder holds"):
+        task_of(replace(held, statistics=statistics))
+
+
+def test_statistics_of_other_columns_are_refused() -> None:
+    scale = Scale([0.0, 1.0], [1.0, 2.0])
+    with pytest.raises(
+        InputError, match="3 numbers, but the model has the mean and deviation of 2"
+    ):
+        scale.apply((1.0, 2.0, 3.0))
+    with pytest.raises(InputError, match="1 numbers, but the model"):
+        scale.undo(torch.zeros(4, 1))
+    assert scale.apply(()) == []

@@ -87,6 +87,25 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
     assert err.count("step 6  loss") == 1
 
 
+@pytest.mark.slow
+def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> None:
+    """As docs/processes.md has it: the bias of keys, and rows of the embedding."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    run(*words(one))
+    run(*words(two), processes=2)
+    losses = [
+        [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()
+         if "loss" in json.loads(line)]
+        for out in (one, two)
+    ]  # fmt: skip
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    ours, theirs = (load_file(out / "last/model.safetensors") for out in (one, two))
+    for name, weight in ours.items():
+        loose = name.endswith(("qkv.bias", "embedding.table.weight"))
+        tolerance = 6 * 1e-3 if loose else 1e-6  # steps, and how far one goes
+        torch.testing.assert_close(theirs[name], weight, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("parallel", WAYS)
 def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path) -> None:
     """One of them writes and serves; norms are of the whole gradient; nothing else changes."""

@@ -6,10 +6,10 @@ import torch
 from translucid import catalogue
 from translucid.render.plain_math import (
     Box,
-    beside,
     blocks,
     columns,
     flow,
+    in_row,
     inline,
     one_line,
     words,
@@ -62,7 +62,7 @@ def test_matrices_stand_on_one_baseline() -> None:
 
 def test_columns_align_at_the_point() -> None:
     table = torch.tensor([[0.5, -10], [-2, 0.125], [1, torch.inf]])
-    assert beside(blocks(write(table, 3))).lines == (
+    assert in_row(blocks(write(table, 3))).lines == (
         "⎡ 0.5 -10    ⎤",
         "⎢-2     0.125⎥",
         "⎣ 1     ∞    ⎦",
@@ -76,7 +76,7 @@ def test_a_line_breaks_before_an_operator() -> None:
 
 
 def test_a_wide_matrix_loses_inner_columns_only() -> None:
-    box = beside(blocks(write(torch.arange(40.0).reshape(2, 20), 1), 30))
+    box = in_row(blocks(write(torch.arange(40.0).reshape(2, 20), 1), 30))
     assert box.width <= 30
     assert box.lines[0].startswith("⎡ 0  1")
     assert box.lines[0].endswith("… 19⎤")
@@ -87,7 +87,7 @@ def test_widths_are_those_of_a_terminal() -> None:
     assert columns("x\u0302") == 1
     assert columns("ŷ") == 1
     assert columns("語") == 2
-    assert beside([Box(("語",)), Box(("a", "b"))]).lines == ("語a", "  b")
+    assert in_row([Box(("語",)), Box(("a", "b"))]).lines == ("語a", "  b")
 
 
 def test_text_with_formulas() -> None:

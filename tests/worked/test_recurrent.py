@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.worked.helpers import numbers, same
 
+from translucid import worked
 from translucid.models import RecurrentConfig, build
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import Recurrent
@@ -103,3 +104,33 @@ def test_w37_gru_three_steps():
         0.6351489523872873 -0.2801906685285551 0.9076827606668524;
         0.39535439211654944 0.0929958091085579 0.6900660699968442""",
     )
+
+
+def test_a_solution_says_what_the_cell_carries_back_beside_the_hidden_state():
+    """dL/dh and dL/dc at the first step over the last, by the chain rule written out."""
+    w, u, b = numbers("0.5 -0.25 0.75 1"), numbers("0.1 0.2 0.4 -0.3"), numbers("1 0 0 0")
+    h, c = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    kept = []
+    for x in X[0, :, 0]:
+        f, i, g, o = w * x + u * h + b
+        c_new = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        tanh = torch.tanh(c_new)
+        kept.append((f, i, g, o, c, tanh))
+        h, c = torch.sigmoid(o) * tanh, c_new
+    dh, dc = h - 1, torch.zeros_like(h)  # of half the squared error, at target 1
+    seen = []
+    for f, i, g, o, before, tanh in reversed(kept):
+        gate = torch.sigmoid(torch.stack([f, i, o]))
+        dc = dc + dh * gate[2] * (1 - tanh**2)
+        seen.append((dh.abs(), dc.abs()))
+        slopes = torch.stack([
+            dc * before * gate[0] * (1 - gate[0]), dc * torch.tanh(g) * gate[1] * (1 - gate[1]),
+            dc * gate[1] * (1 - torch.tanh(g) ** 2), dh * tanh * gate[2] * (1 - gate[2]),
+        ])  # fmt: skip
+        dh, dc = (u * slopes).sum(), dc * gate[0]
+    hidden, cell = (float(seen[-1][k] / seen[0][k]) for k in (0, 1))
+    closing = worked.lstm(target="1").text().replace("\n", " ")
+    assert (
+        f"the gradient at the hidden state (dL/dh) shrinks to {hidden:.4f} times its size; at the "
+        f"cell (dL/dc), which carries it, it shrinks to {cell:.4f} times its size."
+    ) in closing

@@ -56,7 +56,8 @@ def demo(
             typer.echo(f"{folder} holds a demo that was stopped; going on with it")
             resume_run(folder, interrupted=interrupted)
         else:
-            train_recipe(chosen, folder, interrupted=interrupted)
+            with results.marked(folder):
+                train_recipe(chosen, folder, interrupted=interrupted, allowed=(results.MARK,))
     chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
     done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])

@@ -281,14 +281,23 @@ def evaluate(
         typer.echo(f"{name:<20} {value:.4f}")
     for note in score.notes:
         typer.echo(note)
+    if baseline:
+        typer.echo(f"baseline: {baseline['name']}")
     for name, value in baseline.get("test", {}).items():
-        typer.echo(f"baseline ({baseline['name']}): {name} {value:.4f}")
+        typer.echo(f"  {name:<18} {value:.4f}")
 
 
 def _own_baseline(folder: Path) -> dict[str, Any]:
     """What a run has noted beside its test score."""
     from translucid import bundle
+    from translucid.untrusted_files import read_object
 
     noted = bundle.place(folder).parent / "test.json"
-    scored = json.loads(noted.read_text("utf-8")) if noted.is_file() else {}
-    return scored.get("baseline", {})  # type: ignore[no-any-return]
+    baseline = read_object(noted).get("baseline") if noted.is_file() else None
+    if baseline is None:  # of an older run, or of a task that has none
+        return {}
+    try:
+        numbers = {str(name): float(value) for name, value in baseline["test"].items()}
+        return {"name": str(baseline["name"]), "test": numbers, "better": bool(baseline["better"])}
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise InputError(f"{noted} is not what a run writes; copy the run again, whole") from None

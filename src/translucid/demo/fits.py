@@ -84,8 +84,11 @@ def fit_mlp(items: Sequence[RegressItem], width: int, recipe: Recipe) -> Network
     return network
 
 
-def measure(width: int, network: Network, items: Sequence[RegressItem]) -> Fit:
-    task = Regress()
+def measure(
+    width: int, network: Network, items: Sequence[RegressItem], task: Regress | None = None
+) -> Fit:
+    """task: that knows the scale a network was trained at; not given: that of the data."""
+    task = task or Regress()
     y = [row[0] for row in task.predict(network, items)]
     return Fit(width, y, task.evaluate(network, items).numbers["rmse"])
 

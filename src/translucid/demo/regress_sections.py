@@ -12,7 +12,7 @@ from translucid.models.mlp import MLP
 from translucid.recipe.recipe import Recipe
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Grid, Heat, Lines
-from translucid.tasks.regress import RegressItem
+from translucid.tasks.regress import Regress, RegressItem
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def learn(model: Model, recipe: Recipe) -> Lesson:
     wave = fits.fit_curve("sine", fits.sine, (-1, 1), recipe, fits.WIDTHS[:-1])
     items = [RegressItem((a,), (b,), 0) for a, b in zip(wave.x, wave.target, strict=True)]
     assert isinstance(model.network, MLP)
+    assert isinstance(model.task, Regress)
     width = sum(model.network.config.hidden)
-    wave.fits.append(fits.measure(width, model.network, items))
+    wave.fits.append(fits.measure(width, model.network, items, model.task))
     stairs = fits.fit_curve("staircase", fits.staircase, (0, 3), recipe)
     return Lesson(wave, stairs, fits.learn_logic(recipe))
 

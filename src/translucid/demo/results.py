@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from translucid.data.spans import Span
     from translucid.model import Model
     from translucid.recipe.recipe import Recipe
+
+MARK = ".demo"  # stands in the folder of a demo
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,43 @@ def check_same(wanted: str, there: str, folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove an older run, and nothing that is not one."""
-    import shutil
+    """Remove what an older demo wrote, and nothing else."""
+    from translucid.atomic_files import remove as remove_path
+    from translucid.demo.report import PAGE
+    from translucid.runs.folder import locked, remove_own
 
     if not folder.exists() or not any(folder.iterdir()):
         return
-    if not (folder / "metrics.jsonl").is_file():
-        raise InputError(f"{folder} is not the folder of a run, so --again leaves it alone")
-    shutil.rmtree(folder)
+    if not (folder / MARK).is_file():
+        raise InputError(
+            f"{folder} is not the folder of a demo (it holds no {MARK}), so --again leaves it "
+            "alone; remove it yourself, or choose another folder with --out"
+        )
+    with locked(folder):
+        remove_own(folder)
+        for name in (PAGE, MARK):
+            remove_path(folder / name)
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[None]:
+    """The folder of a demo says that it is one, from the first moment; a demo that left nothing
+    leaves no mark either."""
+    from translucid.atomic_files import remove as remove_path
+    from translucid.atomic_files import write_text
+    from translucid.runs.folder import made
+
+    with made(folder):
+        if any(folder.iterdir()):  # a run already, or somebody's; training says so
+            yield
+            return
+        write_text(folder / MARK, "")
+        try:
+            yield
+        except BaseException:
+            if [path.name for path in folder.iterdir()] == [MARK]:
+                remove_path(folder / MARK)
+            raise
 
 
 def translate(done: Done, texts: Sequence[str]) -> Path:

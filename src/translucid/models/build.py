@@ -29,7 +29,9 @@ def config_from(values: Mapping[str, Any]) -> ModelConfig:
     """A configuration from its plain values, `kind` among them, as a model folder holds them."""
     options = {name: value for name, value in values.items() if name != "kind"}
     kinds = {config.model_fields["kind"].default: config for config in get_args(ModelConfig)}
-    config: ModelConfig = kinds[values["kind"]](**options)
+    if not isinstance(kind := values.get("kind"), str) or kind not in kinds:
+        raise ConfigError(f"kind = {kind!r}: no such kind of model; there are {', '.join(kinds)}")
+    config: ModelConfig = kinds[kind](**options)
     return config
 
 

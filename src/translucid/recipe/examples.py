@@ -114,4 +114,10 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         decoding=DecodingConfig(**held.decoding),
         statistics=held.statistics,
     )
-    return TASKS[held.task].make(resources)
+    try:
+        return TASKS[held.task].make(resources)
+    except (LookupError, TypeError) as error:
+        raise InputError(
+            f"a model for task {held.task} needs more than its folder holds "
+            f"({type(error).__name__}: {error}); copy the folder again, whole"
+        ) from error

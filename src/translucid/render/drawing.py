@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of colours; nothing where there is no value."""
+    """A table of colours; hatched where there is no value, and so no colour."""
 
     x: float
     y: float

@@ -67,6 +67,17 @@ def _put(axes: Any, mark: Text | Box | Line | Cells) -> None:
             right, below = mark.x + columns * mark.width, mark.y + rows * mark.height
             axes.imshow(values, extent=(mark.x, right, below, mark.y), interpolation="nearest",
                         aspect="auto")  # fmt: skip
+            _hatch(axes, mark)
+
+
+def _hatch(axes: Any, mark: Cells) -> None:
+    """A stroke through every cell without a colour."""
+    for row, line in enumerate(mark.colours):
+        for column, name in enumerate(line):
+            if not name:
+                x, y = mark.x + column * mark.width, mark.y + row * mark.height
+                ends = (x, x + mark.width), (y + mark.height, y)
+                axes.plot(*ends, color=_COLOURS["line"], linewidth=POINT)
 
 
 def _bytes(name: str) -> tuple[int, ...]:

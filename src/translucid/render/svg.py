@@ -72,16 +72,24 @@ def _text(mark: Text, paint: Paint) -> str:
 
 
 def _cells(mark: Cells, paint: Paint) -> str:
-    """A path for each colour, a thick stroke for neighbours of one: of 64 tokens by 64, 40 kB."""
+    """A path for each colour, a thick stroke for neighbours of one: of 64 tokens by 64, 40 kB.
+    Cells without a colour are hatched."""
     paths: dict[str, str] = {}
     for row, line in enumerate(mark.colours):
         column = 0
         for name, group in groupby(line):
-            long = len(list(group))
-            if name:
-                paths[name] = f"{paths.get(name, '')}M{column} {row}h{long}"
-            column += long
+            places = range(column, column := column + len(list(group)))
+            strokes = [f"M{places.start} {row}h{len(places)}"]
+            if not name:
+                strokes = [f"M{place} {row}.5l1-1" for place in places]
+            paths[name] = paths.get(name, "") + "".join(strokes)
+    hatched = paths.pop("", "")
     moved = f"translate({_number(mark.x)} {_number(mark.y + mark.height / 2)})"
     scaled = f"scale({_number(mark.width)} {_number(mark.height)})"
     drawn = "".join(f'<path stroke="{paint(name)}" d="{d}"/>' for name, d in paths.items())
-    return f'<g transform="{moved} {scaled}" shape-rendering="crispEdges">{drawn}</g>'
+    whole = f'<g transform="{moved} {scaled}"><g shape-rendering="crispEdges">{drawn}</g>'
+    if hatched:
+        whole += (
+            f'<path stroke="{paint("line")}" vector-effect="non-scaling-stroke" d="{hatched}"/>'
+        )
+    return f"{whole}</g>"

@@ -1,6 +1,6 @@
 """Which models of a run stay on disk: the best, the newest, and on request a few good ones."""
 
-import shutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,13 @@ from typing import Any
 import torch
 
 from translucid import bundle
+from translucid.atomic_files import remove
 from translucid.bundle import Bundle
+from translucid.errors import InputError
 from translucid.tasks.base import Score, Task
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Baseline, Criterion
+from translucid.untrusted_files import inside
 
 
 class BestModels:
@@ -38,10 +41,13 @@ class BestModels:
         return {place.name: -negative for place, (_, negative) in self._kept.items()}
 
     def put_back(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
-        place = self._folder / "checkpoints"
+        place, where = self._folder / "checkpoints", "the checkpoint's list of kept models"
         self._kept = {
-            place / name: (score, -losses.get(name, 0.0)) for name, score in numbers.items()
+            inside(place, name, where): (score, -losses.get(name, 0.0))
+            for name, score in numbers.items()
         }
+        if strange := [p.name for p in self._kept if not re.fullmatch(r"step-\d{6,}", p.name)]:
+            raise InputError(f"{where} names {strange[0]!r}, but they are called step-000100")
 
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
@@ -53,7 +59,7 @@ class BestModels:
         worst = min(self._kept, key=self._kept.__getitem__)
         if len(self._kept) > self._count:
             del self._kept[worst]
-            shutil.rmtree(worst, ignore_errors=True)
+            remove(worst)
         if place in self._kept:
             bundle.save(now, place, card(now, score))
 

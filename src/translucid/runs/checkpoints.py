@@ -9,7 +9,6 @@ The newest two stay: should one be damaged later, the run goes back to the other
 """
 
 import json
-import shutil
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,16 +17,55 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ConfigDict, Field, NonNegativeInt
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from translucid.atomic_files import aside, fault, saving, write_whole
-from translucid.errors import InputError, SaveError
+from translucid.atomic_files import aside, fault, remove, saving, write_whole
+from translucid.config import Config
+from translucid.errors import ConfigError, InputError, SaveError
 from translucid.renamed import CHECKPOINT, weight_today
 from translucid.training.distributed import ALONE, Processes, shard
+from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
+Count = NonNegativeInt
+
+
+class _Part(Config):
+    """Of state.json: what must be there, and of which kind. What else is there has its reader."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
+
+
+class _Fingerprint(_Part):
+    recipe: dict[str, Any]
+    files: dict[str, str]
+    tokenizers: dict[str, str]
+    circumstances: dict[str, Any]
+    folder: str
+
+
+class _State(_Part):
+    step: Count
+    batches: Count
+    skipped: Count
+    seconds: float
+    finished: bool
+    best: float | None
+    waited: Count
+    target_sum: Count
+    average_steps: Count | None
+
+
+class _Numbers(_Part):
+    state: _State
+    place: dict[str, Count]
+    kept: dict[str, float]
+    kept_losses: dict[str, float] = Field(default_factory=dict)  # not in older ones
+    metrics: Count
+    fingerprint: _Fingerprint
 
 
 @dataclass(frozen=True)
@@ -37,6 +75,16 @@ class Checkpoint:
     step: int
     folder: Path
     numbers: dict[str, Any]
+
+    def check(self) -> None:
+        """Refuse what a run does not write, before anything is made of it."""
+        try:
+            _Numbers(**self.numbers)
+        except ConfigError as error:
+            raise InputError(
+                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the run again, "
+                "whole"
+            ) from None
 
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
@@ -136,7 +184,7 @@ class Checkpoints:
             raise SaveError(f"what was written cannot be read back: {wrong}")
         # Newer ones are there if the run went back behind them: they are damaged, and do not count.
         for older in [saved for saved in self.steps() if saved <= step][KEPT:]:
-            shutil.rmtree(self._place(older), ignore_errors=True)
+            remove(self._place(older))
 
     def _place(self, step: int) -> Path:
         return self._folder / f"step-{step:08}"
@@ -167,7 +215,7 @@ class Checkpoints:
             place = self._place(step)
             wrong = fault(place)
             if wrong is None:
-                numbers = json.loads((place / NUMBERS).read_text("utf-8"))
+                numbers = read_object(place / NUMBERS)
                 numbers = {CHECKPOINT.get(key, key): value for key, value in numbers.items()}
                 return Checkpoint(step, place, numbers)
             say(f"{wrong}; falling back to the checkpoint before it")

@@ -1,22 +1,14 @@
-"""A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder.
-
-recipe.toml      the resolved recipe, every key explained
-metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
-best/, last/     the model with the best validation score, and the newest
-state/           what an exact resume needs      test.json       the score at the end
-checkpoints/, tensorboard/, studio/              on request
-code.json        the files of the user's that task or positions came from, if they did
-"""
+"""A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder (see
+`folder`)."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from translucid import extensions
-from translucid.atomic_files import aside, write_text, write_whole
+from translucid.atomic_files import aside, remove, write_text, write_whole
 from translucid.bundle import Bundle, own_names
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError, SaveError, TrainingError
@@ -26,6 +18,16 @@ from translucid.recipe.recipe import Recipe
 from translucid.recipe.toml import dump
 from translucid.runs import fingerprint
 from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.folder import (
+    CODE,
+    LOCK,
+    RECIPE,
+    check_own,
+    locked,
+    made,
+    remove_own,
+    saved,
+)
 from translucid.runs.log import FILES, RunLog
 from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
@@ -33,8 +35,7 @@ from translucid.runs.setup import set_up
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
-
-CODE = "code.json"
+from translucid.untrusted_files import read_json
 
 
 def train_recipe(
@@ -45,12 +46,13 @@ def train_recipe(
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
     recording: Recording | None = None,
+    allowed: Collection[str] = (),
 ) -> Bundle:
     """Train as the recipe says, into a new folder, and return the best model.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
     `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
-    view shows, and changes nothing else.
+    view shows, and changes nothing else. `allowed`: names that may stand in the folder already.
     """
     device = pick_device(recipe.training.device, "training.device")
     with (
@@ -59,19 +61,22 @@ def train_recipe(
         _explained(out, processes),
     ):
         check_together(recipe, processes)
-        new = [folder for folder in (out, *out.parents) if not folder.exists()]
         if processes.main:
-            _check_new(out)
-        run_log = _open_journal(out, quiet=quiet, main=processes.main)
-        try:
-            processes.wait()
-            return _begin(recipe, out, run_log, processes, interrupted, recording, pick=pick)
-        except BaseException:
-            if processes.main and not any(_saved(out)):
-                _clear(out, new)  # leave all as it was
-            raise
-        finally:
-            run_log.close()
+            _check_new(out, allowed)
+        with made(out, main=processes.main), locked(out, main=processes.main):
+            if processes.main:
+                _check_new(out, allowed)  # again: somebody may have begun and ended meanwhile
+            run_log = _open_journal(out, quiet=quiet, main=processes.main)
+            try:
+                processes.wait()
+                return _begin(recipe, out, run_log, processes, interrupted, recording, pick=pick)
+            except BaseException:
+                run_log.close()
+                if processes.main and not any(saved(out)):
+                    remove_own(out)  # leave all as it was
+                raise
+            finally:
+                run_log.close()
 
 
 def _begin(
@@ -81,7 +86,7 @@ def _begin(
     """From the first step on."""
     setup = set_up(recipe, run_log.say, pick=pick)
     if processes.main:
-        write_text(out / "recipe.toml", dump(setup.recipe))
+        write_text(out / RECIPE, dump(setup.recipe))
         write_whole(out / "state" / "tokenizers", setup.save_tokenizers)
         if noted := extensions.used(own_names(setup.task.name, setup.network.config)):
             text = json.dumps([asdict(source) for source in noted], indent=2) + "\n"
@@ -89,10 +94,17 @@ def _begin(
     return Session(out, setup, run_log, processes, interrupted, recording).go()
 
 
-def _check_new(out: Path) -> None:
+def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose a folder with --out")
-    there = {path.name for path in out.iterdir()} if out.exists() else set()
+    try:
+        there = {path.name for path in out.iterdir()} if out.exists() else set()
+    except OSError as error:
+        raise InputError(
+            f"{out} cannot be used: {error.strerror}; choose another folder with --out"
+        ) from None
+    check_own(out)
+    there -= {LOCK, *allowed}  # the lock is this run's, or a killed process left it
     if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
             f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
@@ -100,16 +112,10 @@ def _check_new(out: Path) -> None:
         )
     # A run that is killed before it knows its recipe leaves a journal without metrics.
     metrics = out / "metrics.jsonl"
-    left = {*FILES, aside(out / "recipe.toml").name}
+    left = {*FILES, aside(out / RECIPE).name}
     only_started = metrics.exists() and not metrics.stat().st_size and there <= left
     if there and not only_started:
         raise InputError(f"{out} is not empty; choose another folder with --out, or remove it")
-
-
-def _saved(out: Path) -> Iterator[Path]:
-    """Checkpoints and models: what is worth more than the time to begin again."""
-    yield from (out / "state").glob("step-*")
-    yield from (place for place in (out / "best", out / "last") if place.exists())
 
 
 @contextmanager
@@ -120,16 +126,6 @@ def _explained(out: Path, processes: Processes) -> Iterator[None]:
     except SaveError as error:
         rest = Checkpoints(out, processes=processes).resume_advice()
         raise TrainingError(f"{error}; {rest}") from error
-
-
-def _clear(out: Path, new: Sequence[Path]) -> None:
-    """Remove what a run wrote before it failed, and the folders that were made for it."""
-    shutil.rmtree(out)
-    if out not in new:
-        out.mkdir()
-    for folder in new[1:]:
-        with suppress(OSError):  # not empty: somebody else uses it by now
-            folder.rmdir()
 
 
 def check_together(recipe: Recipe, processes: Processes) -> None:
@@ -168,17 +164,18 @@ def resume_run(
 
     One that was stopped before its first save begins again: nothing of it is lost but time.
     """
-    if not (out / "recipe.toml").is_file():
+    if not (out / RECIPE).exists():
         raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+    check_own(out)
     if (out / CODE).is_file():
-        noted = json.loads((out / CODE).read_text("utf-8"))
-        extensions.require(noted, (TASKS, POSITIONS), out)
+        extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
     chosen = recipe.of_run(out, overrides)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),
         joined(chosen.training.parallel, device) as processes,
         _explained(out, processes),
+        locked(out, main=processes.main),
     ):
         check_together(chosen, processes)
         run_log = RunLog(out if processes.main else None, quiet=quiet)
@@ -187,9 +184,10 @@ def resume_run(
                 run_log.say(f"{out} was stopped before its first save: it begins again")
                 run_log.go_back(0)
                 if processes.main and recording is None:
-                    shutil.rmtree(out / FOLDER, ignore_errors=True)  # of what it was before
+                    remove(out / FOLDER)  # of what it was before
                 return _begin(chosen, out, run_log, processes, interrupted, recording)
             checkpoint = Checkpoints(out).newest(run_log.say)
+            checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
             reachable = _where_the_files_are(chosen, before["folder"])
             setup = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
@@ -203,7 +201,7 @@ def resume_run(
             for words in (*changed, *fingerprint.circumstances(before, session.fingerprint)):
                 run_log.say(f"not bit for bit as before: {words}")
             if processes.main:
-                write_text(out / "recipe.toml", dump(chosen))
+                write_text(out / RECIPE, dump(chosen))
             session.put_back(checkpoint)
             if changed:  # more steps, say: then a run that had ended goes on
                 session.take_up_again()

@@ -15,13 +15,13 @@ from torch import nn
 from translucid import bundle
 from translucid.atomic_files import sweep, write_text
 from translucid.bundle import Bundle
-from translucid.errors import InputError, Interrupted
+from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
 from translucid.runs import fingerprint, recorder
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
-from translucid.runs.checkpoints import Checkpoint, Checkpoints
+from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
@@ -70,18 +70,21 @@ class Session:
         """Stand where the run stood when the checkpoint was written."""
         try:
             self.state.put_back(checkpoint.fill, checkpoint.numbers["state"])
-        except (KeyError, RuntimeError, ValueError) as error:
+            self.stream = Stream(
+                self.setup.task,
+                self.setup.items,
+                self.setup.recipe,
+                processes=self.processes,
+                **checkpoint.numbers["place"],
+            )
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, TranslucidError):
+                raise
             raise InputError(
-                f"the checkpoint of step {checkpoint.step:,} does not fit the model any more: "
-                f"{error}; train into a new folder"
+                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} does "
+                f"not fit the model any more: {type(error).__name__}: {error}; train into a new "
+                "folder"
             ) from error
-        self.stream = Stream(
-            self.setup.task,
-            self.setup.items,
-            self.setup.recipe,
-            processes=self.processes,
-            **checkpoint.numbers["place"],
-        )
         numbers = checkpoint.numbers
         self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
         self.run_log.go_back(checkpoint.numbers["metrics"])
@@ -129,12 +132,12 @@ class Session:
                 ending = train(self.state, setup.task, batches, setup.valid, training, watchers)
         finally:  # however it ended: a save that fails behind it must be heard
             self.checkpoints.wait()
+        self.run_log.say(self._why(ending))
         if ending == "interrupted":
             raise Interrupted(
                 f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
                 f"go on with: {self.processes.command} resume {self.out}"
             )
-        self.run_log.say(self._why(ending))
         if training.average_best and self.processes.main:
             self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
         self.processes.wait()
@@ -148,7 +151,9 @@ class Session:
                 why = f"no better {metric} in {training.patience} evaluations (training.patience)"
             case "minutes":
                 why = f"its time is over (training.minutes = {training.minutes:g})"
-            case _:
+            case "interrupted":
+                why = "it was interrupted"
+            case "steps":
                 why = "all steps are taken (training.steps)"
         return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
 

@@ -117,7 +117,7 @@ class Ablation:
             lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
         if with_metric and any(switch.kind == "masks" for switch, _ in self.rows):
             lines.append(
-                "masks: while a model writes there are no words to come, so a metric of what it "
+                "masks: while a model generates there are no later tokens, so a metric of what it "
                 "writes hardly feels an open causal mask; the loss does"
             )
         if not self.complete:

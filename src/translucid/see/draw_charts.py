@@ -13,6 +13,7 @@ from translucid.see.draw_sheet import AXIS, EDGE, TURNED, WIDEST, finish, readab
 from translucid.see.picture_data import Axis, Bars, Lines, Numbers
 
 HIGH = 240.0  # of the field in which lines are drawn
+MARGIN = 14.0  # between the field's sides and the first and last number
 FEW = 24  # labels that all find room
 DASHES = ((), (7.0, 4.0), (8.0, 3.0, 2.0, 3.0), (2.0, 3.0))
 DOTS = 64  # points of a line that are marked
@@ -25,6 +26,11 @@ def draw_lines(picture: Lines) -> Drawing:
     shown = [_tick(tick) for tick in ticks]
     left = widest(shown) + 8
     every, flat = _every(picture.x.labels, _width(picture.x) - left)
+    labels = readable(picture.x.labels)[::every]
+    if not flat:  # turned labels end at their places, and begin to the left of them
+        own = 26.0 * every  # at least, from one to the next
+        begins = [TURNED * text_width(label) - own * at for at, label in enumerate(labels)]
+        left = max(left, max(begins) - MARGIN + 6)
     drawing, y = sheet(picture.title, _width(picture.x))
     y = _legend(drawing, picture, y)
     y = drawing.paragraph(EDGE, y, picture.y, drawing.width - 2 * EDGE, SIZE, "ink3") + 6
@@ -36,7 +42,6 @@ def draw_lines(picture: Lines) -> Drawing:
     styles = cycle((f"series{n}", d) for d in DASHES for n in range(len(LINES["light"])))
     for values, (colour, dashes) in zip(picture.series.values(), styles, strict=False):
         field.draw(values, colour, dashes)
-    labels = readable(picture.x.labels)[::every]
     y += HIGH + 8
     for place, label in enumerate(labels):
         at = field.x(place * every)
@@ -64,10 +69,9 @@ class _Field:
         self.low, self.high, self.count, self.logarithmic = low, high, count, logarithmic
 
     def x(self, place: int) -> float:
-        margin = 14.0
-        room = self.right - self.left - 2 * margin
+        room = self.right - self.left - 2 * MARGIN
         at = place / (self.count - 1) if self.count > 1 else 0.5
-        return self.left + margin + at * room
+        return self.left + MARGIN + at * room
 
     def y(self, value: float) -> float:
         value = math.log10(value) if self.logarithmic else value

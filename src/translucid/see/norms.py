@@ -67,7 +67,7 @@ def _tables(
     for place, (what, scale) in enumerate(scales.items()):
         tables = [np.stack([both[place][when] for both in statistics]) for when in (0, 1)]
         most = float(max(np.nanmax(np.abs(table)) for table in tables)) or None
-        notes = [*notes, f"the darkest {what} is {most or 0:.3g} in size"]
+        notes = [*notes, f"the largest {what} is {most or 0:.3g} in size"]
         heats += [
             Heat(f"{what} {when}", table, rows, x, scale, most)
             for when, table in zip(("before", "after"), tables, strict=True)

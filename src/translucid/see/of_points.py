@@ -22,11 +22,11 @@ MOST = 64  # tokens on a side of a picture, or numbers of a vector
 TILES = 144
 HEADS = ("heads", "kv_heads")
 RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts whose pictures have time from left to right
-SHARES = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal", "window",
-          "padding")  # fmt: skip
+UNIT_SCALE = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal",
+              "window", "padding")  # fmt: skip
 SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
 
-SAID = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
+AXIS_NAMES = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
 
 Head = int | Literal["mean"] | None
 
@@ -34,7 +34,7 @@ Head = int | Literal["mean"] | None
 def scale_of(name: str) -> Scale:
     """How the numbers of a point become colours."""
     point = name.rpartition(".")[2]
-    if point in SHARES or point.endswith("_gate"):
+    if point in UNIT_SCALE or point.endswith("_gate"):
         return "unit"
     return "positive" if point in SIZES else "signed"
 
@@ -153,7 +153,7 @@ class Chosen:
         sides = []
         for place, axis in enumerate(axes):
             value, labels = self._side(name, value, axis, place, notes)
-            sides.append(Axis(_said(axis), labels))
+            sides.append(Axis(_axis_name(axis), labels))
         values = numbers(value)
         frames = tuple(self.gold) if axes == ["queries", "keys"] else ()
         heat = Heat(
@@ -169,7 +169,7 @@ class Chosen:
         if not axes:
             return Bars(title, "", ("",), numbers(value.reshape(1)))
         value, labels = self._side(name, value, axes[0], 0, notes)
-        along, note = _said(axes[0]), "; ".join(notes)
+        along, note = _axis_name(axes[0]), "; ".join(notes)
         if axes[0] in ALONG_TEXT:
             return Lines(title, Axis(along, labels), describe(name).meaning,
                          {title: numbers(value)}, note=note)  # fmt: skip
@@ -237,8 +237,8 @@ def pooled(value: Tensor, place: int, size: int) -> Tensor:
     return groups.gather(-1, largest).squeeze(-1).movedim(-1, place)
 
 
-def _said(axis: str) -> str:
-    return SAID.get(axis, axis.replace("_", " "))
+def _axis_name(axis: str) -> str:
+    return AXIS_NAMES.get(axis, axis.replace("_", " "))
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:

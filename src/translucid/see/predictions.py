@@ -23,7 +23,7 @@ def likeliest(
 
 
 def _ranked(reading: TextTrace, k: int, tokens: tuple[int, int] | None) -> Heat:
-    logits, caption = reading.said, reading.outputs.caption  # (length, vocab)
+    logits, caption = reading.output_values, reading.outputs.caption  # (length, vocab)
     notes: list[str] = []
     first, last = window(logits.shape[0], tokens, notes)
     probabilities = as_log_probs(logits[first:last]).exp()
@@ -69,7 +69,7 @@ def _frames(ids: list[list[int]], targets: list[int]) -> tuple[tuple[int, int], 
 
 
 def _classes(reading: TextTrace) -> Bars:
-    probabilities = as_log_probs(reading.said).exp()  # (outputs,)
+    probabilities = as_log_probs(reading.output_values).exp()  # (outputs,)
     count = len(probabilities)
     places, note = list(range(count)), ""
     if count > MOST:

@@ -36,7 +36,7 @@ ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngram
              ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
 STEPS = 256  # a trained Transformer changes its mind at once on the way; 64 may miss a third of it
 AT_ONCE = 2048  # tokens that are computed together
-SAID = {"gradient": "gradient × input", "integrated": "integrated gradient"}
+METHODS = {"gradient": "gradient × input", "integrated": "integrated gradient"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Saliency:
                 note += f", but for {self.missing:.1g}{_advice(self.missing, rise)}"
         strongest = int(np.abs(self.values).argmax())
         return Bars(
-            f"What spoke for {self.answer.name}", f"{SAID[self.method]}, of the {self.unit}",
+            f"What spoke for {self.answer.name}", f"{METHODS[self.method]}, of the {self.unit}",
             self.tokens, self.values, note, (strongest,),
         )  # fmt: skip
 
@@ -128,7 +128,7 @@ def saliency_map(
             f"but for {missing.max():.1g} at most{_advice(missing[worst], rises[worst])}"
         )
     return Heat(
-        f"What counted for each answer ({SAID[method]}, of the {asked.unit})", values,
+        f"What counted for each answer ({METHODS[method]}, of the {asked.unit})", values,
         Axis("answer", tuple(answer.name for answer in answers)), Axis("read", asked.tokens),
         note=note,
     )  # fmt: skip
@@ -206,10 +206,10 @@ class _Asked:
             name: (value * _column(part, value)).requires_grad_()
             for name, value in self.entrances.items()
         }
-        total = self.said(entered, answers).sum()
+        total = self.answer_values(entered, answers).sum()
         return dict(zip(entered, torch.autograd.grad(total, list(entered.values())), strict=True))
 
-    def said(self, entered: Mapping[str, Tensor], answers: Sequence[Answer]) -> Tensor:
+    def answer_values(self, entered: Mapping[str, Tensor], answers: Sequence[Answer]) -> Tensor:
         """Each answer, in a row of its own. (rows,)"""
         rows = len(answers)
         inputs = {name: value.expand(rows, *value.shape[1:]) for name, value in self.inputs.items()}

@@ -154,7 +154,7 @@ def _stack(path: str, stack: Stack) -> Iterator[Switch]:
         yield Switch(scope, f"{place} positions", "positions", {f"{scope}.{point}": 0.0})
     if stack.causal:
         scope = f"{path}.masks.causal"
-        name = f"{place} causal mask (words to come can be seen)"
+        name = f"{place} causal mask (later tokens can be seen)"
         yield Switch(scope, name, "masks", {scope: _open})
     if stack.window is not None:
         scope = f"{path}.masks.window"

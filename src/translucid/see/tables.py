@@ -56,7 +56,7 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
         Axis("position", _numbered(places)),
         columns,
         most=most,
-        note="; ".join(part for part in (note, _said(thinned, stack)) if part),
+        note="; ".join(part for part in (note, _thinned_note(thinned, stack)) if part),
     )
 
 
@@ -178,7 +178,7 @@ def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
     return table[:, chosen], chosen
 
 
-def _said(chosen: list[int], stack: Stack) -> str:
+def _thinned_note(chosen: list[int], stack: Stack) -> str:
     if isinstance(stack.positions, Rotary):
         whole, what = stack.positions.d_head // 2, "pairs"
     else:

@@ -36,7 +36,7 @@ class TextTrace(Trace):
         return self.task.outputs
 
     @property
-    def said(self) -> Tensor:
+    def output_values(self) -> Tensor:
         """What the network says of the text. (outputs,) or (length, outputs)"""
         return self[self.network.output_point][0]
 

@@ -1,5 +1,6 @@
 """Values at mean 0 and deviation 1: what a network for regression reads, and what it gives."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -17,6 +18,13 @@ class Scale:
 
     mean: Sequence[float]
     deviation: Sequence[float]
+
+    def __post_init__(self) -> None:
+        numbers = [*self.mean, *self.deviation]
+        if len(self.mean) != len(self.deviation) or not all(map(_is_number, numbers)):
+            raise TypeError("mean and deviation are as many numbers")
+        if not all(value > 0 for value in self.deviation):
+            raise TypeError("a deviation is above 0")
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]], columns: str) -> Self:
@@ -37,14 +45,25 @@ class Scale:
 
     def apply(self, row: Sequence[float]) -> list[float]:
         """(x - mean) / deviation; of a row that is not there, nothing."""
-        return [
-            (value - mean) / deviation
-            for value, mean, deviation in zip(row, self.mean, self.deviation, strict=bool(row))
-        ]
+        self._check(len(row) or len(self.mean))
+        parts = zip(row, self.mean, self.deviation, strict=bool(row))
+        return [(value - mean) / deviation for value, mean, deviation in parts]
 
     def undo(self, values: Tensor) -> Tensor:
         """Back in the units of the data. (..., columns)"""
+        self._check(values.shape[-1])
         mean, deviation = (
             torch.tensor(part, dtype=torch.float64) for part in (self.mean, self.deviation)
         )
         return values.detach().to("cpu", torch.float64) * deviation + mean
+
+    def _check(self, columns: int) -> None:
+        if columns != len(self.mean):
+            raise InputError(
+                f"{columns} numbers, but the model has the mean and deviation of {len(self.mean)}; "
+                "give as many as it was trained on"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -77,7 +77,7 @@ def _gradients(exercise: Exercise, trace: Trace, loss: Tensor, point: str) -> li
 
 def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str:
     """The gradient at each state, latest first, where vanishing shows."""
-    hidden = _gradients(exercise, trace, loss, "hidden")
+    hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
     header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
     columns = [[_row(board, g) for g in hidden], [_one(board, size) for size in sizes]]
@@ -96,12 +96,17 @@ def _states(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> str
     )
     if len(sizes) < 2 or not sizes[0] or not sizes[-1]:
         return ""
-    factor = sizes[0] / sizes[-1]
-    verb = "shrinks" if factor < 1 else "grows"
-    return (
-        f"From step {len(sizes)} back to step 1 the gradient {verb} to "
-        f"{board.number(factor)} times its size."
-    )
+    trend, at_cell = _trend(board, hidden), ""
+    if cells and cells[-1].any():  # the way on which an LSTM carries a gradient far back
+        at_cell = f"; at the cell ($dL/dc$), which carries it, it {_trend(board, cells)}"
+        trend = f"at the hidden state ($dL/dh$) {trend}"
+    return f"From step {len(sizes)} back to step 1 the gradient {trend}{at_cell}."
+
+
+def _trend(board: Board, gradients: list[Tensor]) -> str:
+    """From the last step to the first."""
+    factor = gradients[0].norm().item() / gradients[-1].norm().item()
+    return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
 
 
 def _sums(board: Board, exercise: Exercise, trace: Trace, loss: Tensor) -> dict[str, list[Tensor]]:

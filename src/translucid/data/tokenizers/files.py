@@ -14,6 +14,7 @@ from tokenizers import Tokenizer as Backend
 
 from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, finish
 from translucid.errors import InputError, TokenizerMismatchError
+from translucid.untrusted_files import open_regular
 
 TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
 FORMAT = 1  # raised when a kind starts to split text in another way
@@ -91,11 +92,8 @@ def _rebuild(kind: Kind, data: dict[str, Any], path: Path) -> Backend:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_FILE:
-            raise InputError(
-                f"{path}: larger than {MAX_FILE:,} bytes; this is no tokenizer of ours"
-            )
-        return path.read_bytes()
+        with open_regular(path, MAX_FILE) as file:
+            return file.read()
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); a tokenizer's folder holds {TOKENIZER} "

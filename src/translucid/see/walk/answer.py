@@ -15,7 +15,7 @@ CHAPTER = "What comes out"
 def answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[Stage], str, str]:
     """The last stages, the answer in words, and a note for the end of the walk."""
     where = at(reading, reading.network.output_point)
-    endings, answer = reading.outputs.endings(reading.example, reading.said, top)
+    endings, answer = reading.outputs.endings(reading.example, reading.output_values, top)
     stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
     stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
     stages += [
@@ -49,7 +49,7 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
 
 def _ngrams(reading: TextTrace, name: str) -> Stage:
     scope = name.rpartition(".")[0]
-    answer = reading.outputs.answer(reading.example, reading.said, None)
+    answer = reading.outputs.answer(reading.example, reading.output_values, None)
     scores = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
     sentence = (
         "Beside the network, each token (and each pair of neighbours) adds to the labels' "

@@ -1,0 +1,111 @@
+"""One attack after another: how each ended, and whether anything outside was touched."""
+
+import hashlib
+import os
+import resource
+import signal
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+BAD = ("hung", "escaped", "deleted", "unexpected")
+OUTCOMES = ("refused", "harmless", *BAD)
+
+
+class Hung(BaseException):
+    """It took too long."""
+
+
+@dataclass
+class Tally:
+    """Of one kind of attack."""
+
+    kind: str
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0  # the longest
+    bad: list[str] = field(default_factory=list)
+
+    def add(self, name: str, outcome: str, note: str = "", took: float = 0.0) -> None:
+        self.counts[outcome] += 1
+        self.seconds = max(self.seconds, took)
+        if outcome in BAD:
+            self.bad.append(f"{outcome}: {name}: {note}"[:300])
+
+    @property
+    def tried(self) -> int:
+        return sum(self.counts.values())
+
+    def as_json(self) -> dict[str, Any]:
+        counts = {name: self.counts[name] for name in OUTCOMES}
+        return {"kind": self.kind, "tried": self.tried, **counts,
+                "slowest_seconds": round(self.seconds, 2), "bad": self.bad}  # fmt: skip
+
+
+@contextmanager
+def at_most(seconds: float, bytes_more: int) -> Iterator[None]:
+    """Within this time, and with so much memory beyond what is in use."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, stop)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + bytes_more, limits[1]))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attempt(
+    action: Callable[[], Any], *, seconds: float = 5.0, bytes_more: int = 2 << 30
+) -> tuple[str, str, float]:
+    """How it ended, in a word and in a line, and how long it took."""
+    from translucid.errors import TranslucidError
+
+    began = time.monotonic()
+    outcome, note = "harmless", ""
+    try:
+        with at_most(seconds, bytes_more):
+            action()
+    except TranslucidError as error:
+        outcome, note = "refused", str(error)
+    except Hung:
+        outcome, note = "hung", f"more than {seconds} s"
+    except BaseException as error:  # whatever it is, it was not meant
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        outcome, note = "unexpected", f"{type(error).__name__}: {error}"
+    return outcome, note, time.monotonic() - began
+
+
+def snapshot(place: Path) -> dict[str, str]:
+    """All that stands in a folder, by name and content; links and pipes are not opened."""
+    found = {}
+    for folder, folders, files in os.walk(place):
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            mode = os.lstat(path).st_mode
+            content = f"{stat.S_IFMT(mode)}"
+            if stat.S_ISREG(mode):
+                content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            elif stat.S_ISLNK(mode):
+                content = os.readlink(path)
+            found[os.path.relpath(path, place)] = content
+    return found
+
+
+def harm(before: dict[str, str], after: dict[str, str]) -> str | None:
+    """What happened to a place that nobody should have touched."""
+    if before.keys() - after.keys():
+        return "deleted"
+    return "escaped" if before != after else None

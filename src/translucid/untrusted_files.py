@@ -1,0 +1,143 @@
+"""Files of a folder that somebody else may have written: a model or a run that was sent.
+
+A name that such a folder gives is a name inside it. What is opened is a regular file, never a
+link, a pipe or a device, and no larger than it may be. The folder itself was named by the user,
+and may be a link.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from translucid.errors import InputError
+
+LARGEST = 1 << 30  # bytes of a file that holds no tensors
+LARGEST_JSON = 64 << 20
+TENSORS = ".safetensors"  # how the names of files end that may be as large as memory allows
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
+}  # fmt: skip
+
+
+def inside(folder: Path, name: object, where: str) -> Path:
+    """The file or folder of this name, which stands inside the folder and behind no link.
+
+    where: what gave the name, for the message.
+    """
+    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    plain = parts and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
+    if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
+        raise InputError(
+            f"{where} names {str(name)[:200]!r}, which is outside of {folder}; names inside it "
+            "are allowed only: do not use this folder unless you know who made it"
+        )
+    path = folder
+    for part in parts:
+        path = path / part
+        _refuse_links(path)
+    return path
+
+
+def entries(path: Path) -> Iterator[os.DirEntry[str]]:
+    """All that stands in a folder and below; links are listed, not followed."""
+    with os.scandir(path) as listing:
+        for entry in listing:
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                yield from entries(Path(entry.path))
+
+
+def check_tree(path: Path) -> None:
+    """Refuse a file or folder that is, or holds, anything but regular files and folders."""
+    if not os.path.lexists(path):
+        return
+    _check_plain(path)
+    if path.is_dir():
+        for entry in entries(path):
+            _check_plain(Path(entry.path))
+
+
+def open_regular(path: Path, largest: int = LARGEST) -> BinaryIO:
+    """To read; neither a link nor a pipe nor a device, and not larger than this."""
+    with suppress(FileNotFoundError):
+        _check_kind(path, path.lstat().st_mode, stat.S_IFREG)
+    # Not waiting for a pipe's other end; links that came this moment are refused by the system.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    status = os.fstat(descriptor)
+    try:
+        _check_kind(path, status.st_mode, stat.S_IFREG)
+        _check_size(path, status.st_size, largest)
+    except InputError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
+    """What a JSON file holds; what cannot be read is an InputError that names the file."""
+    try:
+        with open_regular(path, largest) as file:
+            return json.loads(file.read())
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not JSON that can be read: {str(error)[:200]}") from None
+
+
+def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
+    """The same, of a file that must hold an object."""
+    value = read_json(path, largest)
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds {type(value).__name__}, not an object")
+    return value
+
+
+def ram_bytes() -> int | None:
+    """Bytes of this machine's memory, where the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return None
+
+
+def _check_plain(path: Path) -> None:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        _check_kind(path, status.st_mode, stat.S_IFREG)
+        _check_size(path, status.st_size, LARGEST)
+
+
+def _refuse_links(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return  # whoever opens it says so
+    if stat.S_ISLNK(mode):
+        _check_kind(path, mode, stat.S_IFREG)
+
+
+def _check_kind(path: Path, mode: int, wanted: int) -> None:
+    kind = stat.S_IFMT(mode)
+    if kind != wanted:
+        raise InputError(
+            f"{path} is {_KINDS.get(kind, 'no file')}, and links, pipes and devices in a model or "
+            "run folder are not followed; put the file itself there (cp -rL copies what links "
+            "point to)"
+        )
+
+
+def _check_size(path: Path, size: int, largest: int) -> None:
+    if path.suffix == TENSORS:
+        largest = ram_bytes() or size
+    if size > largest:
+        raise InputError(f"{path} has {size:,} bytes, above the limit of {largest:,}")
