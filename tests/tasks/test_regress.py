@@ -199,9 +199,7 @@ def test_statistics_that_no_run_measured_are_refused(
 
 def test_statistics_of_other_columns_are_refused() -> None:
     scale = Scale([0.0, 1.0], [1.0, 2.0])
-    with pytest.raises(
-        InputError, match="3 numbers, but the model has the mean"
-    ):
+    with pytest.raises(InputError, match="3 numbers, but the model has the mean"):
         scale.apply((1.0, 2.0, 3.0))
     with pytest.raises(InputError, match="1 numbers, but the model"):
         scale.undo(torch.zeros(4, 1))
