@@ -8,7 +8,6 @@ import gzip
 import lzma
 import os
 import stat
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -160,8 +159,6 @@ def _open(
     """The unpacked bytes, and the file they come from; when they have been read (up to `end`), the
     file must still be what it was."""
     if str(path) == "-":
-        if sys.stdin is None:  # as Python has it after <&-
-            raise InputError(f"{name}: is closed; give a file, or pipe text into the command")
         stream = cast(BinaryIO, standard_input())
         yield stream, stream
         return

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from translucid.errors import InputError
+
 Item = TypeVar("Item")
 CHUNK = 1 << 16
 
@@ -72,6 +74,8 @@ _opened: list[StandardInput] = []
 
 def standard_input() -> StandardInput:
     """The one of this process, with what has been looked at and not used."""
+    if sys.stdin is None:  # as Python has it after <&-
+        raise InputError("standard input: is closed; give a file, or pipe text into the command")
     if not _opened or _opened[0].stream is not sys.stdin.buffer:
         _opened[:] = [StandardInput(sys.stdin.buffer)]
     return _opened[0]
