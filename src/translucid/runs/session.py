@@ -146,10 +146,10 @@ class Session:
         except Left:
             self._stop("trained and saved, stopped before its score on the test data")
 
-    def _stop(self, how_far: str) -> NoReturn:
+    def _stop(self, progress: str) -> NoReturn:
         steps, command = self.setup.recipe.training.steps, self.processes.command
         raise Interrupted(
-            f"{how_far} after step {self.state.step:,} of {steps:,}; "
+            f"{progress} after step {self.state.step:,} of {steps:,}; "
             f"go on with: {command} resume {shlex.quote(str(self.out))}"
         ) from None
 
