@@ -91,7 +91,7 @@ def train(
     if watchers.looks(state.step, False):
         look(state, watchers)
         marked = time.monotonic()
-    metric = task.criterion(config.best_metric).metric
+    metric = config.best_metric or task.metric
 
     while not state.finished:
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
