@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 # A file imports its own folder and the lines above its own; those on one line never each other.
 LAYERS = [
     {"errors"},
-    {"untrusted_files"},
+    {"terminal", "untrusted_files"},
     {"atomic_files", "catalogue", "device", "renamed", "spelling", "toyland", "weights"},
     {"render"},
     {"config", "registry", "trace"},

@@ -8,8 +8,8 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from safetensors import SafetensorError
 
@@ -151,7 +151,7 @@ def digest_of(path: Path) -> str:
         return _digest(file)
 
 
-def _digest(file: BinaryIO) -> str:
+def _digest(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 

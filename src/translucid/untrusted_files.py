@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 from translucid.errors import InputError
 
@@ -62,7 +63,7 @@ def check_tree(path: Path) -> None:
             _check_plain(Path(entry.path))
 
 
-def open_regular(path: Path, largest: int = LARGEST) -> BinaryIO:
+def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
     """To read; neither a link nor a pipe nor a device, and not larger than this."""
     with suppress(FileNotFoundError):
         _check_kind(path, path.lstat().st_mode, stat.S_IFREG)

@@ -106,7 +106,7 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
     stdout, stderr = running.communicate(timeout=60)
-    assert running.returncode == 0, stderr
+    assert running.returncode == 130, stderr
     assert "stopping after this step" in stderr
     assert "stopped and saved after step" in stdout
     assert f"go on with: translucid resume {out}" in stdout

@@ -144,7 +144,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         # Ctrl-C saves the run as ever; the page says so and stays
         process.send_signal(signal.SIGINT)  # looking meanwhile: a browser under test waits for us
         until(lambda: word(page, STATUS).startswith("Stopped and saved after step"), "no end")
-        assert process.wait(60) == 0
+        assert process.wait(60) == 130
         until(lambda: f"translucid explore {run}" in word(page, ".status"), "no way on")
         last = max(recorded(run))
         assert step_of(page) in (last, last + 1, last + 2)

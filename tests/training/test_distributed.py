@@ -249,7 +249,8 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     for child in _children(running.pid):
         os.kill(child, signal.SIGINT)
     stdout, err = running.communicate(timeout=60)
-    assert running.returncode == 0, err
+    assert running.returncode != 0  # torchrun's, since a process ended with 130
+    assert "exitcode  : 130" in err
     assert stdout.count("stopped and saved after step") == 1
     assert f"torchrun --nproc-per-node 2 -m translucid resume {out}" in stdout
     assert Checkpoints(out).steps()

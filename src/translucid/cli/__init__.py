@@ -3,7 +3,8 @@
 Every file in this folder keeps its top light: a command imports torch inside its body, so that
 help, version, completion and usage errors answer at once.
 
-Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 interrupted.
+Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 interrupted by
+Ctrl-C, 143 by SIGTERM.
 """
 
 import os
@@ -45,6 +46,7 @@ from translucid.errors import TranslucidError
 from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
 from translucid.renamed import Renamed
+from translucid.terminal import visible_output
 
 app = typer.Typer(
     help="Sequence models you can see through.",
@@ -54,6 +56,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # main() reports errors
     rich_markup_mode=None,  # plain text: the same on a terminal, in a pipe and in a log
 )
+
+
+TOO_LARGE = (  # of torch's messages
+    "can't allocate memory", "Storage size calculation overflowed", "out of memory",
+    "Overflow when unpacking long", "numel: integer multiplication overflow",
+)  # fmt: skip
 
 
 def _show_version(wanted: bool) -> None:
@@ -104,6 +112,11 @@ app.command("doctor")(doctor.command)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one line unless `--debug` is given."""
+    with visible_output():
+        _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> NoReturn:
     debug, arguments = _take_debug(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
@@ -124,10 +137,29 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if theirs is not None:  # a mistake in a file of the user's
             _report(theirs, debug)
             sys.exit(2)
+        if _too_large(error):
+            _report(
+                f"too large for this machine ({type(error).__name__}: {_first_line(error)}); make "
+                "the numbers that were given smaller",
+                debug,
+            )
+            sys.exit(2)
         hint = "run again with --debug for the traceback"
         _report(f"unexpected {type(error).__name__}: {error} ({hint})", debug)
         sys.exit(1)
     sys.exit(0)
+
+
+def _too_large(error: Exception) -> bool:
+    """Whether a number was asked for that no tensor or memory can hold."""
+    return isinstance(error, OverflowError | MemoryError) or (
+        isinstance(error, RuntimeError | TypeError)
+        and any(words in str(error) for words in TOO_LARGE)
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`translucid demo`: a model, trained while you watch, and looked into."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -63,5 +64,5 @@ def demo(
     done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])
     page = results.SHOW[task](done, asked)
     typer.echo(f"{folder}: the model is in {folder / 'best'}, the report in {page}")
-    typer.echo(f"look into it in your browser: translucid explore {folder}")
-    typer.echo(f"next: {NEXT[task].format(out=folder)}")
+    typer.echo(f"look into it in your browser: translucid explore {shlex.quote(str(folder))}")
+    typer.echo(f"next: {NEXT[task].format(out=shlex.quote(str(folder)))}")

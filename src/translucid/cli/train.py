@@ -5,13 +5,14 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from translucid.cli.shared.generation_options import Device, check_device
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     MadeUp,
@@ -26,6 +27,7 @@ from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from translucid.runs.session import Recording
+    from translucid.training.stop_request import StopRequest
 
 
 Studio = Annotated[
@@ -153,7 +155,7 @@ def _say_done(folder: Path, task: str) -> None:
     source = TASKS.source(task)
     code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].command} {folder}{code}")
+    typer.echo(f"next: translucid {TASKS[task].command} {shlex.quote(str(folder))}{code}")
 
 
 def _short(path: Path) -> str:
@@ -171,27 +173,31 @@ def _free_folder(parent: Path, name: str) -> Path:
 
 
 @contextmanager
-def stopping() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM let the step finish and save the run, which is no failure; a second one
-    leaves at once, with the last checkpoint whole."""
+def stopping() -> Iterator["StopRequest"]:
+    """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
+    the last checkpoint whole. Exit codes are those of the signals (130, 143), so that
+    `train && evaluate` stops too."""
     from translucid.errors import Interrupted
+    from translucid.training.stop_request import StopRequest
 
-    asked: list[int] = []
+    request = StopRequest()
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if request():
             raise KeyboardInterrupt
-        asked.append(number)
-        if speaks():
-            typer.echo("stopping after this step; once more to leave at once", err=True)
+        with suppress(RuntimeError):  # it came while another line was being written
+            if speaks():
+                typer.echo("stopping after this step; once more to leave at once", err=True)
+        request.ask(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield request
     except Interrupted as end:
-        if speaks():
-            typer.echo(str(end))
-        raise typer.Exit from None
+        if not speaks():  # torchrun would end the one that still saves
+            raise typer.Exit from None
+        typer.echo(str(end))
+        raise typer.Exit(128 + (request.signal or signal.SIGINT)) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -222,15 +228,20 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
             yield Recording(probe)
     finally:
         if folder.exists():
-            typer.echo(f"look again with: translucid explore {folder}", err=True)
+            typer.echo(f"look again with: translucid explore {shlex.quote(str(folder))}", err=True)
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run or model folder.")],
-    data: Annotated[
+    files: Annotated[
         list[str] | None,
-        typer.Option(help="A file as in training; for translation two [the test data of the run]."),
+        typer.Argument(
+            metavar="[FILE]... [data.KEY=VALUE]...",
+            help="A file as in training; for translation two [the test data of the run]. Its "
+            "columns are those of the training data, or data.text_column=review and the like.",
+        ),
     ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
     keep_empty: Annotated[
         bool | None,
         typer.Option(
@@ -248,22 +259,25 @@ def evaluate(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "auto",
 ) -> None:
     """Score a model on a file, or a run on its own test data.
 
     All is read and scored as in the run, so that the score is that of its test.json; options that
     change this are said.
 
-    Example: translucid evaluate runs/toy --data test.en test.de
+    Example: translucid evaluate runs/toy test.en test.de
     """
+    from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
-    options = {"keep_empty": keep_empty, "context": context}
-    options = {key: value for key, value in options.items() if value is not None}
-    held = load(model)
-    score = held.evaluate(*data or (), say=lambda line: typer.echo(line, err=True), **options)
+    files, keys = files_and_keys([*(files or ()), *(data or ())])
+    options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
+    options = {key: value for key, value in options.items() if value is not None} | keys
+    held = load(model, check_device(device))
+    score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
-    baseline = {} if data or settings.changed else _own_baseline(model)
+    baseline = {} if files or settings.changed else _own_baseline(model)
     if as_json:
         scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
         typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))

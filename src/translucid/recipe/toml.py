@@ -24,14 +24,13 @@ def dump(recipe: Recipe) -> str:
 
 def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
     """A recipe file with its comment at the top, and below it every key."""
+    keys = dump(read(path, overrides))  # which refuses what is no recipe
     top = []
     for line in path.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             break
         top.append(line)
-    return "\n".join(
-        [*top, "", dump(read(path, overrides))] if top else [dump(read(path, overrides))]
-    )
+    return "\n".join([*top, "", keys] if top else [keys])
 
 
 def _section(recipe: Recipe, name: str) -> Iterator[str]:

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from translucid.terminal import raw, visible
+
 
 def print_line(line: str) -> None:
     """To standard error, where all that is no result goes."""
@@ -97,7 +99,7 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that must be seen, above the bar."""
         if self._bar is not None:
-            self._bar.console.print(line, highlight=False, markup=False)
+            self._bar.console.print(visible(line), highlight=False, markup=False)
         else:
             self._say(line)
 
@@ -114,7 +116,7 @@ def _bar(stays: bool) -> Any:
         progress.BarColumn(),
         progress.TextColumn("{task.fields[note]}"),
         progress.TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=Console(file=raw(sys.stderr)),
         transient=not stays,
         redirect_stdout=sys.stdout.isatty(),  # what goes to a file is not for the screen
     )

@@ -9,15 +9,17 @@ The newest two stay: should one be damaged later, the run goes back to the other
 """
 
 import json
+import shlex
 import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt
+from pydantic import ConfigDict, Field
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -30,7 +32,7 @@ from translucid.untrusted_files import read_object
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
-Count = NonNegativeInt
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # as JSON keeps exactly
 
 
 class _Part(Config):
@@ -53,6 +55,7 @@ class _State(_Part):
     skipped: Count
     seconds: float
     finished: bool
+    unscored: bool = False
     best: float | None
     waited: Count
     target_sum: Count
@@ -103,7 +106,7 @@ class Checkpoint:
             except CheckpointException as error:  # no Exception: it would end in a traceback
                 raise ValueError(_first(error.failures)) from error
             return
-        saved = load_file(str(self.folder / TENSORS))
+        saved = _load_tensors(self.folder / TENSORS)
         saved = {weight_today(name): tensor for name, tensor in saved.items()}
         for name, tensor in tensors.items():
             tensor.copy_(shard(saved[name], tensor))
@@ -191,7 +194,7 @@ class Checkpoints:
 
     def resume_advice(self) -> str:
         """After something could not be saved: what is there, and what to type."""
-        command = f"{self._processes.command} resume {self._run}"
+        command = f"{self._processes.command} resume {shlex.quote(str(self._run))}"
         for step in self.steps():
             if fault(self._place(step)) is None:
                 return (
@@ -223,6 +226,13 @@ class Checkpoints:
             f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
             "train into a new folder"
         )
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(str(path))
+    except SafetensorError as error:
+        raise InputError(f"{path} cannot be read: {error}; copy the run again, whole") from None
 
 
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:

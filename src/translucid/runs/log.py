@@ -14,6 +14,7 @@ from translucid.atomic_files import saving
 from translucid.errors import ConfigError
 from translucid.render.progress import Progress, print_line
 from translucid.tasks.base import Score
+from translucid.terminal import visible
 from translucid.training import loop
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
@@ -66,7 +67,7 @@ class RunLog:
 
     def say(self, line: str) -> None:
         """A line for people: on the screen and in the log."""
-        write_line(self._log, line)
+        write_line(self._log, visible(line))  # it may be shown by `cat`
         if not self._quiet:
             (print_line if self._bar is None else self._bar.say)(line)
 

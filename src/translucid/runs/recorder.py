@@ -20,12 +20,13 @@ from torch import nn
 
 from translucid.atomic_files import saving, write_text
 from translucid.bundle import Bundle
-from translucid.errors import Interrupted
+from translucid.errors import InputError, Interrupted
 from translucid.models.base import Network
 from translucid.runs.log import open_at_end, write_line
 from translucid.runs.probe import check, probe
 from translucid.see.gradients import layers_of, tied_layers
 from translucid.training.loop import Step
+from translucid.untrusted_files import open_regular, read_object
 
 FOLDER = "studio"
 ABOUT, STEPS, PROBES = "about.json", "steps.jsonl", "probes.jsonl"
@@ -132,10 +133,9 @@ class Recorder:
 def about(run: Path) -> dict[str, Any]:
     """What a record says of itself; nothing where there is none, or none that can be read."""
     try:
-        header = json.loads((run / FOLDER / ABOUT).read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_object(run / FOLDER / ABOUT)
+    except InputError:
         return {}
-    return header if isinstance(header, dict) else {}
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
@@ -174,13 +174,13 @@ def goes_on(run: Path) -> bool | None:
     except ImportError:  # Windows
         return None
     try:
-        with (run / FOLDER / STEPS).open("rb") as file:
+        with open_regular(run / FOLDER / STEPS) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:
         return False
-    except OSError:  # a file system without locks
+    except (OSError, InputError):  # a file system without locks; no file at all
         return None
     return False
 

@@ -2,16 +2,18 @@
 `folder`)."""
 
 import json
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from translucid import extensions
 from translucid.atomic_files import aside, remove, write_text, write_whole
 from translucid.bundle import Bundle, own_names
 from translucid.device import pick_device
-from translucid.errors import ConfigError, InputError, SaveError, TrainingError
+from translucid.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
 from translucid.parts.positions import POSITIONS
 from translucid.recipe import recipe
 from translucid.recipe.recipe import Recipe
@@ -31,10 +33,11 @@ from translucid.runs.folder import (
 from translucid.runs.log import FILES, RunLog
 from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
-from translucid.runs.setup import set_up
+from translucid.runs.setup import Setup, set_up
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
+from translucid.training.stop_request import Left, leaving
 from translucid.untrusted_files import read_json
 
 
@@ -84,7 +87,7 @@ def _begin(
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
     """From the first step on."""
-    setup = set_up(recipe, run_log.say, pick=pick)
+    setup = _set_up_or_stop(interrupted, recipe, run_log.say, pick=pick)
     if processes.main:
         write_text(out / RECIPE, dump(setup.recipe))
         write_whole(out / "state" / "tokenizers", setup.save_tokenizers)
@@ -92,6 +95,15 @@ def _begin(
             text = json.dumps([asdict(source) for source in noted], indent=2) + "\n"
             write_text(out / CODE, text)
     return Session(out, setup, run_log, processes, interrupted, recording).go()
+
+
+def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options: Any) -> Setup:
+    """`set_up`, which nobody needs to see to its end: nothing is trained yet."""
+    try:
+        with leaving(interrupted):
+            return set_up(*arguments, **options)
+    except Left:
+        raise Interrupted("stopped before the first step; nothing was changed") from None
 
 
 def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
@@ -107,8 +119,8 @@ def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
     there -= {LOCK, *allowed}  # the lock is this run's, or a killed process left it
     if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
-            f"{out} holds a run already; go on with it: translucid resume {out}, or choose another "
-            "folder with --out"
+            f"{out} holds a run already; go on with it: translucid resume "
+            f"{shlex.quote(str(out))}, or choose another folder with --out"
         )
     # A run that is killed before it knows its recipe leaves a journal without metrics.
     metrics = out / "metrics.jsonl"
@@ -190,7 +202,9 @@ def resume_run(
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
             reachable = _where_the_files_are(chosen, before["folder"])
-            setup = set_up(reachable, run_log.say, tokenizers=out / "state" / "tokenizers")
+            setup = _set_up_or_stop(
+                interrupted, reachable, run_log.say, tokenizers=out / "state" / "tokenizers"
+            )
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)
             if changed and not allow_changes:

@@ -2,12 +2,13 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -26,11 +27,13 @@ from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
+from translucid.tasks.progress import reporting
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
+from translucid.training.stop_request import Left, leaving
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
 
@@ -133,14 +136,23 @@ class Session:
             self.checkpoints.wait()
         self.run_log.say(self._why(ending))
         if ending == "interrupted":
-            raise Interrupted(
-                f"stopped and saved after step {self.state.step:,} of {training.steps:,}; "
-                f"go on with: {self.processes.command} resume {self.out}"
-            )
-        if training.average_best and self.processes.main:
-            self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
-        self.processes.wait()
-        return self._test()
+            self._stop("stopped and saved")
+        try:
+            with leaving(self.interrupted):
+                if training.average_best and self.processes.main:
+                    self.best_models.try_average(setup.valid, self.state.device, self.run_log.say)
+            self.processes.wait()
+            with leaving(self.interrupted):
+                return self._test()
+        except Left:
+            self._stop("trained and saved, stopped before its score on the test data")
+
+    def _stop(self, progress: str) -> NoReturn:
+        steps, command = self.setup.recipe.training.steps, self.processes.command
+        raise Interrupted(
+            f"{progress} after step {self.state.step:,} of {steps:,}; "
+            f"go on with: {command} resume {shlex.quote(str(self.out))}"
+        ) from None
 
     def _why(self, ending: Ending) -> str:
         """Why training ended, in words."""
@@ -165,6 +177,7 @@ class Session:
             decoding=s.recipe.decoding.model_dump(),
             data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
             statistics=s.statistics,
+            columns=s.columns,
         )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
@@ -201,7 +214,8 @@ class Session:
         if self.processes.main and self._baseline is not None:
             say(self._baseline.line("valid", best.facts["valid"], criterion))
         if self.processes.main and setup.test and not (self.out / "test.json").exists():
-            score = task.evaluate(best.network, setup.test)
+            with reporting(say):
+                score = task.evaluate(best.network, setup.test)
             say("test: " + "  ".join([score.line(), *score.notes]))
             examples = len(setup.test)
             result: dict[str, Any] = {

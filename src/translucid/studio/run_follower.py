@@ -24,12 +24,14 @@ from translucid.runs.recorder import FOLDER, PROBES, STEPS, about, goes_on
 from translucid.studio.tensors import packed
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion
+from translucid.untrusted_files import check_tree, open_regular
 
 METRICS = "metrics.jsonl"
 POINTS = 2000  # of a curve that are sent
 COLUMNS = 400  # of the table of norms: more would be thinner than 3 px
 AT_ONCE = 40  # points in one message while it goes on
 CELLS = 120  # norms in one message
+LAST_STEP = 10**12  # no run takes so many
 KEPT = 200  # evaluations and probes that are listed, the newest
 
 Numbers = NDArray[np.float32]
@@ -47,13 +49,13 @@ class Tail:
         """The whole lines since the last call; and whether the file was begun anew, so that these
         are all there are."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 status = os.fstat(file.fileno())
                 again = self._at > 0 and (status.st_ino != self._node or status.st_size < self._at)
                 self._at, self._node = 0 if again else self._at, status.st_ino
                 file.seek(self._at)
                 read = file.read()
-        except OSError:
+        except (OSError, InputError):
             again, self._at = self._at > 0, 0
             return [], again
         whole = read[: read.rfind(b"\n") + 1]
@@ -62,7 +64,8 @@ class Tail:
         for line in whole.split(b"\n"):
             with suppress(ValueError, RecursionError):
                 record = json.loads(line)
-                if isinstance(record, dict) and isinstance(record.get("step"), int):
+                step = record.get("step") if isinstance(record, dict) else None
+                if type(step) is int and 0 <= step < LAST_STEP:
                     lines.append(record)
         return lines, again
 
@@ -113,11 +116,14 @@ class RunFollower:
         """What does not change while it trains."""
         header, kind, steps = about(self.folder), "", 0
         criterion = Criterion("")
-        with suppress(TranslucidError, OSError):
+        with suppress(TranslucidError, OSError, ValueError):
+            check_tree(self.folder / "recipe.toml")
             chosen = recipe.read(self.folder / "recipe.toml")
             kind, steps = chosen.task.kind, chosen.training.steps
             criterion = TASKS[kind].criterion(chosen.training.best_metric)
         layers = header.get("layers")
+        if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):
+            layers = None
         return {
             "name": self.name, "task": kind, "steps": steps, "folder": str(self.folder),
             "metric": criterion.metric, "recorded": bool(layers),
@@ -135,7 +141,13 @@ class RunFollower:
         for step in steps:
             if step not in probes:
                 raise InputError(f"step: there is no probe of step {step}")
-        return b"".join(_table(probes[step], form) for step in steps)
+        try:
+            return b"".join(_table(probes[step], form) for step in steps)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.folder / FOLDER / PROBES} is not what training writes "
+                f"({type(error).__name__}: {str(error)[:200]})"
+            ) from error
 
 
 def _table(line: dict[str, Any], form: str) -> bytes:
@@ -227,7 +239,10 @@ def is_run(folder: Path) -> bool:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
+    try:
+        return float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def history(news: News, state: dict[str, Any]) -> bytes:

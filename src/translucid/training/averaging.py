@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Average:
-    """mean = decay * mean + (1 - decay) * weights, after every step."""
+    """mean = d * mean + (1 - d) * weights after every step n, d = min(decay, n / (n + 10))."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay, self.steps = decay, 0

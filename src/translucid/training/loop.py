@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.progress import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
@@ -22,6 +24,7 @@ from translucid.training.gradients import Gradients
 from translucid.training.optimisers import rate
 from translucid.training.random_state import seed_generators
 from translucid.training.state import State
+from translucid.training.stop_request import Left, leaving
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
@@ -88,10 +91,19 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
-    if watchers.looks(state.step, False):
+    metric = config.best_metric or task.metric
+    if evaluating := state.unscored:
+        _evaluate(state, task, valid, metric, watchers)
+        if state.unscored:  # again; the checkpoint is that of before
+            return "interrupted"
+        late = config.minutes is not None and state.seconds > 60 * config.minutes
+        state.finished = state.step >= config.steps or processes.any(late) or state.best.stalled
+        watchers.save()
+        model.train()
+        marked = time.monotonic()
+    if watchers.looks(state.step, evaluating):
         look(state, watchers)
         marked = time.monotonic()
-    metric = config.best_metric or task.metric
 
     while not state.finished:
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
@@ -152,14 +164,10 @@ def train(
             marked, state.target_sum, targets_then = now, 0, 0
         evaluating = state.step % config.evaluate_every == 0 or last
         if evaluating:
-            with state.readable() as network:
-                score = task.evaluate(network, valid)
-                value = processes.agree(score.numbers[metric])
-                valid_loss = processes.agree(score.numbers.get("loss", 0.0))
-                watchers.evaluated(network, score, state.best.update(value, valid_loss))
+            _evaluate(state, task, valid, metric, watchers)
         if watchers.looks(state.step, evaluating):
             look(state, watchers)
-        state.finished = last or state.best.stalled
+        state.finished = (last or state.best.stalled) and not state.unscored
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
         if due or interrupted or state.finished:
@@ -176,6 +184,21 @@ def _ending(state: State, config: TrainingConfig) -> Ending:
     if state.step >= config.steps:
         return "steps"
     return "patience" if state.best.stalled else "minutes"
+
+
+def _evaluate(
+    state: State, task: Task[Any, Any], valid: Sequence[Any], metric: str, watchers: Watchers
+) -> None:
+    """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
+    with state.readable() as network:
+        score = None
+        with suppress(Left), leaving(watchers.interrupted), reporting(watchers.say):
+            score = task.evaluate(network, valid)
+        state.unscored = state.processes.any(score is None)
+        if score is not None and not state.unscored:
+            value = state.processes.agree(score.numbers[metric])
+            valid_loss = state.processes.agree(score.numbers.get("loss", 0.0))
+            watchers.evaluated(network, score, state.best.update(value, valid_loss))
 
 
 def _gradients(

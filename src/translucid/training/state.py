@@ -77,6 +77,7 @@ class State:
         self.skipped = 0  # updates left out, since their gradient was not finite
         self.seconds = 0.0  # spent so far, in all sittings
         self.finished = False
+        self.unscored = False  # the evaluation that this step is due was left
         self.device = next(network.parameters()).device
         # Since the last line of progress:
         self.loss_sum, self.target_sum = torch.zeros((), device=self.device), 0
@@ -99,6 +100,7 @@ class State:
             "skipped": self.skipped,
             "seconds": self.seconds,
             "finished": self.finished,
+            "unscored": self.unscored,
             "best": self.best.value,
             "best_loss": self.best.loss,
             "waited": self.best.waited,
@@ -116,6 +118,7 @@ class State:
         self.step, self.batches = numbers["step"], numbers["batches"]
         self.skipped = numbers["skipped"]
         self.seconds, self.finished = numbers["seconds"], numbers["finished"]
+        self.unscored = numbers.get("unscored", False)  # not in older checkpoints
         self.best.value, self.best.waited = numbers["best"], numbers["waited"]
         # Older runs did not note it: then an equal value is not better, as it was with them.
         self.best.loss = numbers.get("best_loss", -math.inf)

@@ -8,7 +8,6 @@ The page sends nothing; that it pauses is its own affair.
 """
 
 import asyncio
-import json
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from translucid.runs.recorder import about
 from translucid.studio.run_follower import Reading, RunFollower, history, message
+from translucid.studio.server.questions import as_json
 
 BETWEEN = 0.25  # seconds from one message to the next
 ENDED = ("finished", "interrupted", "failed", "stopped")
@@ -66,4 +66,4 @@ async def _gone(socket: WebSocket) -> None:
 
 
 def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return as_json(content).decode()

@@ -15,6 +15,7 @@ import uvicorn
 
 from translucid.errors import InputError
 from translucid.studio.server.app import make_app
+from translucid.studio.server.patience import PatientProtocol
 
 if TYPE_CHECKING:  # it imports torch, and the page is shown before that
     from translucid.studio.handlers import Handlers
@@ -24,8 +25,9 @@ FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
 HEAD_START = 0.7  # seconds in which a browser takes the page; opening models would hold it up
 AFTERWARDS = 0.5  # seconds in which they may ask for the last table
 OPTIONS: dict[str, Any] = {
-    "log_level": "warning", "http": "h11", "ws": "wsproto", "ws_max_size": 1024, "lifespan": "off",
-    "proxy_headers": False, "timeout_graceful_shutdown": 2, "server_header": False,
+    "log_level": "warning", "http": PatientProtocol, "ws": "wsproto", "ws_max_size": 1024,
+    "lifespan": "off", "proxy_headers": False, "timeout_graceful_shutdown": 2,
+    "server_header": False,
 }  # fmt: skip
 
 

@@ -1,0 +1,61 @@
+"""What reaches a terminal: text as it is, and control characters in writing.
+
+Data, labels and names may hold sequences that set a terminal's title, clear its screen, answer in
+the user's name or turn text around. The command line makes them visible in one place, where it
+writes; what is piped on is not changed, since it is data.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
+_TURNING = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_SHOWN = {
+    number: f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    for number in (*_CONTROLS, *_TURNING, *range(0xD800, 0xE000))
+    if chr(number) not in "\n\t"
+}
+
+# Bold, dim, green and plain, as our own texts are printed: they move nothing and hide nothing.
+_STYLES = re.compile(r"(\x1b\[(?:0|1|2|32|1;32)m)")
+
+
+def visible(text: str) -> str:
+    """ESC becomes the four characters \\x1b; lines and tabs stay."""
+    return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
+
+
+class _Visible:
+    """A stream that writes what is visible; in all else the stream that it wraps."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def write(self, text: str) -> int:
+        pieces = _STYLES.split(text)  # every second one is a style
+        self.raw.write("".join(p if n % 2 else visible(p) for n, p in enumerate(pieces)))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def raw(stream: Any) -> Any:
+    """The stream itself, for what draws with control sequences of its own."""
+    return stream.raw if isinstance(stream, _Visible) else stream
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Messages are always for people; results are data unless a terminal shows them."""
+    before = sys.stdout, sys.stderr
+    sys.stderr = _Visible(sys.stderr)
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = _Visible(sys.stdout)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
