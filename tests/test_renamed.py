@@ -71,7 +71,7 @@ def test_a_folder_of_today_with_a_name_of_before_is_refused(tmp_path: Path) -> N
     tl.load(written(1))
     with pytest.raises(ConfigError, match="letters: now characters"):
         tl.load(written(2))
-    with pytest.raises(InputError, match="format 3, but this version reads 1 and 2"):
+    with pytest.raises(InputError, match="format '3', but this version reads 1 and 2"):
         tl.load(written(3))
 
 

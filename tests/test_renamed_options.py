@@ -37,7 +37,9 @@ def test_a_file_is_translated_and_that_is_said(key: str, tmp_path: Path) -> None
 
 @pytest.mark.filterwarnings("always::translucid.renamed.Renamed")
 def test_the_command_line_says_it_in_one_line_for_each_key(tmp_path: Path) -> None:
-    path = written(tmp_path, "[decoding]", "beams = 2", "[tokenizer]", "vocab = 50")
+    path = written(
+        tmp_path, "[decoding]", "beams = 2", "[tokenizer]", "vocab = 50", "[data]", "toyland = 10"
+    )
     answer = run("recipe", "check", str(path))
     assert answer.returncode == 0
     assert [line for line in answer.stderr.splitlines() if "now" in line] == [

@@ -14,6 +14,7 @@ No pickle. A folder appears whole or not at all: it is written aside and renamed
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from pydantic import ConfigDict, Field
 from translucid import extensions
 from translucid.atomic_files import CARD, fault, standing, write_whole
 from translucid.config import Config
+from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError, TranslucidError
 from translucid.models import Network, config_from
@@ -58,6 +60,7 @@ class Bundle:
     )  # keys of DecodingConfig, as the run had them
     data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig by which it was read
     statistics: dict[str, Any] = field(default_factory=dict)  # that the task has measured
+    columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
 
 class _Part(Config):
@@ -80,6 +83,7 @@ class _Described(_Part):
     decoding: dict[str, Any] = Field(default_factory=dict)  # not in older bundles, nor the next
     data: dict[str, Any] = Field(default_factory=dict)
     statistics: dict[str, Any] = Field(default_factory=dict)
+    columns: dict[str, int | str | list[int | str]] = Field(default_factory=dict)
     code: list[Any] = Field(default_factory=list)
 
 
@@ -98,6 +102,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
             "model": bundle.network.config.model_dump(mode="json"),
             "labels": list(bundle.labels),
             "decoding": bundle.decoding,
+            "columns": bundle.columns,
             "data": bundle.data,
             "statistics": bundle.statistics,
             "tokenizers": {name: t.fingerprint for name, t in bundle.tokenizers.items()},
@@ -186,10 +191,15 @@ def _load(folder: Path) -> Bundle:
     decoding = section_today("decoding", described.decoding) if old else described.decoding
     opened = Bundle(
         network, described.task, tokenizers, tuple(described.labels), config["facts"], decoding,
-        described.data, described.statistics,
+        described.data, described.statistics, _columns(described.columns),
     )  # fmt: skip
     _check_fits(opened, folder)
     return opened
+
+
+def _columns(columns: Mapping[str, int | str | list[int | str]]) -> dict[str, Columns]:
+    """JSON has no tuples."""
+    return {role: tuple(c) if isinstance(c, list) else c for role, c in columns.items()}
 
 
 def _check_fits(opened: Bundle, folder: Path) -> None:

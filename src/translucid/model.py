@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from translucid import bundle
 from translucid.bundle import Bundle
+from translucid.data.readers.loading import Columns, Loading
 from translucid.data.spans import Span
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
@@ -32,7 +33,8 @@ from translucid.tasks.classify import Classify, Label
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.generator import Generator
-from translucid.tasks.options import PLACES, DataConfig
+from translucid.tasks.options import PLACES, WRITTEN, DataConfig
+from translucid.tasks.progress import reporting
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
@@ -144,11 +146,14 @@ class Model:
         settings = self.settings(**options)
         say(settings.line())
         items = self.items(*files, say=say, **options)
-        task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
+        task = self.task
+        if settings.changed.keys() & {*task.decoding_keys}:
+            task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
         for row in task.as_evaluated(items):
             where = f"context = {settings.decoding.context}, row {row.line}"
             check_length(max(task.sizes(row)), self.context_length, where)
-        return task.evaluate(self.network, items)
+        with reporting(say):
+            return task.evaluate(self.network, items)
 
     def settings(self, **options: Any) -> Settings:
         """How examples are read and scored: as in the model's run, but for the options."""
@@ -184,7 +189,8 @@ class Model:
         data = self.settings(**options).data
         records: Sequence[Any]
         if files:
-            records, name = read_records(self.task.name, files, data, say), files[0]
+            loading, name = Loading(expected=self._bundle.columns), files[0]
+            records = read_records(self.task.name, files, data, say, loading)
         else:
             records, name = self._own_test(data, say), "the test data"
         if limit is not None and limit < len(records):
@@ -193,8 +199,10 @@ class Model:
         self.task.check_labels(records, self._bundle.labels, name)
         row = min(self.context_length or data.max_length, data.max_length)
         items = self.task.held_out_items(records, row)
+        if "max_length" in self._bundle.data or "max_length" in options:  # older runs had no limit
+            items = self.task.limited(items, data, "test", say)
         for item in items:
-            check_length(max(self.task.sizes(item)), self.context_length, f"{name}:{item.line}")
+            self.task.check_item(item, f"{name}:{item.line}", self.network)
         return items
 
     def _own_test(self, data: DataConfig, say: Callable[[str], None]) -> list[Any]:
@@ -206,7 +214,7 @@ class Model:
                 "data would be taken; give a file as in training, on the command line with --data"
             )
         chosen = of_run(run)
-        places = chosen.data.model_dump(include={*PLACES})
+        places = chosen.data.model_dump(include={*PLACES, *WRITTEN})
         data = DataConfig(**(places | data.reading()))
         records = load_test(chosen.model_copy(update={"data": data}), say)
         if not records:
@@ -309,6 +317,11 @@ class Model:
         """How many tokens the model can read; None: as many as memory holds."""
         config = self.network.config
         return config.context_length if isinstance(config, SequenceConfig) else None
+
+    @property
+    def columns(self) -> dict[str, Columns]:
+        """Which columns of its training data the model has read, by role: names, or numbers."""
+        return self._bundle.columns
 
     def check_task(self, name: str) -> None:
         """Refuse what this model was not trained for, before anything is read."""

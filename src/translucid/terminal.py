@@ -5,6 +5,7 @@ the user's name or turn text around. The command line makes them visible in one 
 writes; what is piped on is not changed, since it is data.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ _SHOWN = {
     for number in (*_CONTROLS, *_TURNING, *range(0xD800, 0xE000))
     if chr(number) not in "\n\t"
 }
+
+# Bold, dim, green and plain, as our own texts are printed: they move nothing and hide nothing.
+_STYLES = re.compile(r"(\x1b\[(?:0|1|2|32|1;32)m)")
 
 
 def visible(text: str) -> str:
@@ -31,7 +35,8 @@ class _Visible:
         self.raw = stream
 
     def write(self, text: str) -> int:
-        self.raw.write(visible(text))
+        pieces = _STYLES.split(text)  # every second one is a style
+        self.raw.write("".join(p if n % 2 else visible(p) for n, p in enumerate(pieces)))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

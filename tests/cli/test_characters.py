@@ -36,7 +36,7 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_tagger_with_characters_trains_tags_and_is_scored(tagger: Path) -> None:
     scored = run("evaluate", "r", "--data", "a.conll", "--json", cwd=tagger)
     assert scored.returncode == 0, scored.stderr
-    assert set(json.loads(scored.stdout)["scores"]) == {"span_f1", "accuracy"}
+    assert set(json.loads(scored.stdout)["scores"]) == {"span_f1", "accuracy", "loss"}
     tests = run("train", "tag", "--toyland", "80", "--self-test", "tokenizer.kind=space",
                 "model.characters=6", "model.word_dropout=0.6", *SMALL, cwd=tagger)  # fmt: skip
     assert tests.returncode == 0, tests.stdout + tests.stderr

@@ -209,7 +209,7 @@ def test_the_report(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("page/index.html: ")
     page = (folder / "page" / "index.html").read_text("utf-8")
-    assert page.count('<section class="claim"') == 5
+    assert page.count('<section class="card claim"') == 5
     assert page.count("<figure") == 5
     drawn = {path.name: path.read_text() for path in (folder / "page" / "figures").iterdir()}
     assert set(drawn) == {f"{name}.svg" for name in

@@ -37,6 +37,32 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
+def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
+    run("new", "tag", "--out", "mine.toml", cwd=tmp_path)
+    checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
+    assert checked.returncode == 2
+    assert "mine.toml: data.train: must be given, or data.toyland = 20000" in checked.stderr
+    assert run("recipe", "check", "mine.toml", "data.toyland=60", cwd=tmp_path).returncode == 0
+    for name in (row["name"] for row in json.loads(run("recipe", "list", "--json").stdout)):
+        assert run("recipe", "check", name).returncode == 0, name
+
+
+@pytest.mark.parametrize("recipe", ["multi30k-en-de", "toyland-translate-transformer"])
+def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
+    """Its own held-out files belong to its own training data: a part of the other is held out."""
+    for side in ("a", "b"):
+        (tmp_path / side).write_text("".join(f"{side} word {n}\n" for n in range(40)))
+    small = ["training.steps=1", "model.d_model=8", "model.layers=1", "model.heads=2",
+             "training.device=cpu", "tokenizer.kind=word"]  # fmt: skip
+    trained = run("train", recipe, "--train", "a", "b", "--out", "r", *small, cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "data.valid was not given: 2 of the training examples held out" in trained.stderr
+    assert ("valid.en" in trained.stderr) == (recipe == "multi30k-en-de")
+    named = ["--valid", "a", "b", "--self-test"]
+    tested = run("train", recipe, "--train", "a", "b", *named, *small, cwd=tmp_path)
+    assert "held out" not in tested.stderr, tested.stderr
+
+
 def test_all_mistakes_of_a_recipe_are_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(
         '[task]\nkind = "tag"\n[model]\nhedas = 3\n[training]\nsteps = "many"\nwarm_up = 3\n'

@@ -26,16 +26,6 @@ from translucid.errors import ConfigError, InputError, TranslucidError
 Make = Callable[[str, str | bytes], Path]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    def write(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 # Plain text
 
 
@@ -202,8 +192,9 @@ def test_what_was_chosen_is_reported(make: Make) -> None:
     assert len(list(read_labelled(path, loading=loading))) == 1
     assert loading.lines() == [
         f"{path}: 1 record",
-        "  line 1 was taken as the header: 'label', 'text'",
-        "  columns chosen: label = column 1 ('label'), text = column 2 ('text')",
+        "  line 1 was taken as the header: 'label', 'text' (data.header=false if it is data)",
+        "  columns: label = column 1 ('label'), text = column 2 ('text'); "
+        "line 2 gives label = '1', text = 'a'",
         "  2 empty, left out (first: line 3)",
     ]
 
@@ -253,7 +244,7 @@ def test_universal_dependencies(make: Make) -> None:
         Tagged(("zu", "dem", "#1"), ("ADP", "DET", "NOUN"), 4),
         Tagged(("10 000",), ("NUM",), 10),
     ]
-    assert loading.lines()[1:] == [
+    assert loading.lines()[2:] == [
         "  3 comment lines, skipped (first: line 1)",
         "  2 multiword ranges or empty nodes, skipped (first: line 3)",
     ]
@@ -371,9 +362,9 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "semicolons": (
         read_labelled,
         "a.csv",
-        "text;label\nx;y\n",
+        "text;label\nx;y\nz\n",
         {"label": "label"},
-        r"no such column.*if ';' separates cells, say delimiter = ';'",
+        r"no such column.*if ';' separates cells, set data.delimiter=';'",
     ),
     "one column twice": (
         read_labelled,
@@ -563,7 +554,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
         "a.conll",
         "a\tO\n",
         {"tags": "ner"},
-        r"tags = 'ner': CoNLL columns have numbers",
+        r"tags = 'ner': there is no such column; two columns: word, tag",
     ),
     "conll column 0": (read_tagged, "a.conll", "a\tO\n", {"words": 0}, "words = 0: columns are"),
     "conll without sentences": (

@@ -13,6 +13,7 @@ from translucid.lab.engine.fit import Step, fit, random_rows
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.score import Criterion
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import Progress, Watchers, train
 from translucid.training.optimisers import OptimizerName, ScheduleName
@@ -22,7 +23,8 @@ from translucid.training.state import State
 class SquaredError:
     """What the loop of runs asks of a task."""
 
-    metric = "none"
+    def criterion(self, metric: str | None) -> Criterion:
+        return Criterion("none")
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         return (network(**batch.inputs) - batch.targets).square().sum()

@@ -136,7 +136,7 @@ def test_every_option_has_an_effect_somewhere() -> None:
     """A key that is kept with a model decides the score of at least one task."""
     shipped = [TASKS[name] for name in ("regress", "language", "classify", "tag", "translate")]
     assert {key for task in shipped for key in task.decoding_keys} == {*DecodingConfig.model_fields}
-    kept = {*DataConfig().reading()} - {"long"}  # which says what is trained on
+    kept = {*DataConfig().reading()}
     assert {key for task in shipped for key in task.data_keys} == kept
 
 

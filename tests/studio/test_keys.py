@@ -211,7 +211,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:  # 
     for ids, _, share in table(page, "The likeliest tokens")[2]:
         assert told(share) == pytest.approx(float(shares[int(ids)]), abs=5.1e-4)
     columns, rows, cells = table(page, "The tree of the search")
-    assert columns[:4] == ["word", "step", "after", "probability"]
+    assert columns[:4] == ["token", "step", "after", "probability"]
     assert rows
     assert {row[0] for row in cells} >= {"1", "2"}
     page.see(where(studio, "translate-transformer", "whatif?off=decoder.masks.causal"))

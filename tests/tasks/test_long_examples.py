@@ -31,7 +31,13 @@ def test_long_examples_are_left_out_and_counted() -> None:
     assert said == [
         "2 of 3 training examples have over 10 tokens: left out (data.max_length, data.long)"
     ]
-    assert len(task.held_out_items(records, 10)) == 3
+    whole = task.held_out_items(records, 10)
+    assert len(whole) == 3
+    said.clear()
+    assert task.limited(whole, DataConfig(max_length=10), "test", said.append) == items
+    assert said == [
+        "2 of 3 test examples have over 10 tokens: left out (data.max_length, data.long)"
+    ]
 
 
 def test_what_is_cut_off_still_ends_as_it_should() -> None:

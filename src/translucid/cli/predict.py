@@ -1,72 +1,186 @@
 """`translucid predict | classify | tag`: a trained model at work.
 
-Lines in, lines out, in order; `--json` writes one object a line.
+Lines in, lines out, in order; a table comes out as the same table with new columns, CoNLL as CoNLL
+with a tag behind each word.
 """
 
 import json
-from collections.abc import Iterator
-from itertools import islice
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.generation_options import File, Folder, Json
-from translucid.cli.shared.lines import name_of
+from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.lines import Answered, answer_lines, name_of
+from translucid.errors import ConfigError
 
-CHUNK = 256  # lines that are read before the first answer is written
-Lines = Iterator[tuple[int, str]]
+if TYPE_CHECKING:
+    from translucid.data.predictions import Row, Source
+    from translucid.model import Model
+    from translucid.tasks.options import DataConfig
+
+CHUNK = 256  # rows that are answered together
+OVERRIDE = re.compile(r"data\.\w+=")
+
+FileAndColumns = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE] [data.KEY=VALUE]...",
+        help="Lines, CSV, TSV, JSONL or CoNLL; - or none is standard input. Its columns are those "
+        "of the training data, or data.text_column=review and the like.",
+    ),
+]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="The probability of every label, or of each tag.")
+]
 
 
-def classify(model: Folder, file: File = "-", as_json: Json = False) -> None:
-    """Give each line its label.
+def classify(
+    model: o.Folder,
+    file: FileAndColumns = None,
+    probabilities: Probabilities = False,
+    as_json: o.Json = False,
+    out: o.Out = None,
+    device: o.Device = "auto",
+) -> None:
+    """Give each text its label.
 
     Example: echo "The food was not good." | translucid classify runs/sentiment
     """
-    _answer(model, file, _texts(file), as_json=as_json, task="classify")
+    _answer(model, file, "classify", as_json, probabilities, out, device)
 
 
-def tag(model: Folder, file: File = "-", as_json: Json = False) -> None:
-    """Find the labelled spans of each line.
+def tag(
+    model: o.Folder,
+    file: FileAndColumns = None,
+    probabilities: Probabilities = False,
+    as_json: o.Json = False,
+    out: o.Out = None,
+    device: o.Device = "auto",
+) -> None:
+    """Find the labelled spans of each line, or the tag of each word of a CoNLL file.
 
     Example: echo "Peter lives in Berlin." | translucid tag runs/entities
     """
-    _answer(model, file, _texts(file), as_json=as_json, task="tag")
+    _answer(model, file, "tag", as_json, probabilities, out, device)
 
 
-def predict(model: Folder, file: File = "-", as_json: Json = False) -> None:
-    """Answer each line as the model's task has it; for numbers, with numbers.
+def predict(
+    model: o.Folder,
+    file: FileAndColumns = None,
+    probabilities: Probabilities = False,
+    as_json: o.Json = False,
+    out: o.Out = None,
+    device: o.Device = "auto",
+) -> None:
+    """Answer each line or row as the model's task has it; for numbers, with numbers.
 
     Example: echo "0.5" | translucid predict runs/curve
     """
-    _answer(model, file, _plain(file), as_json=as_json)
+    _answer(model, file, None, as_json, probabilities, out, device)
 
 
-def _texts(file: str) -> Lines:
-    """The lines of a file, or of the only column of a table."""
-    from translucid.data.readers.read import read_text
+def files_and_keys(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """What was typed, as files and as keys of a recipe's data section."""
+    from translucid.config import with_overrides
 
-    return ((record.line, record.text) for record in read_text(file, keep_empty=True))
-
-
-def _plain(file: str) -> Lines:
-    """The lines of a file, whatever its name: a task may read several columns of them."""
-    from translucid.data.readers.lines import read_lines
-
-    return ((line, text or "") for line, text in read_lines(file, may_be_empty=True))
+    files = [word for word in words if not OVERRIDE.match(word)]
+    keys = with_overrides({}, [word for word in words if OVERRIDE.match(word)])
+    return files, keys.get("data", {})
 
 
 def _answer(
-    model: Folder, file: str, lines: Lines, *, as_json: bool, task: str | None = None
+    folder: Path,
+    words: Sequence[str] | None,
+    task: str | None,
+    as_json: bool,
+    probabilities: bool,
+    out: Path | None,
+    device: str,
 ) -> None:
-    from translucid.model import load
+    from translucid.cli.translate import digest_of_model
+    from translucid.data.predictions import TextLines
+    from translucid.tasks.options import DataConfig
 
-    held = load(model)
+    files, keys = files_and_keys(words or ())
+    if len(files) > 1:
+        raise ConfigError(f"{', '.join(files)}: give one file; several are answered one by one")
+    file, data = files[0] if files else "-", DataConfig(**keys)
+    (held,) = o.load_models(folder, None, device)
     if task is not None:
         held.check_task(task)
-    while chunk := list(islice(lines, CHUNK)):
-        for line, text in chunk:
-            held.task.check_line(text, f"{name_of(file)}:{line}", held.network)
-        texts = [text for _, text in chunk]
-        for text, answer in zip(texts, held.task.predict_lines(held.network, texts), strict=True):
-            values = held.task.answer_json(text, answer)
-            plain = held.task.answer_text(answer)
-            typer.echo(json.dumps(values, ensure_ascii=False) if as_json else plain)
+    source = _open(held, file, data)
+    plain = isinstance(source, TextLines)
+    shown = False
+
+    def answer(rows: "Sequence[Row]") -> list[Answered]:
+        nonlocal shown
+        if not shown and not plain:
+            for note in source.loading.notes:
+                typer.echo(f"{name_of(file)}: {note}", err=True)
+        shown = True
+        asked = [row for row in rows if row.question is not None]
+        for row in asked:
+            where = f"{name_of(file)}:{row.line}"
+            held.task.check_question(row.question, where, held.network)
+        questions = [row.question for row in asked]
+        if plain and not probabilities:
+            return [Answered(text) for text in _plain(held, questions, as_json)]
+        new = iter(held.task.predict_columns(held.network, questions, probabilities=probabilities))
+        return [
+            Answered(_written(source, row, next(new) if row.question is not None else {}, as_json))
+            for row in rows
+        ]
+
+    options = {"json": as_json, "probabilities": probabilities} | keys
+    answer_lines(
+        file, answer, out=out, settings={"model": digest_of_model(folder)} | options, chunk=CHUNK,
+        verb="answered", read=lambda: source.rows(), count=_count(held, file, data, out),
+        as_it_comes=True,
+    )  # fmt: skip
+
+
+def _open(held: "Model", file: str, data: "DataConfig") -> "Source":
+    from dataclasses import replace
+
+    from translucid.data.prediction_formats import SOURCES, format_for
+    from translucid.data.readers.loading import Loading
+
+    roles = held.task.asks_about
+    kind = data.format
+    if kind is None:
+        kind = format_for(file, roles, held.task.label_names) if roles else "text"
+    chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
+    chosen["input"] = data.input_columns
+    return SOURCES[kind](
+        file, roles, chosen, replace(data.rule, format=kind), Loading(expected=held.columns)
+    )
+
+
+def _count(held: "Model", file: str, data: "DataConfig", out: Path | None) -> int | None:
+    """How many rows there are, if that can be known before they are read."""
+    if out is None or file == "-" or not Path(file).is_file():
+        return None
+    return sum(1 for _ in _open(held, file, data).rows())
+
+
+def _plain(held: "Model", texts: Sequence[Any], as_json: bool) -> Iterator[str]:
+    answers = held.task.predict_lines(held.network, texts)
+    for text, answer in zip(texts, answers, strict=True):
+        if as_json:
+            yield json.dumps(held.task.answer_json(text, answer), ensure_ascii=False) + "\n"
+        else:
+            yield held.task.answer_text(answer) + "\n"
+
+
+def _written(source: "Source", row: "Row", new: dict[str, Any], as_json: bool) -> str:
+    from translucid.data.predictions import unused
+
+    if not as_json:
+        return source.write(row, new)
+    values = source.values(row)
+    named = dict(zip(unused(new, values), new.values(), strict=True))
+    whole = values | named
+    return json.dumps(whole, ensure_ascii=False, default=str) + "\n" if whole else ""

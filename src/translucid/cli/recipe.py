@@ -67,10 +67,13 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     from translucid.errors import InputError
     from translucid.recipe import recipe as recipes
     from translucid.recipe import shipped
+    from translucid.recipe.examples import NO_DATA
 
     path = shipped.find(recipe)
     chosen = recipes.read(path, overrides or ())
     data = chosen.data
+    if not data.train and data.toyland is None:
+        raise InputError(f"{path}: {NO_DATA}")
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
     missing = [file for file in files if not Path(file).exists()]
     if missing and data.folder:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from translucid.cli.shared.generation_options import Device, check_device
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     MadeUp,
@@ -232,10 +233,15 @@ def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator[
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run or model folder.")],
-    data: Annotated[
+    files: Annotated[
         list[str] | None,
-        typer.Option(help="A file as in training; for translation two [the test data of the run]."),
+        typer.Argument(
+            metavar="[FILE]... [data.KEY=VALUE]...",
+            help="A file as in training; for translation two [the test data of the run]. Its "
+            "columns are those of the training data, or data.text_column=review and the like.",
+        ),
     ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
     keep_empty: Annotated[
         bool | None,
         typer.Option(
@@ -253,22 +259,25 @@ def evaluate(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "auto",
 ) -> None:
     """Score a model on a file, or a run on its own test data.
 
     All is read and scored as in the run, so that the score is that of its test.json; options that
     change this are said.
 
-    Example: translucid evaluate runs/toy --data test.en test.de
+    Example: translucid evaluate runs/toy test.en test.de
     """
+    from translucid.cli.predict import files_and_keys
     from translucid.model import load
 
-    options = {"keep_empty": keep_empty, "context": context}
-    options = {key: value for key, value in options.items() if value is not None}
-    held = load(model)
-    score = held.evaluate(*data or (), say=lambda line: typer.echo(line, err=True), **options)
+    files, keys = files_and_keys([*(files or ()), *(data or ())])
+    options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
+    options = {key: value for key, value in options.items() if value is not None} | keys
+    held = load(model, check_device(device))
+    score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
-    baseline = {} if data or settings.changed else _own_baseline(model)
+    baseline = {} if files or settings.changed else _own_baseline(model)
     if as_json:
         scored = {"scores": score.numbers, "notes": score.notes, "settings": settings.values}
         typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))

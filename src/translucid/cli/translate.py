@@ -86,7 +86,7 @@ def translate(
         options |= {"sampling": SamplingConfig(**drawing), "seed": seed}
         settings |= {"sampling": drawing, "seed": seed}
     held.decode([""], **options)  # a mistake in the options shows before anything is read
-    settings["models"] = [_digest(folder) for folder in (model, *(ensemble or ()))]
+    settings["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
         faults = {record.line: _too_long(held, record.text, max_input_length) for record in records}
@@ -127,7 +127,7 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
         raise ConfigError("--explain shows a search, but --sample draws at random; leave one out")
 
 
-def _digest(folder: Path) -> str:
+def digest_of_model(folder: Path) -> str:
     """Which model it is, wherever it lies."""
     from translucid.atomic_files import MANIFEST, digest_of
     from translucid.bundle import place

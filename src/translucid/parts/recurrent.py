@@ -153,6 +153,9 @@ class Recurrent(nn.Module):
         unchanged and the output is zero.
         """
         state = state or self.zero_state(x.shape[0], x)
+        if x.shape[1] == 0:  # no token in any text: nothing happens, and kernels want some
+            nothing = x.new_zeros(x.shape[0], 0, len(self.directions) * self.hidden)
+            return trace("output", nothing), state
         looked_at = any(
             self._scope(trace, layer, way).wants(*INSIDE[self.cell])
             for layer in range(self.layers)

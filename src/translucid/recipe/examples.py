@@ -1,11 +1,11 @@
 """From the data section of a recipe to records."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from translucid.bundle import Bundle
-from translucid.data.readers.loading import Loading
+from translucid.data.readers.loading import Columns, Loading
 from translucid.errors import ConfigError, InputError
 from translucid.recipe.recipe import Recipe
 from translucid.tasks.base import Task
@@ -14,6 +14,7 @@ from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.registry import TASKS
 
 Record = Any  # of whatever class the task reads
+NO_DATA = "data.train: must be given, or data.toyland = 20000 for made-up examples"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Examples:
     train: list[Record]
     valid: list[Record]
     test: list[Record]
+    columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
 
 
 def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
@@ -41,10 +43,12 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
         )
         return Examples(*parts)
     if not data.train:
-        raise ConfigError("data.train: must be given, or data.toyland = 20000 for made-up examples")
-    train, valid, test = (
+        raise ConfigError(NO_DATA)
+    loading = Loading()
+    train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
+    valid, test = (
         read_records(recipe.task.kind, data.paths(files), data, say) if files else []
-        for files in (data.train, data.valid, data.test)
+        for files in (data.valid, data.test)
     )
     for held_out_records, files in ((valid, data.valid), (test, data.test)):
         if files:
@@ -57,7 +61,7 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
             )
         train, valid = _hold_out(train)
         say(f"data.valid was not given: {len(valid):,} of the training examples held out for it")
-    return Examples(train, valid, test)
+    return Examples(train, valid, test, columns=loading.columns)
 
 
 def load_test(recipe: Recipe, say: Callable[[str], None]) -> list[Record]:
@@ -80,14 +84,18 @@ def _hold_out(records: list[Record]) -> tuple[list[Record], list[Record]]:
 
 
 def read_records(
-    task: str, files: Sequence[str], data: DataConfig, say: Callable[[str], None]
+    task: str,
+    files: Sequence[str],
+    data: DataConfig,
+    say: Callable[[str], None],
+    loading: Loading | None = None,
 ) -> list[Record]:
     """The records of a task from its file, or from several that belong together."""
     most = TASKS[task].max_files
     if not 0 < len(files) <= most:
         names = ", ".join(files)
         raise ConfigError(f"task {task} reads {most} file{'s'[: most - 1]}, but got {names}")
-    loading = Loading()
+    loading = Loading() if loading is None else loading
     records = list(TASKS[task].read(files, data, loading))
     for line in loading.lines():
         say(line)

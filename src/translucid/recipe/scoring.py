@@ -7,7 +7,7 @@ from typing import Any
 from translucid.bundle import Bundle
 from translucid.config import unknown_key
 from translucid.errors import ConfigError
-from translucid.tasks.options import DataConfig, DecodingConfig
+from translucid.tasks.options import WRITTEN, DataConfig, DecodingConfig
 from translucid.tasks.registry import TASKS
 
 
@@ -34,11 +34,12 @@ def settings_of(held: Bundle, options: Mapping[str, Any]) -> Settings:
     """As in the run that made a model, but for the options; one without effect is refused."""
     task = TASKS[held.task]
     keys = (*task.data_keys, *task.decoding_keys)
-    mistakes = [_without_effect(key, held.task, keys) for key in options if key not in keys]
+    allowed = (*keys, *WRITTEN)
+    mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
         raise ConfigError(*mistakes)
     run = DataConfig(**held.data), DecodingConfig(**held.decoding)
-    data = DataConfig(**(held.data | _chosen(options, task.data_keys)))
+    data = DataConfig(**(held.data | _chosen(options, (*task.data_keys, *WRITTEN))))
     decoding = DecodingConfig(**(held.decoding | _chosen(options, task.decoding_keys)))
     before, now = (
         _chosen(one.model_dump() | other.model_dump(), keys)

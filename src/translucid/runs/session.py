@@ -27,6 +27,7 @@ from translucid.runs.log import RunLog
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
+from translucid.tasks.progress import reporting
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
@@ -176,6 +177,7 @@ class Session:
             decoding=s.recipe.decoding.model_dump(),
             data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
             statistics=s.statistics,
+            columns=s.columns,
         )  # fmt: skip
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
@@ -212,7 +214,8 @@ class Session:
         if self.processes.main and self._baseline is not None:
             say(self._baseline.line("valid", best.facts["valid"], criterion))
         if self.processes.main and setup.test and not (self.out / "test.json").exists():
-            score = task.evaluate(best.network, setup.test)
+            with reporting(say):
+                score = task.evaluate(best.network, setup.test)
             say("test: " + "  ".join([score.line(), *score.notes]))
             examples = len(setup.test)
             result: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from translucid.atomic_files import fault
 from translucid.checks.startup import startup
+from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError
@@ -45,6 +46,7 @@ class Setup:
     valid: Sequence[Any]
     test: Sequence[Any]
     first: str = ""  # the text of the first validation example, as a model is asked for it
+    columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -83,8 +85,10 @@ def set_up(
             check_encoding(known.task, examples.train[0])
         items = known.task.training_items(examples.train, recipe.data, say)
     valid, test = (
-        known.task.held_out_items(part, recipe.data.max_length)
-        for part in (examples.valid, examples.test)
+        known.task.limited(
+            known.task.held_out_items(part, recipe.data.max_length), recipe.data, name, say
+        )
+        for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
     valid = valid if held_rows is None else held_rows
     seed_generators(recipe.training.seed, device)
@@ -109,7 +113,7 @@ def set_up(
     )
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
-        items, valid, test, known.task.first_text(examples.valid, valid),
+        items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
     )  # fmt: skip
 
 

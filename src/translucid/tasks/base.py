@@ -29,6 +29,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
+from translucid.tasks.progress import advance
 from translucid.tasks.score import Baseline, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in
@@ -62,6 +63,9 @@ class Task(ABC, Generic[Record, Item]):
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
+    # What a model is asked about in a table: the first of these columns that it has ("text", say,
+    # is data.text_column); none: whole lines.
+    asks_about: ClassVar[tuple[str, ...]] = ()
     # Settings that suit the task whatever the data, for users who set none.
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     costly_metric: ClassVar[bool] = False  # it takes far longer than the loss
@@ -162,10 +166,16 @@ class Task(ABC, Generic[Record, Item]):
         self, records: Sequence[Record], data: DataConfig, say: Callable[[str], None]
     ) -> list[Item]:
         """Items no longer than the recipe allows; what was done to longer ones is said."""
+        return self.limited(list(map(self.encode, records)), data, "training", say)
+
+    def limited(
+        self, whole: Sequence[Item], data: DataConfig, part: str, say: Callable[[str], None]
+    ) -> list[Item]:
+        """The items of a part of the data, longer ones cut or left out by data.max_length and
+        data.long; what was done to them is said."""
         items: list[Item] = []
         long = 0
-        for record in records:
-            item = self.encode(record)
+        for item in whole:
             if max(self.sizes(item)) <= data.max_length:
                 items.append(item)
                 continue
@@ -177,19 +187,19 @@ class Task(ABC, Generic[Record, Item]):
         if long:
             done = {"skip": "left out", "truncate": "cut off there", "split": "cut into parts"}
             say(
-                f"{long:,} of {len(records):,} training examples have over {data.max_length} "
+                f"{long:,} of {len(whole):,} {part} examples have over {data.max_length} "
                 f"tokens: {done[data.long]} (data.max_length, data.long)"
             )
-        if not items:
+        if not items and whole:
             raise InputError(
-                f"all {long:,} training examples have over data.max_length = {data.max_length} "
+                f"all {long:,} {part} examples have over data.max_length = {data.max_length} "
                 'tokens, so none is left; raise it, or set data.long = "truncate"'
             )
         return items
 
     def held_out_items(self, records: Sequence[Record], row: int) -> list[Item]:
-        """Every example whole, however long: a score counts all of them. row: tokens that running
-        text is cut into."""
+        """Every example whole, however long; `limited` comes after. row: tokens that running text
+        is cut into."""
         return [self.encode(record) for record in records]
 
     def rows_of(self, store: Store, length: int) -> "LazyItems[Item]":
@@ -237,9 +247,25 @@ class Task(ABC, Generic[Record, Item]):
 
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
         """Refuse a line that cannot be read, or is longer than the model can read."""
-        item = self.read_line(line, where, network)
+        self.check_item(self.read_line(line, where, network), where, network)
+
+    def check_item(self, item: Item, where: str, network: nn.Module) -> None:
+        """Refuse an item that the model cannot read."""
         context_length = getattr(getattr(network, "config", None), "context_length", None)
         check_length(max(self.sizes(item)), context_length, where)
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        """Refuse what stands in the columns `asks_about` and cannot be read; by default a text."""
+        self.check_line(question, where, network)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """The answer to each question as new columns of a table, by name."""
+        if probabilities:
+            raise ConfigError(f"--probabilities: task {self.name} gives none; leave it out")
+        answers = self.predict_lines(model, questions)
+        return [{self.answer_name: self.answer_text(answer)} for answer in answers]
 
     def predict(self, model: nn.Module, items: Sequence[Item]) -> list[Any]:
         """The answer to each item."""
@@ -314,6 +340,7 @@ class Task(ABC, Generic[Record, Item]):
     # ---- what people see ----
 
     samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
+    answer_name: ClassVar[str] = "predicted"  # of an answer among the columns of a table
     loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
 
     def example(self, text: str, target: str | None = None) -> Example:
@@ -383,11 +410,14 @@ def in_batches(
     results: list[Any] = [None] * len(items)
     sizes = sizes_of(task, items)
     budget = max(batch_tokens, int(sizes.sum(axis=1).max()))  # one long item must fit alone
+    done = 0
     with evaluating(model), without_plans(device):
         for places in plan_batches(sizes, budget, shuffle=False).batches:
             batch = task.collate([items[i] for i in places]).to(device)
             for place, result in zip(places, act(batch), strict=True):
                 results[place] = result
+            done += len(places)
+            advance(done, len(items))
     return results
 
 

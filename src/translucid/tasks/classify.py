@@ -56,14 +56,16 @@ class Classify(Task[Labelled, ClassifyItem]):
     shape, head = "encoder", "classify"
     label_noun = "label"
     command = "classify"
-    data_keys = ("text_column", "label_column")
+    asks_about = ("text",)
+    data_keys = ("text_column", "label_column", "max_length", "long")
     decoding_keys = ()
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
         return read.read_labelled(
-            files[0], text=data.text_column, label=data.label_column, loading=loading
-        )
+            files[0], text=data.text_column, label=data.label_column, rule=data.rule,
+            loading=loading,
+        )  # fmt: skip
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Labelled]:
@@ -100,6 +102,19 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
         return {"text": line, "label": answer.label, "probability": answer.probability}
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[str], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """The likeliest label and its probability; with `probabilities`, that of every label."""
+        rows = self.probabilities(model, [self.encode_text(text) for text in questions])
+        columns = []
+        for row in rows:
+            best, label = max(zip(row, self.labels, strict=True))
+            every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
+            chosen: dict[str, Any] = {"predicted_label": label, "probability": best}
+            columns.append(chosen | (every if probabilities else {}))
+        return columns
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
         (row,) = self.probabilities(model, [self.encode_text(text)])

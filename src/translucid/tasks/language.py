@@ -89,6 +89,7 @@ class Language(Task[Text, LanguageItem]):
     shape, head = "decoder", "language"
     storable = True
     command = "generate"
+    asks_about, answer_name = ("text",), "continuation"
     data_keys = ("text_column", "unit", "keep_empty", "max_length")
     decoding_keys = ("context",)
 
@@ -96,7 +97,7 @@ class Language(Task[Text, LanguageItem]):
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
         return read.read_text(
             files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
-            loading=loading,
+            rule=data.rule, loading=loading,
         )  # fmt: skip
 
     @classmethod

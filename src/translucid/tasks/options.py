@@ -9,6 +9,8 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from translucid.config import Config, key
+from translucid.data.readers.dialect import Delimiter
+from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.registry import TaskName
@@ -47,14 +49,17 @@ class DataConfig(Config):
     label_column: Column = key(None, "column of the label, for classification")
     source_column: Column = key(None, "column of the source, for translation from one table")
     target_column: Column = key(None, "column of the target, for translation from one table")
-    words_column: Column = key(None, "column of the words, for tagging; not set: 1 in CoNLL files")
-    tags_column: Column = key(None, "column of the tags, for tagging; not set: 2 in CoNLL files")
+    words_column: Column = key(None, "column of the words, for tagging; not set: by the layout")
+    tags_column: Column = key(None, "column of the tags, for tagging; not set: by the layout")
     input_columns: tuple[int | str, ...] = key(
         (), "columns of the inputs, for regression; not set: all others", strict=False
     )
     output_columns: tuple[int | str, ...] = key(
         (), "columns of the outputs, for regression; not set: the last", strict=False
     )
+    format: Format | None = key(None, "format of the files; not set: by their names")
+    delimiter: Delimiter | None = key(None, "between the cells of CSV; not set: found out")
+    header: bool | None = key(None, "the first row of a table has names; not set: found out")
     standardise: bool = key(
         True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
     )
@@ -77,17 +82,24 @@ class DataConfig(Config):
             )
         return self
 
+    @property
+    def rule(self) -> TableRule:
+        """How tables are read."""
+        return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
+
     def paths(self, files: Paths) -> Paths:
         """Where the files are."""
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
         """How examples are read and cut, wherever they are: what goes with a trained model."""
-        return self.model_dump(exclude={*PLACES})
+        return self.model_dump(exclude={*PLACES, *WRITTEN})
 
 
 # Keys of the section data that say where examples are, or what is done once, before training.
 PLACES = ("toyland", "folder", "train", "valid", "test", "store", "standardise")
+# Keys that say how a file is written: of another file, they are others.
+WRITTEN = ("format", "delimiter", "header")
 
 
 class TokenizerConfig(Config):

@@ -18,7 +18,7 @@ from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.errors import InputError
+from translucid.errors import ConfigError, InputError
 from translucid.models.mlp import MLP
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task, in_batches
@@ -54,6 +54,7 @@ class Regress(Task[Numbers, RegressItem]):
     higher_is_better = True
     models = ("mlp",)
     shape = head = ""
+    asks_about = ("input",)
     data_keys = ("input_columns", "output_columns")
     decoding_keys = ()
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -64,7 +65,7 @@ class Regress(Task[Numbers, RegressItem]):
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Numbers]:
         return read.read_numbers(
             files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
-            loading=loading,
+            rule=data.rule, loading=loading,
         )  # fmt: skip
 
     @classmethod
@@ -136,6 +137,41 @@ class Regress(Task[Numbers, RegressItem]):
     def answer_json(self, line: str, answer: list[float]) -> dict[str, Any]:
         inputs = [float(cell) for cell in line.replace(",", " ").split()]
         return {"inputs": inputs, "outputs": answer}
+
+    def check_item(self, item: RegressItem, where: str, network: nn.Module) -> None:
+        """Refuse rows that have other columns than the training data."""
+        assert isinstance(network, MLP)
+        config = network.config
+        columns = len(item.inputs), len(item.targets) or config.outputs
+        if columns != (config.inputs, config.outputs):
+            raise InputError(
+                f"{where}: {columns[0]} inputs and {columns[1]} outputs, but the model takes "
+                f"{config.inputs} and gives {config.outputs}; choose the columns with "
+                "data.input_columns and data.output_columns"
+            )
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        if isinstance(question, str):
+            self.check_line(question, where, network)
+        else:
+            self.check_item(RegressItem(tuple(question), (), 0), where, network)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """The outputs, numbered if there are several; a question is a line or its numbers."""
+        if probabilities:
+            raise ConfigError("--probabilities: a regressor gives numbers; leave it out")
+        items = [
+            self.read_line(question, f"text {n}", model)
+            if isinstance(question, str)
+            else RegressItem(tuple(question), (), 0)
+            for n, question in enumerate(questions, start=1)
+        ]
+        return [
+            {f"predicted_{n}" if len(row) > 1 else "predicted": y for n, y in enumerate(row, 1)}
+            for row in self.predict(model, items)
+        ]
 
     def encode(self, record: Numbers) -> RegressItem:
         return RegressItem(record.inputs, record.targets, record.line)

@@ -54,14 +54,16 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
-    data_keys = ("words_column", "tags_column")
+    asks_about = ("words", "text")
+    data_keys = ("words_column", "tags_column", "max_length", "long")
     decoding_keys = ("spans",)
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Tagged]:
         return read.read_tagged(
-            files[0], words=data.words_column, tags=data.tags_column, loading=loading
-        )
+            files[0], words=data.words_column, tags=data.tags_column, rule=data.rule,
+            loading=loading,
+        )  # fmt: skip
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Tagged]:
@@ -101,6 +103,30 @@ class Tag(Task[Tagged, TagItem]):
         tags = super().predict_lines(model, lines)
         places = [split_words(line) for line in lines]
         return [tag_spans(*tagged) for tagged in zip(lines, places, tags, strict=True)]
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        self.check_item(self._asked(question), where, network)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """Of a text its spans, of words a tag for each; with `probabilities`, that of each tag."""
+        items = [self._asked(question) for question in questions]
+        answers = self.predict_with_probabilities(model, items)
+        columns = []
+        for question, (tags, sure) in zip(questions, answers, strict=True):
+            if isinstance(question, str):
+                spans = tag_spans(question, split_words(question), tags)
+                new: dict[str, Any] = {"predicted_spans": self.answer_json("", spans)["spans"]}
+            else:
+                new = {"predicted_tags": tags}
+            columns.append(new | ({"probabilities": sure} if probabilities else {}))
+        return columns
+
+    def _asked(self, question: Any) -> TagItem:
+        if isinstance(question, str):
+            question = [question[a:b] for a, b in split_words(question)]
+        return self.encode_words(question)
 
     def answer_text(self, answer: list[Span]) -> str:
         return "\t".join(f"{span.label}: {span.text}" for span in answer)
@@ -186,15 +212,29 @@ class Tag(Task[Tagged, TagItem]):
 
     def predict(self, model: nn.Module, items: Sequence[TagItem]) -> list[list[str]]:
         """One tag per word, for every item in its order."""
+        return [tags for tags, _ in self.predict_with_probabilities(model, items)]
 
-        def act(batch: Batch) -> list[list[int]]:
-            return self.choose(model(**batch.inputs), batch.targets != IGNORE).tolist()
+    def predict_with_probabilities(
+        self, model: nn.Module, items: Sequence[TagItem]
+    ) -> list[tuple[list[str], list[float]]]:
+        """The tags, and the probability that each has at its word. A text without words is not
+        read: there is nothing to tag."""
 
-        rows = in_batches(model, [self._with_any_tags(item) for item in items], self, act)
-        return [
-            [self.tags[row[place]] for place in item.firsts]
-            for item, row in zip(items, rows, strict=True)
-        ]
+        def act(batch: Batch) -> list[tuple[list[int], list[float]]]:
+            scores = model(**batch.inputs)
+            tags = self.choose(scores, batch.targets != IGNORE)
+            sure = scores.float().softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
+            return list(zip(tags.tolist(), sure.tolist(), strict=True))
+
+        asked = [self._with_any_tags(item) for item in items if item.firsts]
+        rows = iter(in_batches(model, asked, self, act))
+        answers = []
+        for item in items:
+            tags, sure = next(rows) if item.firsts else ([], [])
+            answers.append(
+                ([self.tags[tags[i]] for i in item.firsts], [sure[i] for i in item.firsts])
+            )
+        return answers
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
         """The number of a tag at each place: the best whole spans, or each word's best by itself.

@@ -56,23 +56,25 @@ class Translate(Task[Pair, TranslateItem]):
     shape, head = "encoder-decoder", "language"
     max_files = 2
     command = "translate"
+    asks_about, answer_name = ("source", "text"), "translation"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True
-    data_keys = ("source_column", "target_column")
+    data_keys = ("source_column", "target_column", "max_length", "long")
     decoding_keys = ("beam_size", "alpha")
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Pair]:
         if len(files) == 2:
             return read_files.read_parallel(files[0], files[1], loading=loading)
-        if tables.format_of(files[0], otherwise="text") == "text":
+        if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
                 f"{files[0]}: translation reads two files, the source and the target, or one "
                 "table whose name tells its format, such as pairs.tsv"
             )
         return read_files.read_pairs(
-            files[0], source=data.source_column, target=data.target_column, loading=loading
-        )
+            files[0], source=data.source_column, target=data.target_column, rule=data.rule,
+            loading=loading,
+        )  # fmt: skip
 
     @classmethod
     def toyland(cls, split: str, count: int) -> Iterator[Pair]:

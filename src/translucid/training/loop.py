@@ -16,6 +16,7 @@ from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
+from translucid.tasks.progress import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
@@ -90,7 +91,7 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
-    metric = task.criterion(config.best_metric).metric
+    metric = config.best_metric or task.metric
     if evaluating := state.unscored:
         _evaluate(state, task, valid, metric, watchers)
         if state.unscored:  # again; the checkpoint is that of before
@@ -191,7 +192,7 @@ def _evaluate(
     """Score the network and keep it; or leave it unscored, if the run is asked to stop."""
     with state.readable() as network:
         score = None
-        with suppress(Left), leaving(watchers.interrupted):
+        with suppress(Left), leaving(watchers.interrupted), reporting(watchers.say):
             score = task.evaluate(network, valid)
         state.unscored = state.processes.any(score is None)
         if score is not None and not state.unscored:

@@ -14,17 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import typer
 
 from translucid.errors import InputError
 from translucid.render.progress import Progress, duration
 
-if TYPE_CHECKING:
-    from translucid.data.records import Text
 
-Say = Callable[[str], None]
+class Asked(Protocol):
+    """What a model is asked: it says what it is."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Record = TypeVar("Record", bound=Asked)
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,30 @@ class Answered:
 
 def answer_lines(
     file: str,
-    answer: "Callable[[Sequence[Text]], list[Answered]]",
+    answer: Callable[[Sequence[Any]], list[Answered]],
     *,
     out: Path | None,
     settings: dict[str, Any],
     chunk: int,
     verb: str,
+    read: Callable[[], Iterator[Any]] | None = None,
+    count: int | None = None,
+    as_it_comes: bool = False,
 ) -> None:
-    """Read, answer and write chunk by chunk. settings: what decides the answers, for the note."""
+    """Read, answer and write chunk by chunk. settings: what decides the answers, for the note.
+
+    read: the records, and how many they are, if not the lines of the file. as_it_comes: what stands
+    in a pipe is answered before more is waited for.
+    """
     sink = _Part(out, settings) if out is not None else _Screen()
-    total = _count(file) if out is not None or sys.stderr.isatty() else None
+    total = count
+    if read is None:
+        read = lambda: _texts(file)  # noqa: E731
+        total = _count(file) if out is not None or sys.stderr.isatty() else None
     live = out is not None or not sys.stdout.isatty()  # else the answers themselves go there
     with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
-            for records in _chunks(file, sink, chunk):
+            for records in _chunks(file, read(), sink, chunk, as_it_comes and out is None):
                 answers = answer(records)
                 for answered in answers:
                     if answered.fault:
@@ -80,22 +95,36 @@ def chunk_size(file: str, *, large: int) -> int:
     return 1 if typed else large
 
 
-def _chunks(file: str, sink: "_Screen | _Part", chunk: int) -> "Iterator[list[Text]]":
+def _chunks(
+    file: str,
+    records: Iterator[Record],
+    sink: "_Screen | _Part",
+    size: int,
+    as_it_comes: bool,
+) -> Iterator[list[Record]]:
+    from translucid.data.readers.standard_input import at_once
+
+    sink.skip(records, name_of(file))
+    while True:
+        chunk = list(islice(records, 1 if as_it_comes else size))
+        if as_it_comes:
+            chunk += islice(at_once(file, records), size - 1)
+        if not chunk:
+            return
+        yield chunk
+
+
+def _texts(file: str) -> Iterator[Asked]:
     from translucid.data.readers.read import read_text
 
-    records = read_text(file, keep_empty=True)
-    sink.skip(records, name_of(file))
-    while block := list(islice(records, chunk)):
-        yield block
+    return read_text(file, keep_empty=True)
 
 
 def _count(file: str) -> int | None:
     """How many lines there are, if that can be known before they are read."""
-    from translucid.data.readers.read import read_text
-
     if file == "-" or not Path(file).is_file():
         return None
-    return sum(1 for _ in read_text(file, keep_empty=True))
+    return sum(1 for _ in _texts(file))
 
 
 class _Screen:
@@ -110,10 +139,10 @@ class _Screen:
     def __exit__(self, *error: Any) -> None:
         pass
 
-    def skip(self, records: "Iterator[Text]", name: str) -> None:
+    def skip(self, records: Iterator[Asked], name: str) -> None:
         pass
 
-    def write(self, records: "Sequence[Text]", answers: Sequence[Answered]) -> None:
+    def write(self, records: Sequence[Asked], answers: Sequence[Answered]) -> None:
         for answered in answers:
             sys.stdout.write(answered.text)
         sys.stdout.flush()
@@ -162,7 +191,7 @@ class _Part(_Screen):
             self.part.unlink(missing_ok=True)
             self.note.unlink(missing_ok=True)
 
-    def skip(self, records: "Iterator[Text]", name: str) -> None:
+    def skip(self, records: Iterator[Asked], name: str) -> None:
         if not self.lines:
             return
         before = list(islice(records, self.lines))
@@ -175,7 +204,7 @@ class _Part(_Screen):
             )
         typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
 
-    def write(self, records: "Sequence[Text]", answers: Sequence[Answered]) -> None:
+    def write(self, records: Sequence[Asked], answers: Sequence[Answered]) -> None:
         from translucid.atomic_files import saving
 
         assert self._stream is not None
@@ -191,7 +220,7 @@ class _Part(_Screen):
     def resume_advice(self) -> str:
         return f", which are in {self.part}; run the same command again to go on"
 
-    def _hash(self, records: "Sequence[Text]") -> None:
+    def _hash(self, records: Sequence[Asked]) -> None:
         for record in records:
             self._digest.update(record.text.encode() + b"\n")
 

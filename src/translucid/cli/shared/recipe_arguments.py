@@ -78,7 +78,21 @@ class RecipeArguments:
             data["folder"] = self.folder
         if self.task is not None:
             return recipes.parse({"task": {"kind": self.task}, "data": data}, self.overrides)
-        return recipes.read(shipped.find(self.what), self.overrides, data=data)
+        path = shipped.find(self.what)
+        if not data.get("train"):
+            return recipes.read(path, self.overrides, data=data)
+        # What else the recipe names belongs to its own training data.
+        others: dict[str, Any] = {"valid": [], "test": [], "folder": "", "toyland": None}
+        chosen = recipes.read(path, self.overrides, data=others | data)
+        own = recipes.read(path).data
+        left_out = {*own.valid, *own.test} - {*chosen.data.valid, *chosen.data.test}
+        if left_out:
+            typer.echo(
+                f"--train: the recipe's own {', '.join(sorted(left_out))} left out, which belong "
+                "to its own training data; name others with --valid and --test",
+                err=True,
+            )
+        return chosen
 
     def words(self) -> str:
         """As it can be typed after `translucid train`."""

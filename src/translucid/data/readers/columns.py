@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from translucid.data.readers.dialect import unlike_the_rest
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.parquet import open_arrow
 from translucid.data.readers.tables import (
     Column,
+    IsHeader,
     Row,
     Table,
     TableRule,
@@ -15,6 +17,8 @@ from translucid.data.readers.tables import (
     open_jsonl,
 )
 from translucid.errors import ConfigError, InputError
+
+Following = Callable[[], list[Sequence[object]]]
 
 # Names that are taken for a role when nobody says which column to use, in this order.
 USUAL: dict[str, tuple[str, ...]] = {
@@ -38,23 +42,57 @@ def read_columns(
 
     Blank lines are counted and left out, or with `keep_empty` given as ().
     """
-    by_name = any(isinstance(column, str) for column in wanted.values())
-    table = open_table(path, rule, loading, lambda row: by_name or _has_usual(row, wanted))
-    places = _find(table, wanted, loading)
+    table, places = open_columns(path, wanted, rule, loading)
+    shown = False
     for line, row in table.rows:
         if row:
-            yield line, tuple(cell(table, place, line, row) for place in places)
+            cells = tuple(cell(table, place, line, row) for place in places)
+            if not shown:
+                note_columns(table, dict(zip(wanted, places, strict=True)), line, cells, loading)
+                shown = True
+            yield line, cells
         elif keep_empty:
             yield line, ()
         elif row is not None:
             loading.leave_out("empty", line)
 
 
+def open_columns(
+    path: str | Path, wanted: Mapping[str, Column | None], rule: TableRule, loading: Loading
+) -> tuple[Table, list[int | str]]:
+    """A table, and where its rows have the wanted columns."""
+    by_name = any(isinstance(column, str) for column in wanted.values())
+    expected = {role: loading.expected.get(role) for role in wanted}
+
+    def is_header(row: Sequence[object], following: Following) -> bool:
+        names = {str(name).strip() for name in row}
+        if by_name or names.issuperset(expected.values()) or _has_usual(row, wanted):
+            return True
+        return unlike_the_rest(row, following())
+
+    table = open_table(path, rule, loading, is_header)
+    return table, _find(table, wanted, loading)
+
+
+def note_columns(
+    table: Table,
+    places: Mapping[str, int | str],
+    line: int,
+    cells: Sequence[object],
+    loading: Loading,
+) -> None:
+    """Which columns were taken, always, with the first row as an example."""
+    taken = ", ".join(f"{role} = {table.title(place)}" for role, place in places.items())
+    gives = ", ".join(f"{role} = {value!r:.60}" for role, value in zip(places, cells, strict=True))
+    loading.notes.append(f"columns: {taken}; line {line} gives {gives}")
+    loading.columns |= {role: table.column(place) for role, place in places.items()}
+
+
 def open_table(
     path: str | Path,
     rule: TableRule,
     loading: Loading,
-    looks_like_header: Callable[[Sequence[object]], bool],
+    looks_like_header: IsHeader,
 ) -> Table:
     kind = rule.format or format_of(path)
     if kind in ("tsv", "csv"):
@@ -91,7 +129,12 @@ def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bo
 def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -> list[int | str]:
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
-    if missing and not table.names:
+    for role in missing:
+        before = loading.expected.get(role)
+        if isinstance(before, int | str) and table.has(before):
+            columns[role] = table.place(before, role)
+    missing = [role for role in missing if role not in columns]
+    if missing and (not table.names or table.width == 1):
         free = [place for place in range(table.width) if place not in columns.values()]
         if len(free) == len(missing):  # no names, but no choice either
             columns |= dict(zip(missing, free, strict=True))
@@ -106,6 +149,7 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
         raise InputError(
             f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; "
             f"say {unknown[0]} = ..., in a recipe data.{unknown[0]}_column = ..."
+            + ("; if line 1 is data, data.header = false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):
         raise ConfigError(
@@ -113,7 +157,4 @@ def _find(table: Table, wanted: Mapping[str, Column | None], loading: Loading) -
             + " and ".join(f"{role} = {column!r}" for role, column in wanted.items())
             + f" are one column; {table.describe()}"
         )
-    if missing:
-        chosen = ", ".join(f"{role} = {table.title(columns[role])}" for role in wanted)
-        loading.notes.append(f"columns chosen: {chosen}")
     return [columns[role] for role in wanted]

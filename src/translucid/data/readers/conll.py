@@ -1,72 +1,193 @@
 """Sentences in columns, one word per line, a blank line between sentences.
 
-The CoNLL family: two columns (word, tag), CoNLL-2003's four, or the ten of Universal Dependencies
-(https://universaldependencies.org/format.html), whose words are 2 and whose tags are 4.
+The CoNLL family: two columns (word, tag), CoNLL-2003's four, or the ten of Universal Dependencies;
+`conll_layouts` tells them apart.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from translucid.data.readers.conll_layouts import Layout, declared_columns, recognise
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.tables import Column
 from translucid.data.records import Tagged
-from translucid.errors import ConfigError, InputError
+from translucid.errors import InputError
 
 COMMENT = "# "  # not "#" alone: in text from the web, words begin with it
+DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # UD: 1-2 is a multiword range, 1.1 an empty node
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The lines between two blank ones, and what was read of them."""
+
+    lines: tuple[str, ...]
+    places: tuple[int, ...]  # of the words among the lines
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # empty where none are asked for
+    line: int  # of the first word; without words, of the first line
+    layout: Layout
 
 
 def read_conll(
     path: str | Path,
     *,
-    words: int = 1,
-    tags: int = 2,
+    words: Column | None = None,
+    tags: Column | None = None,
     comments: bool = True,
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """`words` and `tags` are column numbers, from 1 on. Columns are separated by tabs, or where a
-    line has none by spaces. The id column of Universal Dependencies is only looked at when the
-    words stand further right: in a column of words, 3-2 is a word.
-    """
-    for role, column in (("words", words), ("tags", tags)):
-        if column < 1:
-            raise ConfigError(f"{role} = {column}: columns are counted from 1")
+    """`words` and `tags` are columns by number, from 1 on, or by the name that a known layout has
+    for them; not given, the layout decides, and what it was is noted."""
     loading = loading if loading is not None else Loading()
     loading.file = loading.file or str(path)
-    sentence: list[tuple[str, str]] = []
-    start, spoilt = 0, False
-    for line, text in read_lines(path, rule, loading=loading):
-        if text is None:  # without one of its words, the sentence would be another one
-            spoilt = True
-        elif not text.strip():
-            yield from _finish(sentence, start, spoilt, loading)
-            sentence, spoilt = [], False
-        elif comments and text.startswith(COMMENT):
-            loading.leave_out("comment", line)
-        else:
-            cells = text.split("\t") if "\t" in text else text.split()
-            if words > 1 and _NO_WORD.fullmatch(cells[0]):
-                loading.leave_out("range or empty node", line)
-                continue
-            start = start if sentence else line
-            sentence.append(_word(cells, words, tags, f"{path}:{line}"))
-    yield from _finish(sentence, start, spoilt, loading)
+    for sentence in read_sentences(
+        path, words=words, tags=tags, comments=comments, rule=rule, loading=loading
+    ):
+        if sentence.words:
+            loading.records += 1
+            yield Tagged(sentence.words, sentence.tags, sentence.line)
     if not loading.records:
         raise InputError(f"{path}: there is no sentence in it, only blank lines or comments")
 
 
-def _finish(
-    sentence: list[tuple[str, str]], start: int, spoilt: bool, loading: Loading
-) -> Iterator[Tagged]:
-    if not sentence or spoilt:
-        return
-    if [word for word, _ in sentence] == ["-DOCSTART-"]:
-        loading.leave_out("document mark", start)
-        return
-    loading.records += 1
-    yield Tagged(tuple(w for w, _ in sentence), tuple(t for _, t in sentence), start)
+def read_sentences(
+    path: str | Path,
+    *,
+    words: Column | None = None,
+    tags: Column | None = None,
+    tagged: bool = True,
+    comments: bool = True,
+    rule: LineRule = DEFAULT,
+    loading: Loading,
+) -> Iterator[Sentence]:
+    """Every block of lines, those without words too; with their tags if they are `tagged`.
+
+    Columns are separated by tabs, or where a line has none by spaces. The id column of Universal
+    Dependencies is only looked at when the words stand further right: in a column of words, 3-2 is
+    a word.
+    """
+    columns: _Columns | None = None
+    declared: tuple[str, ...] = ()
+    for block in _blocks(path, rule, loading):
+        rows: list[tuple[int, int, list[str]]] = []  # place in the block, line, cells
+        for place, (line, text) in enumerate(block):
+            if text is None:
+                continue
+            if comments and text.startswith(COMMENT):
+                loading.leave_out("comment", line)
+                declared = declared or declared_columns(text)
+                continue
+            cells = text.split("\t") if "\t" in text else text.split()
+            if cells[0].strip() == DOCUMENT:
+                loading.leave_out("document mark", line)
+            else:
+                rows.append((place, line, cells))
+        if columns is None and rows:
+            layout = recognise([cells for _, _, cells in rows], path, declared)
+            columns = _Columns.choose(layout, words, tags, path, rows[0][2], tagged, loading)
+        spoilt = any(text is None for _, text in block)  # less a word, it would be another sentence
+        kept = [] if columns is None or spoilt else columns.words_of(rows, path, loading)
+        yield Sentence(
+            tuple(text for _, text in block if text is not None),
+            tuple(place for place, _, _, _ in kept),
+            tuple(word for _, _, word, _ in kept),
+            tuple(tag for _, _, _, tag in kept) if tagged else (),
+            kept[0][1] if kept else block[0][0],
+            columns.layout if columns is not None else Layout("no columns"),
+        )
+
+
+def _blocks(
+    path: str | Path, rule: LineRule, loading: Loading
+) -> Iterator[list[tuple[int, str | None]]]:
+    """What stands between blank lines; None for a line that was too long."""
+    block: list[tuple[int, str | None]] = []
+    for line, text in read_lines(path, rule, loading=loading):
+        if text is None or text.strip():
+            block.append((line, text))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+@dataclass
+class _Columns:
+    """Where word and tag stand in a file, from 1 on; tag 0: they are not read."""
+
+    layout: Layout
+    word: int
+    tag: int
+    shown: bool = False
+
+    @classmethod
+    def choose(
+        cls,
+        layout: Layout,
+        words: Column | None,
+        tags: Column | None,
+        path: str | Path,
+        example: list[str],
+        tagged: bool,
+        loading: Loading,
+    ) -> "_Columns":
+        expected = loading.expected
+        words = words if words is not None else _there(layout, expected.get("words"))
+        tags = tags if tags is not None else _there(layout, expected.get("tags"))
+        word = layout.words if words is None else layout.place(words, "words", path)
+        if not tagged:
+            return cls(layout, word, 0)
+        tag = layout.tags if tags is None else layout.place(tags, "tags", path)
+        if tag is None:
+            raise InputError(
+                f"{path}: which column holds the tags? There are {layout.width}, as in "
+                f"{' | '.join(example)!r:.80}, and this is no layout that is known; choose one "
+                "with data.tags_column, such as data.tags_column=2"
+            )
+        return cls(layout, word, tag)
+
+    def words_of(
+        self, rows: list[tuple[int, int, list[str]]], path: str | Path, loading: Loading
+    ) -> list[tuple[int, int, str, str]]:
+        """Place, line, word and tag of every word."""
+        kept = []
+        for place, line, cells in rows:
+            if self.word > 1 and _NO_WORD.fullmatch(cells[0]):
+                loading.leave_out("range or empty node", line)
+                continue
+            word, tag = _word(cells, self.word, self.tag, f"{path}:{line}")
+            if not self.shown:
+                self._note(cells, line, word, tag, loading)
+            kept.append((place, line, word, tag))
+        return kept
+
+    def _note(self, cells: list[str], line: int, word: str, tag: str, loading: Loading) -> None:
+        self.shown = True
+        roles = {"words": (self.word, word)} | ({"tags": (self.tag, tag)} if self.tag else {})
+        taken = ", ".join(f"{role} = {self.layout.title(n)}" for role, (n, _) in roles.items())
+        gives = ", ".join(f"{role} = {value!r}" for role, (_, value) in roles.items())
+        loading.notes.append(
+            f"{self.layout.name}: {taken}; line {line}, {' | '.join(cells)!r:.80}, gives {gives} "
+            "(data.words_column, data.tags_column)"
+        )
+        names = self.layout.columns
+        loading.columns |= {
+            role: names[n - 1] if n <= len(names) else n for role, (n, _) in roles.items()
+        }
+
+
+def _there(layout: Layout, column: object) -> Column | None:
+    """The column that a model's training data had, if this file has it too."""
+    if isinstance(column, int):
+        return column if column <= layout.width else None
+    return column if isinstance(column, str) and column in layout.columns else None
 
 
 def _word(cells: list[str], words: int, tags: int, where: str) -> tuple[str, str]:
@@ -77,8 +198,8 @@ def _word(cells: list[str], words: int, tags: int, where: str) -> tuple[str, str
             f"column{'' if len(cells) == 1 else 's'}: {' | '.join(cells)!r:.80}; choose other "
             "columns, or put a blank line between sentences"
         )
-    word, tag = cells[words - 1].strip(), cells[tags - 1].strip()
-    if not word or not tag:
+    word, tag = cells[words - 1].strip(), cells[tags - 1].strip() if tags else ""
+    if not word or (tags and not tag):
         role, column = ("word", words) if not word else ("tag", tags)
         raise InputError(f"{where}: column {column} is empty, but a {role} is needed")
     return word, tag

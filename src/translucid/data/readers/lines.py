@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, cast
 
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.standard_input import standard_input
 from translucid.errors import InputError, nearest
 
 BOM = b"\xef\xbb\xbf"
@@ -27,7 +28,7 @@ NOT_READ = {  # what people try next, and how it begins
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
-    b"PAR1\x15": ("a parquet file", "name it .parquet, or say format='parquet'"),
+    b"PAR1\x15": ("a parquet file", "name it .parquet, or set data.format = 'parquet'"),
     b"\xff\xfe": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
     b"\xfe\xff": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
 }
@@ -161,7 +162,8 @@ def _open(
     if str(path) == "-":
         if sys.stdin is None:  # as Python has it after <&-
             raise InputError(f"{name}: is closed; give a file, or pipe text into the command")
-        yield sys.stdin.buffer, sys.stdin.buffer
+        stream = cast(BinaryIO, standard_input())
+        yield stream, stream
         return
     with open_binary(path) as file:
         before = os.fstat(file.fileno())

@@ -3,12 +3,13 @@
 Nothing is left out silently: what a reader leaves out it counts here, with the first line.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from translucid.errors import InputError, nearest
 
+Columns = int | str | tuple[int | str, ...]
 Reason = Literal["empty", "too long", "comment", "range or empty node", "document mark"]
 
 _WORDS: dict[Reason, str] = {
@@ -29,6 +30,10 @@ class Loading:
     left_out: dict[Reason, int] = field(default_factory=dict)
     first: dict[Reason, int] = field(default_factory=dict)  # the first line of each reason
     notes: list[str] = field(default_factory=list)  # what the reader decided by itself
+    # Which column played which part (role: name, or number from 1): in the training data of a
+    # model, looked for where nobody chooses; and in this file.
+    expected: Mapping[str, Columns] = field(default_factory=dict)
+    columns: dict[str, Columns] = field(default_factory=dict)
 
     @property
     def empty(self) -> int:

@@ -10,14 +10,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from translucid.data.readers.cells import as_label, as_list, as_number, as_text, is_number
-from translucid.data.readers.columns import cell, open_table, read_columns
+from translucid.data.readers.cells import as_label, as_list, as_number, as_text
+from translucid.data.readers.columns import cell, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.number_columns import note_numbers, open_numbers
 from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
 from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
-from translucid.errors import ConfigError, InputError
+from translucid.errors import InputError
 
 
 def read_text(
@@ -185,17 +186,8 @@ def read_tagged(
     """Sentences with one tag per word: CoNLL, or JSON lines and parquet with two lists."""
     loading = _begin(loading, path)
     if (rule.format or format_of(path, "conll")) == "conll":
-        columns = [words if words is not None else 1, tags if tags is not None else 2]
-        for role, column in zip(("words", "tags"), columns, strict=True):
-            if not isinstance(column, int):
-                raise ConfigError(f"{role} = {column!r}: CoNLL columns have numbers, from 1 on")
         yield from read_conll(
-            path,
-            words=int(columns[0]),
-            tags=int(columns[1]),
-            comments=comments,
-            rule=rule.lines,
-            loading=loading,
+            path, words=words, tags=tags, comments=comments, rule=rule.lines, loading=loading
         )
         return
     for line, cells in read_columns(path, {"words": words, "tags": tags}, rule, loading):
@@ -226,14 +218,8 @@ def read_numbers(
     """Points for regression; unless told otherwise, the last column is the target and all others
     are inputs. The first line is a header when none of its cells is a number."""
     loading = _begin(loading, path)
-    named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
-    table = open_table(path, rule, loading, lambda row: named or not any(is_number(c) for c in row))
-    columns = list(table.names) if table.width == 0 else list(range(1, table.width + 1))
-    places_y = [table.place(c, "targets") for c in targets or columns[-1:]]
-    chosen = inputs or [c for c in columns if table.place(c, "inputs") not in places_y]
-    places_x = [table.place(c, "inputs") for c in chosen]
-    if not places_x:
-        raise InputError(f"{path}: no column is left for the inputs; {table.describe()}")
+    table, places_x, places_y = open_numbers(path, inputs, targets, rule, loading)
+    shown = False
     for line, row in table.rows:
         if not row:
             if row is not None:
@@ -246,6 +232,9 @@ def read_numbers(
             )
             for places in (places_x, places_y)
         )
+        if not shown:
+            note_numbers(table, places_x, places_y, f"line {line} gives {x} and {y}", loading)
+            shown = True
         loading.records += 1
         yield Numbers(x, y, line)
 

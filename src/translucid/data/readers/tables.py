@@ -8,12 +8,19 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from translucid.data.readers.dialect import (
+    CHARACTERS,
+    LOOKED_AT,
+    Delimiter,
+    find_delimiter,
+)
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
+from translucid.data.readers.standard_input import at_once
 from translucid.errors import ConfigError, InputError, nearest
 
 Format = Literal["text", "tsv", "csv", "jsonl", "conll", "parquet", "datasets"]
@@ -22,6 +29,8 @@ Column = int | str
 # long, which the loading report has counted.
 Row = Sequence[object] | Mapping[str, object] | None
 Rows = Iterator[tuple[int, Row]]
+# Whether a row is a header; the function gives the rows below, read only where they are needed.
+IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool]
 
 _SUFFIXES: dict[str, Format] = {
     ".tsv": "tsv",
@@ -40,7 +49,7 @@ class TableRule:
 
     format: Format | None = None
     header: bool | None = None
-    delimiter: str = ","  # of CSV
+    delimiter: Delimiter | None = None  # of CSV
     lines: LineRule = field(default=DEFAULT)
 
 
@@ -57,7 +66,7 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
     if format_ is None:
         raise ConfigError(
             f"{path}: the name does not tell the format; let it end in one of "
-            f"{', '.join(_SUFFIXES)}"
+            f"{', '.join(_SUFFIXES)}, or set data.format"
         )
     return format_
 
@@ -69,6 +78,7 @@ class Table:
     width: int  # 0 where each row has names of its own (JSON lines)
     rows: Rows
     hint: str = ""
+    delimiter: str = "\t"  # between the cells of a line
 
     def place(self, column: Column, role: str) -> int | str:
         """Where a row has this column: an index, or for JSON lines the name itself."""
@@ -98,6 +108,19 @@ class Table:
             )
         return column if self.width == 0 else self.names.index(column)
 
+    def has(self, column: Column) -> bool:
+        """Whether there is this column, once."""
+        if isinstance(column, int):
+            return 1 <= column <= self.width
+        return self.names.count(column) == 1
+
+    def column(self, place: int | str) -> Column:
+        """How a place is chosen: by name, or where there is none by number."""
+        if isinstance(place, str):
+            return place
+        unique = self.names and self.names.count(self.names[place]) == 1 and self.names[place]
+        return unique or place + 1
+
     def describe(self) -> str:
         if self.names:
             return f"the columns are {_listed(self.names)}{self.hint}"
@@ -119,11 +142,21 @@ def open_delimited(
     path: str | Path,
     rule: TableRule,
     loading: Loading,
-    looks_like_header: Callable[[Sequence[object]], bool],
+    looks_like_header: IsHeader,
 ) -> Table:
     """A TSV or CSV table. Every row must have as many cells as the first one."""
     kind = rule.format or format_of(path)
-    rows = _tsv_rows(path, rule, loading) if kind == "tsv" else _csv_rows(path, rule, loading)
+    delimiter = "\t"
+    if kind == "csv":
+        delimiter, lines = _csv_lines(path, rule, loading)
+        rows = _csv_rows(path, delimiter, lines)
+    else:
+        if rule.delimiter not in (None, "tab"):
+            raise ConfigError(
+                f"{path}: data.delimiter = {rule.delimiter!r}: a TSV has tabs between its cells; "
+                "name the file .csv, or set data.format = 'csv'"
+            )
+        rows = _tsv_rows(path, rule, loading)
     before: list[tuple[int, Row]] = []
     for line, first in rows:
         if first:
@@ -131,18 +164,29 @@ def open_delimited(
         before.append((line, first))
     else:
         raise InputError(f"{path}: there is no row in it, only {len(before)} blank lines")
+    assert first is not None
     assert not isinstance(first, Mapping)
-    header = looks_like_header(first) if rule.header is None else rule.header
+    after: list[tuple[int, Row]] = []
+
+    def following() -> list[Sequence[object]]:
+        after.extend(islice(at_once(path, rows), LOOKED_AT))
+        return [row for _, row in after if row and not isinstance(row, Mapping)]
+
+    header = looks_like_header(first, following) if rule.header is None else rule.header
     names = tuple(str(cell).strip() for cell in first) if header else ()
     if not header:
         before.append((line, first))
     elif rule.header is None:
-        loading.notes.append(f"line {line} was taken as the header: {_listed(names)}")
-    checked = _check_width(path, chain(before, rows), len(first), line)
+        loading.notes.append(
+            f"line {line} was taken as the header: {_listed(names)} (data.header=false if it is "
+            "data)"
+        )
+    checked = _check_width(path, chain(before, after, rows), len(first), line)
     hint = ""
-    if kind == "csv" and len(first) == 1 and ";" in str(first[0]):
-        hint = " (if ';' separates cells, say delimiter = ';')"
-    return Table(str(path), names, len(first), checked, hint)
+    others = [name for name, c in CHARACTERS.items() if c != delimiter and c in str(first[0])]
+    if kind == "csv" and len(first) == 1 and others:
+        hint = f" (if {others[0]!r} separates cells, set data.delimiter={others[0]!r})"
+    return Table(str(path), names, len(first), checked, hint, delimiter)
 
 
 def _check_width(path: str | Path, rows: Rows, width: int, line_of_first: int) -> Rows:
@@ -164,19 +208,44 @@ def _tsv_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
             yield line, text.split("\t") if text.strip(" ") else ()
 
 
-def _csv_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
-    """Quoted cells may hold line ends. A line above the limit is always an error here: without it
-    the cell that it belongs to would be wrong."""
+def _csv_lines(
+    path: str | Path, rule: TableRule, loading: Loading
+) -> tuple[str, Iterator[tuple[int, str]]]:
+    """What separates the cells of a CSV, and its lines. A line above the limit is always an error
+    here: without it the cell that it belongs to would be wrong."""
+    strict = LineRule(rule.lines.max_bytes, "error")
+    lines = ((n, text or "") for n, text in read_lines(path, strict, loading=loading))
+    if rule.delimiter is not None:
+        return CHARACTERS[rule.delimiter], lines
+    seen: list[tuple[int, str]] = []
+    for number, text in lines:
+        seen.append((number, text))
+        if text.strip():
+            break
+
+    def following() -> Iterator[str]:
+        for number, text in at_once(path, lines):
+            seen.append((number, text))
+            yield text
+
+    delimiter = find_delimiter(seen[-1][1], following()) if seen else ","
+    if delimiter != ",":
+        name = next(name for name, character in CHARACTERS.items() if character == delimiter)
+        loading.notes.append(f"cells are separated by {name!r} (data.delimiter)")
+    return delimiter, chain(seen, lines)
+
+
+def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]) -> Rows:
+    """Quoted cells may hold line ends."""
     last = 0
 
     def feed() -> Iterator[str]:
         nonlocal last
-        strict = LineRule(rule.lines.max_bytes, "error")
-        for number, text in read_lines(path, strict, loading=loading):
+        for number, text in lines:
             last = number
             yield f"{text}\n"
 
-    reader = csv.reader(feed(), delimiter=rule.delimiter, strict=True)
+    reader = csv.reader(feed(), delimiter=delimiter, strict=True)
     while True:
         start = last + 1
         try:

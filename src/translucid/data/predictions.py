@@ -1,0 +1,258 @@
+"""Rows that a model is asked about, and the same rows with its predictions.
+
+A table comes out as the table that went in, with new columns; CoNLL as CoNLL, JSON lines as JSON
+lines. Rows are read one by one, so that standard input is answered as it comes.
+"""
+
+import csv
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from translucid.data.readers.cells import as_list, as_number, as_text
+from translucid.data.readers.columns import USUAL, cell, note_columns, open_columns
+from translucid.data.readers.conll import COMMENT, Sentence, read_sentences
+from translucid.data.readers.conll_layouts import CONLLU, declared_columns
+from translucid.data.readers.lines import read_lines
+from translucid.data.readers.loading import Loading
+from translucid.data.readers.number_columns import note_numbers, open_numbers
+from translucid.data.readers.tables import Column, Table, TableRule, format_of
+from translucid.errors import InputError
+
+NUMBERS = "input"  # the role of columns of numbers
+Question = str | tuple[str, ...] | tuple[float, ...]  # a text, its words, or numbers
+Columns = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What stands in a file, and what of it a model is asked; None: it is passed on as it is."""
+
+    line: int
+    question: Question | None
+    content: Any
+    first: bool = False  # it comes after the header
+
+    @property
+    def text(self) -> str:
+        """All of it, to tell it from others."""
+        return json.dumps(self.content, ensure_ascii=False, default=str)
+
+
+@dataclass
+class Source(ABC):
+    """A file of rows. roles: the columns that are asked about, the first that a table has."""
+
+    file: str
+    roles: Sequence[str]
+    columns: Mapping[str, Column | Sequence[Column] | None] = field(default_factory=dict)
+    rule: TableRule = field(default_factory=TableRule)
+    loading: Loading = field(default_factory=Loading)
+
+    def __post_init__(self) -> None:
+        self.loading.file = self.file
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]: ...
+
+    @abstractmethod
+    def values(self, row: Row) -> dict[str, Any]:
+        """Its columns by name, for JSON."""
+
+    @abstractmethod
+    def write(self, row: Row, new: Columns) -> str:
+        """The row with its new columns, as its format has it."""
+
+
+class TextLines(Source):
+    """One text a line. What is written is for people, and not made here."""
+
+    def rows(self) -> Iterator[Row]:
+        for line, text in read_lines(self.file, loading=self.loading, may_be_empty=True):
+            yield Row(line, text or "", text)
+
+    def values(self, row: Row) -> dict[str, Any]:
+        return {"text": row.content}
+
+    def write(self, row: Row, new: Columns) -> str:
+        return "\t".join(map(str, new.values())) + "\n"
+
+
+class TableRows(Source):
+    """The rows of CSV, TSV, JSON lines or parquet, which comes out as JSON lines."""
+
+    table: Table
+
+    def rows(self) -> Iterator[Row]:
+        if NUMBERS in self.roles:
+            yield from self._number_rows()
+            return
+        self.table, role, place = self._open()
+        first = True
+        for line, content in self.table.rows:
+            if not content:
+                yield Row(line, None, content)
+                continue
+            value = cell(self.table, place, line, content)
+            where = f"{self.file}:{line}: {role}"
+            question: Question = (
+                tuple(as_text(word, where) for word in as_list(value, where))
+                if role == "words"
+                else as_text(value, where)
+            )
+            if first:
+                note_columns(self.table, {role: place}, line, (value,), self.loading)
+            yield Row(line, question, content, first)
+            first = False
+        if first and self.table.names and self.table.width:
+            yield Row(1, None, self.table.names)
+
+    def _open(self) -> tuple[Table, str, int | str]:
+        """The column that is asked about: the first of the roles that the table has."""
+        chosen = [role for role in self.roles if self._column(role) is not None]
+        if not chosen and len(self.roles) > 1:
+            table, places = open_columns(self.file, {}, self._named(), self.loading)
+            lowered = [name.lower() for name in table.names]
+            for role in self.roles:
+                names = [self.loading.expected.get(role), *USUAL[role]]
+                place = next((lowered.index(n) for n in names if n in lowered), None)
+                if place is not None:
+                    return table, role, table.place(table.names[place], role)
+            raise InputError(
+                f"{self.file}: which column holds the {self.roles[-1]}? {table.describe()}; choose "
+                f"one with data.{self.roles[-1]}_column"
+            )
+        role = (chosen or self.roles)[0]
+        wanted = {role: self._column(role)}
+        table, places = open_columns(self.file, wanted, self.rule, self.loading)
+        return table, role, places[0]
+
+    def _named(self) -> TableRule:
+        """Which of several roles a table has, only its names can say."""
+        header = True if self.rule.header is None else self.rule.header
+        return TableRule(self.rule.format, header, self.rule.delimiter, self.rule.lines)
+
+    def _column(self, role: str) -> Column | None:
+        column = self.columns.get(role)
+        return column if isinstance(column, int | str) else None
+
+    def _number_rows(self) -> Iterator[Row]:
+        chosen = self.columns.get(NUMBERS) or ()
+        inputs = [chosen] if isinstance(chosen, int | str) else list(chosen)
+        self.table, places, _ = open_numbers(
+            self.file, inputs or None, None, self.rule, self.loading, answered=False
+        )
+        first = True
+        for line, content in self.table.rows:
+            if not content:
+                yield Row(line, None, content)
+                continue
+            values = tuple(
+                as_number(
+                    cell(self.table, place, line, content),
+                    f"{self.file}:{line}: {self.table.title(place)}",
+                )
+                for place in places
+            )
+            if first:
+                note_numbers(self.table, places, [], f"line {line} gives {values}", self.loading)
+            yield Row(line, values, content, first)
+            first = False
+        if first and self.table.names and self.table.width:
+            yield Row(1, None, self.table.names)
+
+    def values(self, row: Row) -> dict[str, Any]:
+        if isinstance(row.content, Mapping):
+            return dict(row.content)
+        names = self.table.names or range(1, self.table.width + 1)
+        return dict(zip(map(str, names), row.content or (), strict=False))
+
+    def write(self, row: Row, new: Columns) -> str:
+        if self._as_json:
+            return self._line_of_json(row, new)
+        cells = [*(row.content or ()), *map(_as_cell, new.values())]
+        if not (row.first and self.table.names):
+            return self._joined(cells)
+        names = [*self.table.names, *unused(new, self.table.names)]
+        return self._joined(names) + self._joined(cells)
+
+    @property
+    def _as_json(self) -> bool:
+        kind = self.rule.format or format_of(self.file)
+        return kind not in ("csv", "tsv")
+
+    def _line_of_json(self, row: Row, new: Columns) -> str:
+        if not row.content:
+            return "\n"
+        values = self.values(row)
+        named = dict(zip(unused(new, list(values)), new.values(), strict=True))
+        return json.dumps(values | named, ensure_ascii=False, default=str) + "\n"
+
+    def _joined(self, cells: Sequence[object]) -> str:
+        if not cells:
+            return "\n"
+        if (self.rule.format or format_of(self.file)) == "tsv":
+            return "\t".join(" ".join(str(c).split("\t")) for c in cells) + "\n"
+        buffer = io.StringIO()
+        csv.writer(buffer, delimiter=self.table.delimiter, lineterminator="\n").writerow(cells)
+        return buffer.getvalue()
+
+
+class ConllSentences(Source):
+    """Sentences, which come out with a tag behind each word. CoNLL-U has ten columns and no more,
+    so it comes out as CoNLL-U Plus, which names its columns in the first line."""
+
+    def rows(self) -> Iterator[Row]:
+        column = self.columns.get("words")
+        for sentence in read_sentences(
+            self.file,
+            words=column if isinstance(column, int | str) else None,
+            tagged=False,
+            rule=self.rule.lines,
+            loading=self.loading,
+        ):
+            yield Row(sentence.line, sentence.words or None, sentence)
+
+    def values(self, row: Row) -> dict[str, Any]:
+        return {"words": list(row.question or ())}
+
+    def write(self, row: Row, new: Columns) -> str:
+        sentence: Sentence = row.content
+        lines = list(sentence.lines)
+        columns = list(new.values())
+        names = [f"TRANSLUCID:{name.upper()}" for name in new]
+        words = {place: number for number, place in enumerate(sentence.places)}
+        for place, line in enumerate(sentence.lines):
+            if line.startswith(COMMENT):
+                if declared_columns(line):
+                    lines[place] = " ".join([line, *names])
+                continue
+            separator = "\t" if "\t" in line or len(line.split()) == 1 else " "
+            cells = [str(c[words[place]]) if place in words else "_" for c in columns]
+            lines[place] = separator.join([line, *cells])
+        if sentence.layout.name == "CoNLL-U" and not self._declared and columns:
+            lines.insert(0, " ".join(["# global.columns =", *map(str.upper, CONLLU), *names]))
+            self._declared = True
+        return "".join(line + "\n" for line in [*lines, ""])
+
+    _declared = False
+
+
+def unused(new: Collection[str], names: Collection[str]) -> list[str]:
+    """Names for new columns that no other column has."""
+    chosen: list[str] = []
+    for name in new:
+        number, free = 2, name
+        while free in names:
+            free, number = f"{name}_{number}", number + 1
+        chosen.append(free)
+    return chosen
+
+
+def _as_cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

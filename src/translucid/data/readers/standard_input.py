@@ -1,0 +1,87 @@
+"""Standard input, line by line as it comes: whoever writes into the pipe may wait for an answer to
+one line before writing the next."""
+
+import select
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+CHUNK = 1 << 16
+
+
+class StandardInput:
+    """The bytes of a stream; it knows whether a line can be read without waiting."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self._raw = getattr(stream, "raw", stream)  # below Python's buffer, which hides what it has
+        self._held = bytearray()
+        self._ended = False
+        self._read = 0
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """To the end of the line, or to the limit."""
+        while not (end := self._line(limit)) and not self._ended:
+            self._fill()
+        end = end or len(self._held)
+        line = bytes(self._held[:end])
+        del self._held[:end]
+        self._read += len(line)
+        return line
+
+    def peek(self, _: int = 0, /) -> bytes:
+        """What has come, at least a line unless it ends before; nothing is used up."""
+        while b"\n" not in self._held and not self._ended and len(self._held) < CHUNK:
+            self._fill()
+        return bytes(self._held)
+
+    def tell(self) -> int:
+        return self._read
+
+    def waiting(self) -> bool:
+        """Whether a whole line, or the end, can be read at once."""
+        while b"\n" not in self._held and not self._ended:
+            if not self._readable():
+                return False
+            self._fill()
+        return True
+
+    def _line(self, limit: int) -> int:
+        """Where the first line of what is held ends; 0: not yet."""
+        end = self._held.find(b"\n") + 1
+        if limit >= 0 and (end > limit or (not end and len(self._held) >= limit)):
+            return limit
+        return end
+
+    def _fill(self) -> None:
+        data = self._raw.read(CHUNK)
+        self._held += data or b""
+        self._ended = not data
+
+    def _readable(self) -> bool:
+        try:
+            return bool(select.select([self._raw.fileno()], [], [], 0)[0])
+        except (OSError, ValueError):  # no file of the system: all of it is in memory
+            return True
+
+
+_opened: list[StandardInput] = []
+
+
+def standard_input() -> StandardInput:
+    """The one of this process, with what has been looked at and not used."""
+    if not _opened or _opened[0].stream is not sys.stdin.buffer:
+        _opened[:] = [StandardInput(sys.stdin.buffer)]
+    return _opened[0]
+
+
+def at_once(path: str | Path, items: Iterable[Item]) -> Iterator[Item]:
+    """All of a file; of standard input, what can be had without waiting."""
+    iterator = iter(items)
+    while str(path) != "-" or standard_input().waiting():
+        try:
+            yield next(iterator)
+        except StopIteration:
+            return

@@ -1,0 +1,132 @@
+"""What a delimited file does not say is found out: the same records as with it said."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from translucid.data.readers.dialect import Delimiter
+from translucid.data.readers.loading import Loading
+from translucid.data.readers.read import read_labelled, read_numbers, read_pairs, read_text
+from translucid.data.readers.tables import TableRule
+from translucid.data.records import Labelled, Numbers, Pair
+from translucid.errors import ConfigError, InputError
+
+Make = Callable[[str, str | bytes], Path]
+CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
+
+
+@pytest.mark.parametrize("name", CHARACTERS)
+@pytest.mark.parametrize("header", ["text{0}label\n", ""])
+def test_what_separates_cells_is_found_out(make: Make, name: Delimiter, header: str) -> None:
+    rows = 'fine, or so{0}pos\n"a{0} b"{0}neg\nno; not it{0}neg\n'
+    if name == ",":
+        rows = rows.replace(", or", " or")
+    elif name == ";":
+        rows = rows.replace("no;", "no")
+    path, loading = make("a.csv", (header + rows).format(CHARACTERS[name])), Loading()
+    columns: dict[str, int | str] = {"text": 1, "label": 2} if not header else {}
+    records = list(read_labelled(path, loading=loading, **columns))  # type: ignore[arg-type]
+    assert records == list(
+        read_labelled(path, rule=TableRule(delimiter=name), **columns)  # type: ignore[arg-type]
+    )
+    assert [record.label for record in records] == ["pos", "neg", "neg"]
+    assert any("data.delimiter" in note for note in loading.notes) == (name != ",")
+
+
+def test_one_column_with_a_semicolon_stays_one(make: Make) -> None:
+    path = make("a.csv", "one; two\nthree\nfour; five; six\n")
+    assert [record.text for record in read_text(path)] == ["one; two", "three", "four; five; six"]
+
+
+def test_a_tsv_has_tabs(make: Make) -> None:
+    with pytest.raises(ConfigError, match=r"data.delimiter = ';': a TSV has tabs.*data.format"):
+        list(read_labelled(make("a.tsv", "1\tx\n"), rule=TableRule(delimiter=";")))
+
+
+# Headers with names that nobody knows
+
+
+PAIRS = "The dog sleeps here.\tDer Hund schläft hier.\nI see the cat.\tIch sehe die Katze.\n"
+STARS = "so good a film\tbest\nso bad a film\tworst\nwhat a good one\tbest\nbad it is\tworst\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "read", "records"),
+    [
+        (
+            "english\tgerman\n" + PAIRS * 2,
+            {"source": 1, "target": 2},
+            read_pairs,
+            [Pair(*line.split("\t"), n) for n, line in enumerate((PAIRS * 2).splitlines(), 2)],  # type: ignore[arg-type]
+        ),
+        (
+            "opinion\tmark\n" + STARS,
+            {"text": 1, "label": 2},
+            read_labelled,
+            [Labelled(*line.split("\t"), n) for n, line in enumerate(STARS.splitlines(), 2)],  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_a_header_with_unknown_names_is_no_record(
+    make: Make, content: str, options: dict[str, int], read: Callable, records: list[object]
+) -> None:
+    path, loading = make("a.tsv", content), Loading()
+    with pytest.raises(InputError, match=r"which column holds the .*data\.header = false"):
+        list(read(path))
+    assert list(read(path, loading=loading, **options)) == records
+    assert any("line 1 was taken as the header" in note for note in loading.notes)
+    whole = list(read(path, rule=TableRule(header=False), **options))
+    assert len(whole) == len(records) + 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PAIRS * 2,
+        "Go.\tGeh.\n" + PAIRS * 2,  # a sentence
+        "Hello\tHallo\n" + "Yes\tJa\nNo\tNein\nGo\tGeh\n",  # no shorter than the rest
+        "english\tgerman\n",  # nothing to compare with
+    ],
+)
+def test_data_is_no_header(make: Make, content: str) -> None:
+    assert len(list(read_pairs(make("a.tsv", content)))) == content.count("\n")
+
+
+def test_a_label_of_the_first_row_that_comes_again_is_no_header(make: Make) -> None:
+    path = make("a.tsv", "pos\tgood\n" + "neg\tso bad a film\npos\tso good a film\n" * 3)
+    assert len(list(read_labelled(path))) == 7
+
+
+# What was taken is always said
+
+
+def test_the_columns_are_said_with_an_example(make: Make) -> None:
+    loading = Loading()
+    list(read_labelled(make("a.csv", "review,stars\nfine,5\n"), text="review", label="stars",
+                       loading=loading))  # fmt: skip
+    assert (
+        "columns: label = column 2 ('stars'), text = column 1 ('review'); "
+        "line 2 gives label = '5', text = 'fine'"
+    ) in loading.notes
+    assert loading.columns == {"label": "stars", "text": "review"}
+    numbers = Loading()
+    assert list(read_numbers(make("b.csv", "a,b,y\n1,2,3\n"), loading=numbers)) == [
+        Numbers((1.0, 2.0), (3.0,), 2)
+    ]
+    assert numbers.columns == {"input": ("a", "b"), "output": ("y",)}
+    assert "inputs = column 1 ('a'), column 2 ('b'); outputs = column 3 ('y')" in numbers.notes[-1]
+
+
+def test_the_columns_of_a_models_training_data_come_before_usual_names(make: Make) -> None:
+    expected = {"text": "review", "label": "stars"}
+    path = make("a.csv", "text,review,label,stars\n1,fine,3,5\n")
+    (record,) = read_labelled(path, loading=Loading(expected=expected))
+    assert record == Labelled("fine", "5", 2)
+    (usual,) = read_labelled(
+        make("b.csv", "text,label\nfine,5\n"), loading=Loading(expected=expected)
+    )
+    assert usual == Labelled("fine", "5", 2)
+    swapped = make("c.csv", "y,b,a\n3,2,1\n")
+    loading = Loading(expected={"input": ("a", "b"), "output": ("y",)})
+    assert list(read_numbers(swapped, loading=loading)) == [Numbers((1.0, 2.0), (3.0,), 2)]

@@ -1,0 +1,78 @@
+"""One very long held-out line is cut or left out as in training, and does not make a run hang; an
+evaluation that takes long says how far it is."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.in_process import run
+
+from translucid.model import load
+from translucid.tasks.progress import PAUSE, advance, reporting
+
+SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
+         "training.steps=2", "training.batch_tokens=300", "training.device=cpu",
+         "data.max_length=20"]  # fmt: skip
+LONG = "word " * 20_000
+
+
+def files(folder: Path, task: str) -> list[str]:
+    """Training data, and held-out data of which one example is very long."""
+    short = "the dog sleeps"
+    match task:
+        case "classify":
+            name, line = "csv", '{0},"{1}"\n'.format
+            lines = [line("ab"[n % 2], short) for n in range(20)]
+            long = line("a", LONG[:100_000])
+        case "tag":
+            name = "conll"
+            lines = ["".join(f"{word} O\n" for word in short.split()) + "\n", "a B-X\n\n"] * 10
+            long = "word O\n" * 20_000 + "\n"
+        case _:
+            name = "tsv"
+            lines = [f"{short}\t{short}\n"] * 20
+            long = f"{LONG[:100_000]}\t{LONG[:100_000]}\n"
+    (folder / f"train.{name}").write_text("".join(lines))
+    (folder / f"test.{name}").write_text("".join([*lines[:4], long]))
+    return [str(folder / f"{part}.{name}") for part in ("train", "test")]
+
+
+@pytest.mark.parametrize(("long", "left"), [("skip", 4), ("truncate", 5)])
+@pytest.mark.parametrize("task", ["classify", "tag", "translate"])
+def test_a_very_long_held_out_line_is_limited(
+    tmp_path: Path, task: str, long: str, left: int
+) -> None:
+    train, test = files(tmp_path, task)
+    out = tmp_path / "run"
+    began = time.monotonic()
+    done = run("train", task, "--train", train, "--valid", test, "--test", test, "--out", str(out),
+               f"data.long={long}", *SMALL)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 100
+    action = {"skip": "left out", "truncate": "cut off there"}[long]
+    for part in ("validation", "test"):
+        assert f"1 of 5 {part} examples have over 20 tokens: {action}" in done.stderr
+    scored = json.loads((out / "test.json").read_text())
+    assert scored["examples"] == left
+    said: list[str] = []
+    assert load(out).evaluate(test, say=said.append).numbers == scored["test"]
+    assert any(f"1 of 5 test examples have over 20 tokens: {action}" in line for line in said)
+
+
+def test_an_evaluation_says_how_far_it_is() -> None:
+    now, said = 0.0, list[str]()
+    with reporting(said.append, clock=lambda: now):
+        for done in range(1, 5):
+            now += PAUSE / 2
+            advance(done, 8)
+        assert said == [
+            "evaluating: 2 of 8 examples, about 30 s left",
+            "evaluating: 4 of 8 examples, about 20 s left",
+        ]
+        advance(8, 8)
+        now += 1
+        advance(1, 8)
+    now += 100
+    advance(2, 8)  # nobody listens
+    assert len(said) == 2
