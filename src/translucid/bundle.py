@@ -41,6 +41,7 @@ from translucid.weights import declared_sizes, load_weights, save_weights
 FORMAT = 2
 RENAMED = 1  # the format before, with names of keys and weights that renamed.py knows
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+LARGEST = 1 << 62  # no size of a tensor is
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ def _load(folder: Path) -> Bundle:
     extensions.require(described.code, (TASKS, POSITIONS), folder)
     old = written == RENAMED
     sizes = section_today("model", described.model) if old else described.model
+    if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
+        raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights, weight_today if old else None)
     tokenizers = {

@@ -146,7 +146,9 @@ class Model:
         settings = self.settings(**options)
         say(settings.line())
         items = self.items(*files, say=say, **options)
-        task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
+        task = self.task
+        if settings.changed.keys() & {*task.decoding_keys}:
+            task = task_of(replace(self._bundle, decoding=settings.decoding.model_dump()))
         for row in task.as_evaluated(items):
             where = f"context = {settings.decoding.context}, row {row.line}"
             check_length(max(task.sizes(row)), self.context_length, where)

@@ -51,11 +51,15 @@ def raw(stream: Any) -> Any:
 @contextmanager
 def visible_output() -> Iterator[None]:
     """Messages are always for people; results are data unless a terminal shows them."""
-    before = sys.stdout, sys.stderr
-    sys.stderr = _Visible(sys.stderr)
+    before = {"stdout": sys.stdout, "stderr": sys.stderr}
+    ours = {"stderr": _Visible(sys.stderr)}
     if sys.stdout is not None and sys.stdout.isatty():
-        sys.stdout = _Visible(sys.stdout)
+        ours["stdout"] = _Visible(sys.stdout)
+    for name, stream in ours.items():
+        setattr(sys, name, stream)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        for name, stream in ours.items():
+            if getattr(sys, name) is stream:  # typer puts another there when a reader has left
+                setattr(sys, name, before[name])

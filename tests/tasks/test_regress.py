@@ -158,8 +158,8 @@ def test_statistics_go_with_the_model_and_are_undone_wherever_it_answers(tmp_pat
     walk = str(reading.walk())
     assert "They are standardised" in walk.replace("\n", " ")
     assert f"{answer:.6g}" in walk.replace(",", "")
-    assert again.task.outputs.plain(reading.said) == [pytest.approx(answer, rel=1e-9)]
-    ending = again.task.outputs.endings(reading.example, reading.said, 3)[0][0]
+    assert again.task.outputs.plain(reading.output_values) == [pytest.approx(answer, rel=1e-9)]
+    ending = again.task.outputs.endings(reading.example, reading.output_values, 3)[0][0]
     made, wanted = ending.rows[0].cells
     assert (made.value, wanted.value) == pytest.approx((answer, 300000), rel=1e-6)
     assert again.saliency(text).answer.name == "output 1 (standardised)"

@@ -88,6 +88,12 @@ class Checkpoint:
                 f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the run again, "
                 "whole"
             ) from None
+        place, batches = self.numbers["place"], self.numbers["state"]["batches"]
+        if place.get("batches") != batches or place.get("index", 0) > batches:
+            raise InputError(
+                f"{self.folder / NUMBERS} stands after {place.get('batches')} batches in the data "
+                f"and after {batches} in training; copy the run again, whole"
+            )
 
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
