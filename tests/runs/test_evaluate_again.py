@@ -50,6 +50,7 @@ FILES = {
     "c.csv": "n,kind,words\n1,good,a fine day\n2,bad,a sad day\n3,good,fine\n",
     "n.csv": "price,area,age\n100000,50,3\n300000,150,30\n200000,100,7\n150000,90,9\n",
 }  # fmt: skip
+COLUMNS = {"text_column": "words", "label_column": "kind"}
 KINDS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "lines": ("language", ["t.txt"], {}),
     "empty lines": ("language", ["t.txt"], {"data": {"keep_empty": True}}),
@@ -62,13 +63,16 @@ KINDS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "table": (
         "translate", ["p.tsv"], {"data": {"source_column": "en", "target_column": "de"}},
     ),
-    "labels": ("classify", ["c.csv"], {"data": {"text_column": "words", "label_column": "kind"}}),
+    "labels": ("classify", ["c.csv"], {"data": COLUMNS}),
     "spans": ("tag", ["s.conll"], {}),
     "free tags": ("tag", ["s.conll"], {"decoding": {"spans": "free"}}),
     "numbers": (
         "regress", ["n.csv"],
         {"data": {"input_columns": ["area", "age"], "output_columns": ["price"]}},
     ),
+    "cut texts": ("classify", ["c.csv"], {"data": COLUMNS | {"max_length": 4, "long": "truncate"}}),
+    "skipped pairs": ("translate", ["a.en", "a.de"], {"data": {"max_length": 3}}),
+    "split tags": ("tag", ["s.conll"], {"data": {"max_length": 4, "long": "split"}}),
     "raw numbers": ("regress", ["n.csv"], {"data": {"standardise": False}}),
 }  # fmt: skip
 

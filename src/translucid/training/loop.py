@@ -91,7 +91,7 @@ def train(
     began = marked - state.seconds
     targets_then = state.target_sum  # the time of these was spent in an earlier sitting
     model.train()
-    metric = config.best_metric or task.metric
+    metric = task.criterion(config.best_metric).metric
     if evaluating := state.unscored:
         _evaluate(state, task, valid, metric, watchers)
         if state.unscored:  # again; the checkpoint is that of before
