@@ -23,7 +23,7 @@ export function twins(one, two, { reads, keyOf, labels, dashed }) {
       : align(words(one), words(two));
   const el = h(
     'div',
-    { class: `pairs${dashed ? ' dashed' : ''}` },
+    { class: `pairs${dashed ? ' dashed' : ''}`, tabindex: 0 },
     h(
       'div',
       { class: 'pairlabels' },
