@@ -13,7 +13,7 @@ const cell = (each, kind) =>
     h('span', { class: 'n' }, each && each.probability !== null ? num(each.probability) : ''),
   );
 
-// one, two: [{ word, share }]; two may be null. reads: the words above, keyOf: what a place is linked with.
+// one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: what a place is linked with.
 export function twins(one, two, { reads, keyOf, labels, dashed }) {
   const words = list => list.map(each => each.word);
   const pairs = !two

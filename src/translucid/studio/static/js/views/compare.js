@@ -86,10 +86,10 @@ function answers(model, run, other, second) {
     which.outputs === 'label'
       ? null
       : which.outputs === 'values'
-        ? each.answer.map(v => ({ word: num(v, 4), share: null }))
+        ? each.answer.map(v => ({ word: num(v, 4), probability: null }))
         : which.outputs === 'target_tokens'
-          ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, share: null }))
-          : each.answer.map(w => ({ word: w.trim() || w, share: null }));
+          ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, probability: null }))
+          : each.answer.map(w => ({ word: w.trim() || w, probability: null }));
   const a = says(model, run);
   const b = says(other, second);
   const alone = (which, each, letter) =>
