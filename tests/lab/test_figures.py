@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.studio.browser import Page, page, running  # noqa: F401  (fixtures)
+from tests.studio.browser import Page, running  # noqa: F401  (a fixture)
+from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 
 from translucid.lab.claims import experiments
 from translucid.lab.engine.report import page as lab_page

@@ -194,7 +194,7 @@ def test_a_click_on_a_pressed_strand_brings_the_window(studio: Served, leaf: Pag
     first = min(len(words) - ROWS, int(found[1]) // 10 * 10 - 5)
     assert first > 300
     leaf.wait("first => document.querySelector('#stage .note').textContent"
-              ".includes(`words ${first} to`)", first)  # fmt: skip
+              ".includes(`tokens ${first} to`)", first)  # fmt: skip
     assert in_window(leaf) == words[first : first + ROWS]
 
 
