@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from translucid._version import __version__
+from translucid.untrusted_files import ram_bytes
 
 EXTRAS = {
     "web": ["starlette", "uvicorn", "wsproto"],
@@ -77,7 +78,7 @@ def _machine() -> Iterator[Check]:
     yield Check("python", True, f"{platform.python_version()} ({implementation})")
     yield Check("platform", True, f"{platform.system()} {platform.release()}, {platform.machine()}")
     yield Check("cores", True, str(_usable_cores()))
-    memory = _memory_bytes()
+    memory = ram_bytes()
     yield Check("memory", True, f"{memory / 2**30:.1f} GiB" if memory else "unknown")
 
 
@@ -85,12 +86,6 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # a container may be given fewer than the machine has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory_bytes() -> int | None:
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None  # Windows has no sysconf
 
 
 def _torch() -> Iterator[Check]:
