@@ -261,7 +261,7 @@ FAULTS = (
         NORMS,
         "layer norm by hand forgets eps",
         'normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())\n'
-        '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
+        "        output = normalised * self.gain",
         'normalised = trace("normalised", (x - mean) / variance.sqrt())\n'
         '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
         "fused::norms",
