@@ -30,6 +30,7 @@ STEPS: dict[str, tuple[Step, tuple[int, ...]]] = {
     "pairs": (Pairs(3), (24, 5)),
     "pairs of a bias": (Pairs(3), (24,)),
     "partial pairs": (Pairs(3, 4), (24, 5)),
+    "pairs before values": (Pairs(3, 4, still=1), (32, 5)),
     "by head": (ByHead(4), (24, 5)),
     "blocks": (Blocks((2, 0, 3, 1)), (8, 5)),
     "one row": (OneRow(), (1, 9)),

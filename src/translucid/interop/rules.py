@@ -34,10 +34,12 @@ class Transpose:
 @dataclass(frozen=True)
 class Pairs:
     """Rows of queries or keys, by head: rotary positions turn dimension i with i + d/2 in their
-    layout and 2i with 2i + 1 in ours. rotary: how many dimensions of a head turn; not set: all."""
+    layout and 2i with 2i + 1 in ours. rotary: how many dimensions of a head turn; not set: all.
+    still: how many heads follow that do not turn, the values in a fused projection."""
 
     heads: int
     rotary: int | None = None
+    still: int = 0
 
     def apply(self, x: Tensor) -> Tensor:
         return self._reorder(x, (2, -1))
@@ -46,11 +48,13 @@ class Pairs:
         return self._reorder(x, (-1, 2))
 
     def _reorder(self, x: Tensor, parts: tuple[int, int]) -> Tensor:
-        heads = x.unflatten(0, (self.heads, -1))  # (heads, d_head, ...)
-        turning = heads[:, : self.rotary]
+        heads = x.unflatten(0, (self.heads + self.still, -1))  # (heads, d_head, ...)
+        turning = heads[: self.heads, : self.rotary]
         turned = turning.unflatten(1, parts).transpose(1, 2).flatten(1, 2)
         if self.rotary is not None:
-            turned = torch.cat([turned, heads[:, self.rotary :]], dim=1)
+            turned = torch.cat([turned, heads[: self.heads, self.rotary :]], dim=1)
+        if self.still:
+            turned = torch.cat([turned, heads[self.heads :]])
         return turned.flatten(0, 1)
 
 
