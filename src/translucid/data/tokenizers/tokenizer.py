@@ -5,7 +5,6 @@ ids and are never found in text: a literal `</s>` stays text.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -14,13 +13,11 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from translucid.data.tokenizers import files
+from translucid.data.tokenizers.limits import MAX_BYTES, checked, guarded
 from translucid.data.tokenizers.pipelines import (
-    BOS,
     BYTE_LEVEL,
     BYTE_OF,
-    EOS,
     KINDS,
-    PAD,
     SPECIAL,
     UNK,
     WORD_START,
@@ -28,23 +25,20 @@ from translucid.data.tokenizers.pipelines import (
     Kind,
     trained,
 )
+from translucid.data.tokenizers.roles import Roles
 from translucid.errors import (
     ConfigError,
     InputError,
     TokenizerMismatchError,
-    TranslucidError,
     nearest,
 )
 
-MAX_BYTES = 1 << 20  # of one text; all kinds take a few seconds for this much, whatever it holds
 _CHUNK = 4096  # texts that are in the library's hands at once
 
 
-class Tokenizer:
+class Tokenizer(Roles):
     """Made by `Tokenizer.train` or `Tokenizer.load`; `joint` vocabularies are one object used
     twice, separate ones are two."""
-
-    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
 
     def __init__(self, kind: Kind, backend: Backend, max_bytes: int = MAX_BYTES) -> None:
         self.kind = kind
@@ -87,11 +81,11 @@ class Tokenizer:
         def feed() -> Iterator[str]:
             nonlocal read
             for read, text in enumerate(texts, start=1):
-                yield from _checked(text, max_bytes, f"text {read}", by_line=True)
+                yield from checked(text, max_bytes, f"text {read}", by_line=True)
                 if progress is not None and read % 1000 == 0:
                     progress(read)
 
-        with _guarded("training the tokenizer"):
+        with guarded("training the tokenizer"):
             backend = trained(kind, feed(), vocab_size, min_frequency)
         if progress is not None and read % 1000:
             progress(read)
@@ -113,15 +107,15 @@ class Tokenizer:
         texts = iter(texts)
         while chunk := list(islice(texts, _CHUNK)):
             for i, text in enumerate(chunk):
-                _checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
-            with _guarded("tokenizing"):
+                checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
+            with guarded("tokenizing"):
                 encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
             ids += [list(encoding.ids) for encoding in encodings]
         return ids
 
     def encode_document(self, text: str) -> list[int]:
         """Like `encode` for text of any size: one that is too long at once goes line by line."""
-        pieces = _checked(text, self.max_bytes, "the document", by_line=True)
+        pieces = checked(text, self.max_bytes, "the document", by_line=True)
         return [i for ids in self.encode_batch(pieces) for i in ids]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
@@ -134,8 +128,8 @@ class Tokenizer:
         index: list[int | None] = []
         spaced = [word if i == 0 else f" {word}" for i, word in enumerate(words)]
         for i, word in enumerate(spaced):
-            _checked(word, self.max_bytes, f"word {i + 1}")
-        with _guarded("tokenizing"):
+            checked(word, self.max_bytes, f"word {i + 1}")
+        with guarded("tokenizing"):
             encodings = self._backend.encode_batch(spaced, add_special_tokens=False)
         for i, encoding in enumerate(encodings):
             inside = [i == 0 or end > 1 for _, end in encoding.offsets]
@@ -160,13 +154,17 @@ class Tokenizer:
         tokens = unknown = 0
         for ids in self.encode_batch(texts):
             tokens += len(ids)
-            unknown += ids.count(UNK)
+            unknown += ids.count(self.unk_id)
         return unknown / tokens if tokens else 0.0
 
     def _encode(self, text: str) -> Encoding:
-        _checked(text, self.max_bytes, "the text")
-        with _guarded("tokenizing"):
+        checked(text, self.max_bytes, "the text")
+        with guarded("tokenizing"):
             return self._backend.encode(text, add_special_tokens=False)
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        return frozenset(range(len(SPECIAL)))
 
     # Ids to text
 
@@ -223,7 +221,7 @@ class Tokenizer:
         cls, folder: str | Path, *, expect: str | None = None, max_bytes: int = MAX_BYTES
     ) -> "Tokenizer":
         """`expect` is the fingerprint that a model was trained with."""
-        with _guarded(f"loading {folder}"):
+        with guarded(f"loading {folder}"):
             kind, backend = files.read(Path(folder))
             tokenizer = cls(kind, backend, max_bytes)
         if expect is not None:
@@ -243,40 +241,3 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.kind}, {len(self):,} tokens, {self.fingerprint[:12]})"
-
-
-def _checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
-    """The text, or its lines if it is too long for one piece; all checked before Rust sees them."""
-    if not isinstance(text, str):
-        raise InputError(f"{what} is {type(text).__name__}, not text")
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{what} holds half of a surrogate pair at character {error.start + 1}, which is no "
-            "character; read the file as UTF-8"
-        ) from None
-    if size <= max_bytes:
-        return [text]
-    if by_line and "\n" in text:
-        lines = text.split("\n")
-        pieces = [line + "\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
-        return [p for piece in pieces for p in _checked(piece, max_bytes, what)]
-    raise InputError(
-        f"{what} has {size:,} bytes in one piece, above the limit of {max_bytes:,}; split it into "
-        "lines, or raise max_bytes"
-    )
-
-
-@contextmanager
-def _guarded(doing: str) -> Iterator[None]:
-    """The library's errors as ours. Its panics derive from BaseException, so that `except
-    Exception` would let them pass."""
-    try:
-        yield
-    except (TranslucidError, MemoryError):
-        raise
-    except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise InputError(f"{doing} failed in the tokenizers library: {error}") from error
-        raise
