@@ -148,7 +148,7 @@ def _fill(
         del values, moved
         stored.release()
     for place, tensor in zip(rule.ours, ours, strict=True):
-        if not tensor.isfinite().all():
+        if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():  # in one pass
             names = ", ".join(p.name for p in rule.theirs)
             raise InputError(
                 f"{where}: {names} holds values that are not finite (NaN or infinity), so that "

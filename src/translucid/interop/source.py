@@ -1,5 +1,6 @@
 """What somebody has pointed at: which kind of model it is, its description and its tensors."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,9 +42,11 @@ def kind_of(path: Path) -> Kind | None:
     if (path / "model.bin").is_file():
         return "ctranslate2"
     if (path / CONFIG).is_file():
-        config = read_object(inside(path, CONFIG, "a model"))
-        foreign = OURS not in config and ("model_type" in config or "architectures" in config)
-        return "huggingface" if foreign else None
+        with suppress(InputError):  # whoever opens it as one of ours says what is wrong with it
+            config = read_object(inside(path, CONFIG, "a model"))
+            foreign = OURS not in config and ("model_type" in config or "architectures" in config)
+            return "huggingface" if foreign else None
+        return None
     return "gguf" if len(list(path.glob("*.gguf"))) == 1 else None
 
 

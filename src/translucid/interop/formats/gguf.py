@@ -73,6 +73,21 @@ def _string(cursor: Cursor) -> str:
     return cursor.take(length, "a text of its header").decode("utf-8", errors="replace")
 
 
+def _strings(cursor: Cursor, count: int) -> list[str]:
+    """Many texts, such as the tokens of a vocabulary, in a loop that does nothing else."""
+    memory, unpack = cursor.file.memory, struct.Struct("<Q").unpack_from
+    place, texts = cursor.place, []
+    try:
+        for _ in range(count):
+            (length,) = unpack(memory, place)
+            place += 8 + length
+            texts.append(memory[place - length : place].decode("utf-8", errors="replace"))
+    except (struct.error, OverflowError):
+        place = cursor.file.size + 1
+    cursor.take(place - cursor.place, "a text of its header")  # says so where the file ends before
+    return texts
+
+
 def _value(cursor: Cursor, kind: int, name: str) -> Any:
     if kind in NUMBERS:
         return cursor.number("<" + NUMBERS[kind])
@@ -92,7 +107,7 @@ def _value(cursor: Cursor, kind: int, name: str) -> Any:
             "of texts can be read"
         )
     cursor.check_count(count, 8, f"texts of {name[:100]}")
-    return [_string(cursor) for _ in range(count)]
+    return _strings(cursor, count)
 
 
 def _info(cursor: Cursor) -> tuple[str, tuple[int, ...], int, int]:
