@@ -1,18 +1,23 @@
 """Text to ids and back.
 
-A Tokenizer knows its kind, its vocabulary and its fingerprint. The four special tokens have fixed
-ids and are never found in text: a literal `</s>` stays text.
+A Tokenizer knows its kind, its vocabulary and its fingerprint. One that was trained here has four
+special tokens with fixed ids; one that came with a model has its own. Neither are found in text: a
+literal `</s>` stays text.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Literal
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from translucid.data.tokenizers import files
+from translucid.data.tokenizers.imported import IMPORTED, Imported
 from translucid.data.tokenizers.limits import MAX_BYTES, checked, guarded
 from translucid.data.tokenizers.pipelines import (
     BYTE_LEVEL,
@@ -26,6 +31,7 @@ from translucid.data.tokenizers.pipelines import (
     trained,
 )
 from translucid.data.tokenizers.roles import Roles
+from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.errors import (
     ConfigError,
     InputError,
@@ -37,15 +43,25 @@ _CHUNK = 4096  # texts that are in the library's hands at once
 
 
 class Tokenizer(Roles):
-    """Made by `Tokenizer.train` or `Tokenizer.load`; `joint` vocabularies are one object used
-    twice, separate ones are two."""
+    """Made by `Tokenizer.train`, `Tokenizer.load` or `Tokenizer.imported`; `joint` vocabularies
+    are one object used twice, separate ones are two."""
 
-    def __init__(self, kind: Kind, backend: Backend, max_bytes: int = MAX_BYTES) -> None:
+    vocab: Mapping[str, int]
+
+    def __init__(
+        self, kind: Kind | Literal["imported"], backend: Backend, max_bytes: int = MAX_BYTES,
+        imported: Imported | None = None,
+    ) -> None:  # fmt: skip
         self.kind = kind
         self.max_bytes = max_bytes
-        self._backend = backend
+        self._backend, self._imported = backend, imported
+        if imported is not None:
+            self.special, self._pieces = imported.special, imported.names
+            self.vocab = {piece: i for i, piece in reversed([*enumerate(self._pieces)])}
+            self._check_roles(imported)
+            return
         vocab = backend.get_vocab()
-        self.vocab: Mapping[str, int] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+        self.vocab = dict(sorted(vocab.items(), key=lambda item: item[1]))
         self._pieces = list(self.vocab)
         if list(self.vocab.values()) != list(range(len(vocab))) or self._pieces[:4] != [*SPECIAL]:
             raise InputError(
@@ -53,6 +69,30 @@ class Tokenizer(Roles):
                 f"{', '.join(SPECIAL)}"
             )
         if any(i < UNK for i in self.encode(" ".join(SPECIAL) + "".join(SPECIAL))):
+            raise InputError("text could forge the special tokens of this vocabulary")
+
+    @classmethod
+    def imported(cls, imported: Imported, *, max_bytes: int | None = None) -> "Tokenizer":
+        """One that came with a model."""
+        with guarded("making the tokenizer"):
+            limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
+            return cls(IMPORTED, imported.backend(), limit, imported)
+
+    def with_special(self, special: SpecialTokens) -> "Tokenizer":
+        """An imported one with other roles for its tokens."""
+        if self._imported is None:
+            raise InputError(f"the special tokens of a {self.kind} tokenizer are always the same")
+        return Tokenizer.imported(replace(self._imported, special=special))
+
+    def _check_roles(self, imported: Imported) -> None:
+        wrong = [i for i in (*imported.special_ids, *imported.hidden) if not 0 <= i < len(self)]
+        if wrong:
+            raise InputError(
+                f"token {wrong[0]} has a role, but there are {len(self):,} tokens; the files of "
+                "the tokenizer do not belong together"
+            )
+        names = [self._pieces[i] for i in sorted(imported.special_ids)][:64]
+        if imported.special_ids.intersection(self.encode(" ".join(names) + "".join(names))):
             raise InputError("text could forge the special tokens of this vocabulary")
 
     @classmethod
@@ -99,7 +139,7 @@ class Tokenizer(Roles):
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text alone; bos and eos are for the task to add."""
-        return list(self._encode(text).ids)
+        return self._ids(self._encode(text))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Faster than one by one."""
@@ -110,7 +150,7 @@ class Tokenizer(Roles):
                 checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
             with guarded("tokenizing"):
                 encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
-            ids += [list(encoding.ids) for encoding in encodings]
+            ids += map(self._ids, encodings)
         return ids
 
     def encode_document(self, text: str) -> list[int]:
@@ -124,6 +164,8 @@ class Tokenizer(Roles):
         The ids are those of the words joined by spaces. An id that holds nothing but such a space
         belongs to no word (None).
         """
+        if self.kind == IMPORTED:
+            return self._encode_joined(words)
         ids: list[int] = []
         index: list[int | None] = []
         spaced = [word if i == 0 else f" {word}" for i, word in enumerate(words)]
@@ -134,12 +176,22 @@ class Tokenizer(Roles):
         for i, encoding in enumerate(encodings):
             inside = [i == 0 or end > 1 for _, end in encoding.offsets]
             if not any(inside):
-                raise InputError(
-                    f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; "
-                    "remove it and its tag"
-                )
+                raise _untaggable(words, i)
             ids += encoding.ids
             index += [i if own else None for own in inside]
+        return ids, index
+
+    def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+        """The same by where each token lies: this pipeline may look across spaces."""
+        text = " ".join(words)
+        ends = list(accumulate(len(word) + 1 for word in words))
+        ids, index = self.encode(text), list[int | None]()
+        for first, last in self.offsets(text):
+            start = first + len(text[first:last]) - len(text[first:last].lstrip(" "))
+            index.append(None if start >= last else bisect_right(ends, start))
+        for i in range(len(words)):
+            if i not in index:
+                raise _untaggable(words, i)
         return ids, index
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -162,8 +214,16 @@ class Tokenizer(Roles):
         with guarded("tokenizing"):
             return self._backend.encode(text, add_special_tokens=False)
 
+    def _ids(self, encoding: Encoding) -> list[int]:
+        ids = list(encoding.ids)
+        if self._imported is None or self._imported.tokens is None:
+            return ids
+        return [i if i < len(self._pieces) else self.unk_id for i in ids]
+
     @cached_property
     def special_ids(self) -> frozenset[int]:
+        if self._imported is not None:
+            return self._imported.special_ids
         return frozenset(range(len(SPECIAL)))
 
     # Ids to text
@@ -173,9 +233,11 @@ class Tokenizer(Roles):
 
         Byte-level kinds give back exactly what was encoded, and � for bytes that are no UTF-8.
         """
-        pieces = [self._bytes[i] for i in self._known(ids) if i >= UNK]
+        left_out = self.special_ids - {self.unk_id}
+        pieces = [self._bytes[i] for i in self._known(ids) if i not in left_out]
         text = b"".join(pieces).decode("utf-8", errors="replace")
-        return text.removeprefix(" ") if self.kind in WORDS else text
+        spaces = len(text) - len(text.lstrip(" "))
+        return text[min(spaces, self._spaces_dropped) :]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it; half a character is shown by its bytes."""
@@ -190,6 +252,8 @@ class Tokenizer(Roles):
     @cached_property
     def _bytes(self) -> list[bytes]:
         """What each id stands for in UTF-8."""
+        if self._imported is not None:
+            return self._imported.spelling[0]
         special = [token.encode() for token in SPECIAL]
         if self.kind in BYTE_LEVEL:
             return special + [bytes(BYTE_OF[c] for c in piece) for piece in self._pieces[4:]]
@@ -198,6 +262,11 @@ class Tokenizer(Roles):
         if self.kind == "word":
             return special + [p.replace(WORD_START, " ").encode() for p in self._pieces[4:]]
         return special + [piece.encode() for piece in self._pieces[4:]]
+
+    @cached_property
+    def _spaces_dropped(self) -> int:
+        """Spaces that the first tokens of a text bring, and that are not in the text."""
+        return int(self.kind in WORDS) if self._imported is None else self._imported.spelling[1]
 
     def _known(self, ids: Iterable[int]) -> Iterator[int]:
         for i in ids:
@@ -210,10 +279,17 @@ class Tokenizer(Roles):
     @cached_property
     def fingerprint(self) -> str:
         """Equal for tokenizers that do the same to every text."""
+        if self._imported is not None:
+            return files.imported_fingerprint(self._imported)
+        assert self.kind != IMPORTED
         return files.fingerprint(self.kind, self._backend)
 
     def save(self, folder: str | Path) -> None:
         """tokenizer.json in the hub's format, with what else is needed beside it."""
+        if self._imported is not None:
+            files.write_imported(Path(folder), self._imported, self.fingerprint)
+            return
+        assert self.kind != IMPORTED
         files.write(Path(folder), self.kind, self._backend, self.fingerprint)
 
     @classmethod
@@ -222,8 +298,11 @@ class Tokenizer(Roles):
     ) -> "Tokenizer":
         """`expect` is the fingerprint that a model was trained with."""
         with guarded(f"loading {folder}"):
-            kind, backend = files.read(Path(folder))
-            tokenizer = cls(kind, backend, max_bytes)
+            content = files.read(Path(folder))
+            if isinstance(content, Imported):
+                tokenizer = cls.imported(content, max_bytes=max_bytes)
+            else:
+                tokenizer = cls(*content, max_bytes)
         if expect is not None:
             tokenizer.check(expect, str(folder))
         return tokenizer
@@ -241,3 +320,10 @@ class Tokenizer(Roles):
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.kind}, {len(self):,} tokens, {self.fingerprint[:12]})"
+
+
+def _untaggable(words: Sequence[str], i: int) -> InputError:
+    return InputError(
+        f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; remove it "
+        "and its tag"
+    )
