@@ -43,7 +43,7 @@ class TransformerConfig(SequenceConfig):
     norm_eps: float | None = key(
         None, "epsilon of the normalisation layers; not set: 1e-6 for rms, else 1e-5", gt=0
     )
-    norm_bias: bool = key(True, "shift of layer norm, behind its gain")
+    norm_bias: bool = key(True, "bias (shift) of layer norm")
     placement: Placement = key(
         "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
     )

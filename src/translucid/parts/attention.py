@@ -218,7 +218,10 @@ class SelfAttention(MultiHead):
             scaled=scaled, dropout=dropout,
         )  # fmt: skip
         self.factor = factor
-        self.query_norm, self.key_norm = norms or (None, None)
+        self.query_norm: RMSNorm | None = None
+        self.key_norm: RMSNorm | None = None
+        if norms is not None:
+            self.query_norm, self.key_norm = norms
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)

@@ -187,7 +187,8 @@ class Learned(NoPositions):
 class Rotary(NoPositions):
     """Turn each pair (2i, 2i+1) of a query and key by p / base^(2i/d): scores see p - q alone.
 
-    With `scaling`, a model trained to length n can be read at n * scaling: see `rotary_scaling`.
+    With `scaling`, a model trained to length n can be read at n * scaling: a factor for the linear
+    method, or one of `rotary_scaling`.
     With a `fraction`, only the first d of a head's dimensions turn, and the rest know no position.
     Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
@@ -210,12 +211,13 @@ class Rotary(NoPositions):
         self,
         d_head: int,
         base: float = 10000.0,
-        scaling: RotaryScaling = RotaryScaling(),  # noqa: B008 (frozen)
+        scaling: RotaryScaling | float = 1.0,
         fraction: float = 1.0,
     ) -> None:
         super().__init__()
         self.d_rotary = check_rotary(d_head, fraction)
-        self.base, self.scaling = base, scaling
+        self.base = base
+        self.scaling = scaling if isinstance(scaling, RotaryScaling) else RotaryScaling(scaling)
 
     @property
     def variant(self) -> Variant:
