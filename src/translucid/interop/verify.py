@@ -39,9 +39,10 @@ class Difference:
 def differences(path: Path, held: Bundle) -> list[Difference]:
     """Of hidden states after each layer, and of logits."""
     source = read_source(path)
-    if source.kind not in ("huggingface", "gguf") or held.task != "language":
+    if source.kind != "huggingface" or held.task != "language":
         raise InputError(
-            f"--verify {path}: no installed library computes this model a second time; leave it out"
+            f"--verify {path}: language models in Hugging Face's layout are compared, this is "
+            "another; leave --verify out"
         )
     config = held.network.config
     assert isinstance(config, TransformerConfig)
@@ -87,9 +88,6 @@ def _reference(path: Path) -> Any:
     options: dict[str, Any] = {
         "local_files_only": True, "trust_remote_code": False, "dtype": torch.float32,
     }  # fmt: skip
-    if path.is_file():
-        options["gguf_file"] = path.name
-        path = path.parent
     try:
         return AutoModelForCausalLM.from_pretrained(path, **options).eval()
     except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
