@@ -180,7 +180,7 @@ def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
 
 def _thinned_note(chosen: list[int], stack: Stack) -> str:
     if isinstance(stack.positions, Rotary):
-        whole, what = stack.positions.d_head // 2, "pairs"
+        whole, what = stack.positions.d_rotary // 2, "pairs"
     else:
         whole, what = stack.d_output, "dimensions"
     if len(chosen) == whole:
