@@ -28,6 +28,7 @@ MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConf
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
 }
+DATA = "data"  # the folder of a run that holds what a program gave to learn from
 # What the task and the data decide; a recipe does not say it.
 DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
 
@@ -101,19 +102,30 @@ def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
     return []
 
 
-def of_run(folder: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe of a run folder; a key that came after it was begun has the value of before."""
-    return read(folder / "recipe.toml", overrides, missing=ADDED)
+def of_run(
+    folder: Path,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recipe:
+    """The recipe of a run folder; a key that came after it was begun has the value of before, and
+    data that stands in the folder is found where the folder is now."""
+    chosen = read(folder / "recipe.toml", overrides, changes, missing=ADDED)
+    data, own = chosen.data, folder / DATA
+    parts = (*data.train, *data.valid, *data.test)
+    if Path(data.folder).name != DATA or not any((own / name).is_file() for name in parts):
+        return chosen
+    here = data.model_copy(update={"folder": str(own)})
+    return chosen.model_copy(update={"data": here})
 
 
 def read(
     path: str | Path,
     overrides: Iterable[str] = (),
-    data: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
     missing: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """A recipe from a TOML file; `data` stands in for keys of its data section, `missing` for
-    keys, section and all, that it does not hold."""
+    """A recipe from a TOML file; `changes` stand in for keys of its sections, `missing` for keys,
+    section and all, that it does not hold."""
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -129,8 +141,8 @@ def read(
                 "below"
             )
     values = keys_today(values, str(path))
-    if data:
-        values["data"] = {**values.get("data", {}), **data}
+    for name, keys in (changes or {}).items():
+        values[name] = {**values.get(name, {}), **keys}
     for name, value in (missing or {}).items():
         section, _, key = name.partition(".")
         values.setdefault(section, {}).setdefault(key, value)

@@ -5,6 +5,7 @@ metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
 checkpoints/, tensorboard/, studio/              on request
+data/            what a program gave to learn from and is in no other file
 code.json        the files of the user's that task or positions came from, if they did
 run.lock         while a process trains here: which one, and since when
 """
@@ -22,12 +23,23 @@ from typing import Any
 
 from translucid.atomic_files import aside, old, remove, saving
 from translucid.errors import InputError, TranslucidError
+from translucid.recipe.recipe import DATA
 from translucid.runs.log import FILES
 from translucid.untrusted_files import check_tree, open_regular
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 MODELS = ("best", "last")
-OWN = (RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK)
+OWN = (
+    RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK, DATA
+)  # fmt: skip
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """parent/name, numbered if taken."""
+    folder, number = parent / name, 2
+    while folder.exists():
+        folder, number = parent / f"{name}-{number}", number + 1
+    return folder
 
 
 def own_paths(out: Path) -> list[Path]:
