@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.errors import ConfigError, nearest
-from translucid.renamed import KEYS, is_now
+from translucid.renamed import KEYS, as_here, counted, is_now
 
 
 class Config(BaseModel):
@@ -55,8 +55,10 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     for old, new in KEYS.items():
         if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
             return is_now(key, new.rpartition(".")[2])
-    close = nearest(name, known)
+    here = as_here(name, known)
+    close = [here] if here is not None else nearest(name, known)
     hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
+    hint += "" if here is None else counted(name, here)
     return f"{key}: no such key; {hint}"
 
 

@@ -6,6 +6,7 @@ uninterrupted one does; what depends on the clock stands in timing.jsonl.
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +19,7 @@ from translucid.terminal import visible
 from translucid.training import loop
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
+Listener = Callable[[dict[str, Any]], None]  # is told each line of metrics.jsonl
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
@@ -27,8 +29,11 @@ class RunLog:
     Without a folder nothing is written or shown: of several processes, only one speaks.
     """
 
-    def __init__(self, folder: Path | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, *, quiet: bool = False, listeners: Sequence[Listener] = ()
+    ) -> None:
         self._folder, self._quiet = folder, quiet or folder is None
+        self._listeners = listeners
         if folder is not None:
             with saving(folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -81,16 +86,24 @@ class RunLog:
             self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
         values = vars(now)
         computed = {k: v for k, v in values.items() if k not in TIMING}
-        write_line(self._metrics, json.dumps(computed))
+        line = json.dumps(computed)
+        write_line(self._metrics, line)
         write_line(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
             self._plot(f"train/{name}", values[name], now.step)
+        self._tell(line)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
-        write_line(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
+        line = json.dumps({"step": step, "valid": score.numbers, "best": best})
+        write_line(self._metrics, line)
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
+        self._tell(line)
+
+    def _tell(self, line: str) -> None:
+        for listener in self._listeners:
+            listener(json.loads(line))  # one's own to keep or change
 
     def _plot(self, name: str, value: float, step: int) -> None:
         if self._tensorboard is not None and self._folder is not None:
