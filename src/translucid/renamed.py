@@ -7,7 +7,7 @@ today is refused with the new one.
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from translucid.errors import ConfigError
 
@@ -23,7 +23,7 @@ KEYS = {
 }
 
 # Keys that came later, with what runs did that were begun without them.
-ADDED: dict[str, Any] = {"data.standardise": False}
+ADDED: dict[str, Any] = {"data.standardise": False, "training.trackers": []}
 
 # Beginnings of the names of weights, within one network.
 WEIGHTS = {
@@ -135,6 +135,12 @@ def counted(name: str, key: str) -> str:
     return f" ({COUNTED[key]})" if differs else ""
 
 
+# Other names of values, by the last part of their key.
+VALUES = {
+    "precision": {"bf16": "bfloat16", "fp32": "float32", "float": "float32", "full": "float32"},
+}
+
+
 class Renamed(UserWarning):
     """What was written with a name of before has been read all the same."""
 
@@ -142,6 +148,19 @@ class Renamed(UserWarning):
 def is_now(old: str, new: str) -> str:
     """The message for a name of before."""
     return f"{old}: now {new}"
+
+
+Value = TypeVar("Value")
+
+
+def value_today(key: str, value: Value) -> Value:
+    """A value by the name that it has here; that it was given by another is said."""
+    names: Mapping[Any, Any] = VALUES.get(key.rpartition(".")[2].lstrip("-"), {})
+    if not isinstance(value, str) or value not in names:
+        return value
+    here: Value = names[value]
+    warnings.warn(f"{key}: {value} is called {here} here", Renamed, stacklevel=3)
+    return here
 
 
 def refuse_old(options: Iterable[str]) -> None:

@@ -5,15 +5,7 @@ from typing import Any
 
 from translucid.config import unknown_key
 from translucid.errors import ConfigError
-from translucid.recipe.recipe import DECIDED, MODELS, SECTIONS, Recipe
-
-
-def keys_by_section() -> dict[str, list[str]]:
-    """Every key that a recipe may set, of the model those of all families."""
-    keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
-    families = [key for config in MODELS.values() for key in config.model_fields]
-    keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
-    return {name: keys[name] for name in Recipe.model_fields}
+from translucid.recipe.recipe import keys_by_section
 
 
 def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -46,9 +38,3 @@ def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if mistakes:
         raise ConfigError(*mistakes)
     return result
-
-
-def full_name(key: str) -> str | None:
-    """`training.steps` of steps, if it stands in one section; None otherwise."""
-    having = [section for section, keys in keys_by_section().items() if key in keys]
-    return f"{having[0]}.{key}" if len(having) == 1 else None

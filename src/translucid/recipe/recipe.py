@@ -15,7 +15,7 @@ from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.renamed import ADDED, KEYS, is_now, keys_today
+from translucid.renamed import ADDED, KEYS, as_here, is_now, keys_today
 from translucid.tasks.options import DataConfig as DataConfig
 from translucid.tasks.options import DecodingConfig as DecodingConfig
 from translucid.tasks.options import TaskConfig as TaskConfig
@@ -58,9 +58,25 @@ class Recipe(Config):
         return MODELS[self.model["kind"]](**options, **sizes)
 
 
+def keys_by_section() -> dict[str, list[str]]:
+    """Every key that a recipe may set, of the model those of all families."""
+    keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
+    families = [key for config in MODELS.values() for key in config.model_fields]
+    keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
+    return {name: keys[name] for name in Recipe.model_fields}
+
+
+def full_name(key: str) -> str | None:
+    """`training.steps` of steps, or of what other tools call it, if it stands in one section."""
+    known = keys_by_section()
+    key = as_here(key, [key for keys in known.values() for key in keys]) or key
+    having = [section for section, keys in known.items() if key in keys]
+    return f"{having[0]}.{key}" if len(having) == 1 else None
+
+
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
-    values = with_overrides(values, overrides)
+    values = with_overrides(values, overrides, full_name)
     written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
     old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
     if old:

@@ -6,17 +6,18 @@ uninterrupted one does; what depends on the clock stands in timing.jsonl.
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from translucid.atomic_files import saving
-from translucid.errors import ConfigError
 from translucid.render.progress import Progress, print_line
+from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
 from translucid.terminal import visible
 from translucid.training import loop
+from translucid.training.config import TrackerName
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
 Listener = Callable[[dict[str, Any]], None]  # is told each line of metrics.jsonl
@@ -41,7 +42,7 @@ class RunLog:
             open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
         self._bar: Progress | None = None
-        self._tensorboard: Any = None
+        self._trackers: Trackers | None = None
 
     def go_back(self, length: int) -> None:
         """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
@@ -64,10 +65,16 @@ class RunLog:
             os.fsync(self._metrics.fileno())
             return os.fstat(self._metrics.fileno()).st_size
 
-    def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
-        """Training starts at `step` of `steps`."""
-        if tensorboard and self._folder is not None:
-            self._tensorboard = _tensorboard_writer(self._folder, step)
+    def begin(
+        self,
+        step: int,
+        steps: int,
+        trackers: Sequence[TrackerName] = (),
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Training starts at `step` of `steps`. settings: of the run, for its trackers."""
+        if trackers and self._folder is not None:
+            self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
         self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
 
     def say(self, line: str) -> None:
@@ -106,14 +113,14 @@ class RunLog:
             listener(json.loads(line))  # one's own to keep or change
 
     def _plot(self, name: str, value: float, step: int) -> None:
-        if self._tensorboard is not None and self._folder is not None:
-            with saving(self._folder / "tensorboard"):
-                self._tensorboard.add_scalar(name, value, step)
+        if self._trackers is not None:
+            self._trackers.add(name, value, step)
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        for file in (self._tensorboard, self._metrics, self._timing, self._log):
+        trackers, self._trackers = self._trackers, None
+        for file in (trackers, self._metrics, self._timing, self._log):
             with suppress(OSError):  # what could not be written was reported then
                 if file is not None:
                     file.close()
@@ -134,14 +141,3 @@ def write_line(file: TextIO, line: str) -> None:
     with saving(Path(file.name)):
         file.write(line + "\n")
         file.flush()
-
-
-def _tensorboard_writer(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError(
-            "training.tensorboard = true: the package tensorboard is not installed; "
-            "pip install tensorboard"
-        ) from None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -34,6 +34,7 @@ from translucid.runs.log import FILES, Listener, RunLog
 from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
 from translucid.runs.setup import Setup, set_up
+from translucid.runs.trackers import check_installed
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
@@ -61,6 +62,7 @@ def train_recipe(
     `listeners` are told each line of metrics.jsonl. `write_data` writes what the recipe reads, once
     the folder is this run's own.
     """
+    check_installed(recipe.training)
     device = pick_device(recipe.training.device, "training.device")
     with (
         random_state_kept(device),
@@ -190,6 +192,7 @@ def resume_run(
     if (out / CODE).is_file():
         extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
     chosen = recipe.of_run(out, overrides, changes)
+    check_installed(chosen.training)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),

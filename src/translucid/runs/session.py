@@ -19,7 +19,7 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
-from translucid.runs import fingerprint, recorder
+from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
@@ -105,7 +105,9 @@ class Session:
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
-        self.run_log.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        self.run_log.begin(
+            self.state.step, training.steps, trackers.chosen(training), self.fingerprint["recipe"]
+        )
         watchers = Watchers(
             self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say
         )
