@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from translucid.atomic_files import saving
-from translucid.render.progress import Progress, print_line
+from translucid.render.progress import Progress, duration, print_line
 from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
 from translucid.terminal import visible
@@ -42,6 +42,8 @@ class RunLog:
             open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
         self._bar: Progress | None = None
+        self._words = ""  # that stand behind the bar
+        self._seconds_left: Callable[[int], float | None] = lambda step: None
         self._trackers: Trackers | None = None
 
     def go_back(self, length: int) -> None:
@@ -71,8 +73,11 @@ class RunLog:
         steps: int,
         trackers: Sequence[TrackerName] = (),
         settings: Mapping[str, Any] | None = None,
+        seconds_left: Callable[[int], float | None] = lambda step: None,
     ) -> None:
-        """Training starts at `step` of `steps`. settings: of the run, for its trackers."""
+        """Training starts at `step` of `steps`. settings: of the run, for its trackers.
+        seconds_left: from a step on, as far as that is known."""
+        self._seconds_left = seconds_left
         if trackers and self._folder is not None:
             self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
         self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
@@ -83,14 +88,24 @@ class RunLog:
         if not self._quiet:
             (print_line if self._bar is None else self._bar.say)(line)
 
+    def tick(self, step: int) -> None:
+        """After each step: the bar goes on."""
+        if self._bar is not None and self._bar.live:
+            self._bar.move(step, self._words + self._left(step))
+
+    def _left(self, step: int) -> str:
+        seconds = self._seconds_left(step)
+        return f"  {duration(seconds)} left" if seconds else ""
+
     def progress(self, now: loop.Progress) -> None:
         words = f"loss {now.loss:.3f}  {now.targets_per_second:,.0f} targets/s"
         if now.memory is not None:
             words += f"  {now.memory / 2**30:.1f} GiB"
+        self._words = words
         if self._bar is not None and self._bar.live:
-            self._bar.move(now.step, words + self._bar.left(now.step))
+            self._bar.move(now.step, words + self._left(now.step))
         else:
-            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
+            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s{self._left(now.step)}")
         values = vars(now)
         computed = {k: v for k, v in values.items() if k not in TIMING}
         line = json.dumps(computed)
