@@ -28,7 +28,7 @@ def configs() -> Iterator[ModelConfig]:
     yield PerceptronConfig(inputs=3)
     yield MLPConfig(inputs=3, hidden=(4, 4), residual=True, standardise=True)
     small = {"vocab": 8, "d_model": 8, "dropout": 0.0}
-    schemes = ("sinusoidal", "learned", "rotary", "alibi", "none")
+    schemes = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
     for positions, norm in product(schemes, ("layer", "rms", "batch", "none")):
         options = small | {"heads": 2, "layers": 1, "positions": positions, "norm": norm}
         yield TransformerConfig(shape="encoder-decoder", head="language", **options)
@@ -46,6 +46,7 @@ def configs() -> Iterator[ModelConfig]:
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, characters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, characters=3, **tags, **small)
+    yield TransformerConfig(heads=2, layers=1, segments=3, **tags, **small)
     for cell, attention in product(("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot")):
         shape = {"shape": "encoder-decoder", "head": "language", "cell": cell}
         yield RecurrentConfig(hidden=8, attention=attention, **shape, **small)
@@ -102,6 +103,7 @@ def test_the_names_are_a_promise() -> None:
     assert parts == {
         "embedding": "lookup scaled",
         "characters": "lookup convolved activated loudest output sum",
+        "segments": "lookup sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
         "attention": "query key value normed_query normed_key rotated_query rotated_key scale "

@@ -63,6 +63,7 @@ CORNERS = [
     "transformer-encoder-decoder-rotary-window",
     "transformer-encoder-learned-rms-pre",
     "transformer-decoder-llama3-geglu_tanh",
+    "transformer-encoder-halves",
     "rnn-decoder",
     "rnn_relu-encoder-both",
     "lstm-encoder-decoder-both-additive",

@@ -16,7 +16,7 @@ from translucid.parts.activations import ACTIVATIONS, SYMBOLS
 CONTEXT = {
     "table", "slots", "key_slots", "p_q", "p_k", "m_h", "w_reach", "is_real", "epsilon", "d",
     "wide", "groups", "softmaxes", "mask_of", "hash_table", "running_mean", "running_variance",
-    "f", "is_inside", "n_real", "d_head",
+    "f", "is_inside", "n_real", "d_head", "bucket",
 }  # fmt: skip
 
 DEFINITIONS: dict[str, str] = {
@@ -28,8 +28,14 @@ DEFINITIONS: dict[str, str] = {
     "characters.loudest": "over_windows(activated)",
     "characters.output": "times(V, loudest) + c",
     "characters.sum": "x + output",
+    "segments.lookup": "rows(table, segments)",
+    "segments.sum": "x + lookup",
     "positions.encoding | sinusoidal": "in_turn(sin(each(p) / base ** exponents(d)), "
     "cos(each(p) / base ** exponents(d)))",
+    "positions.encoding | halves": "side_by_side(sin(each(p) / base ** exponents(d)), "
+    "cos(each(p) / base ** exponents(d)))",
+    "positions.encoding | fairseq": "side_by_side(sin(each(p) / base ** wide_exponents(d)), "
+    "cos(each(p) / base ** wide_exponents(d)))",
     "positions.encoding | learned": "rows(table, p)",
     "positions.output": "x + encoding",
     "positions.angles": "each(p) / base ** exponents(d)",
@@ -38,6 +44,7 @@ DEFINITIONS: dict[str, str] = {
     "positions.angles | dynamic": "each(p) / (base * (scaling * at_least_1((each(p) + 1) "
     "/ original_length) - scaling + 1) ** stretch(d)) ** exponents(d)",
     "positions.bias": "-m_h * abs(p_q - p_k)",
+    "positions.bias | relative": "by_head(rows(table, bucket(p_k - p_q)))",
     "masks.causal": "key_slots <= slots",
     "masks.window": "abs(p_q - p_k) < w_reach",
     "masks.padding": "is_real",
@@ -142,6 +149,7 @@ DEFINITIONS: dict[str, str] = {
     "head.pooled | pool_pattern": "over_time(pool_pattern[..., None] * x)",
     "head.pooled | last": "h",
     "head.logits": "times(W, x) + b",
+    "head.logits | scaled": "times(W, logit_scale * x) + b",
     "head.class_logits": "times(W, pooled) + b",
     "ngrams.words": "rows(table, ids)",
     "ngrams.pairs": "hash_table(ids)",
@@ -243,6 +251,8 @@ HELPERS = {
     "mean_over": lambda tensors: sum(tensors) / len(tensors),
     "each": lambda x: x[..., None],
     "at_least_1": lambda x: torch.where(x > 1, x, 1.0),
+    "by_head": lambda x: x[:, 0].permute(0, 3, 1, 2),
+    "wide_exponents": lambda d: torch.arange(d // 2, dtype=torch.float64) / (d / 2 - 1),
     "stretch": lambda d: d / (d - 2),
     "over_time": lambda x: x.sum(dim=1), "over_windows": lambda x: x.max(dim=2).values,
     "largest_with_0": lambda x: torch.where(x > 0, x, 0.0),

@@ -54,6 +54,7 @@ class SequenceConfig(Config):
     )
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
     head_bias: bool = key(False, "bias of the language head: one value for each token")
+    logit_scale: float = key(1.0, "logit scale: of what the language head reads", gt=0)
     pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
     characters: int = key(
         0, "character features: filters that read a tagger's words; 0: none", ge=0
@@ -90,6 +91,8 @@ class SequenceConfig(Config):
                 f"head_bias = true is for head language; head {self.head} has a bias of its own; "
                 "leave it out"
             )
+        if self.logit_scale != 1 and self.head != "language":
+            raise ValueError(f"logit_scale is for head language, not {self.head}; leave it out")
         if (self.head == "language") != (self.outputs is None):
             needed = "must not be given" if self.head == "language" else "must be given"
             raise ValueError(f"outputs {needed} for head {self.head}")
@@ -299,7 +302,9 @@ class AutoregressiveNetwork(Network, Generic[S]):
 def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> LanguageHead:
     """What makes logits of a decoder's outputs."""
     tied = decoder.embedding if config.tied else None
-    return LanguageHead(decoder.d_output, vocab, bias=config.head_bias, tied=tied)
+    return LanguageHead(
+        decoder.d_output, vocab, bias=config.head_bias, scale=config.logit_scale, tied=tied
+    )
 
 
 class DecoderNetwork(AutoregressiveNetwork[DecoderState]):

@@ -20,6 +20,7 @@ from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, Recur
 from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
 from translucid.parts.characters import Characters, WordDropout
 from translucid.parts.ngrams import make_ngram_features
+from translucid.parts.segments import Segments
 from translucid.parts.tokens import InputPart
 
 ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
@@ -76,6 +77,8 @@ def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, Input
     parts: dict[str, InputPart] = {}
     if config.characters:
         parts["characters"] = Characters(config.characters, config.d_model)
+    if isinstance(config, TransformerConfig) and config.segments:
+        parts["segments"] = Segments(config.segments, config.d_model)
     if config.word_dropout:
         parts["word_dropout"] = WordDropout(config.word_dropout)
     return parts
