@@ -151,7 +151,7 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Found
     roles = {role: names[i] for role, i in model.roles.items()}
     bos = model.roles.get("bos")
     encodes = bool(files.config.get("is_encoder_decoder"))
-    frame = None if encodes or bos is None else Frame((bos,))
+    frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
     text = sentencepiece.spec(model, str(path), added=outside)
     return Found(text, frame, sentencepiece.hidden(model), roles)
 
