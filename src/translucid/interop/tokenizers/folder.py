@@ -20,6 +20,7 @@ from translucid.interop.tokenizers.specs import (
     ReadTokenizers,
     bpe,
     byte_level,
+    damaged,
     spec_text,
     token,
 )
@@ -45,6 +46,11 @@ class Found(NamedTuple):
 
 def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
     """config: what config.json holds; not given, it is read."""
+    with damaged(str(folder)):
+        return _read(folder, config)
+
+
+def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
     files = RoleFiles(
         _held(folder, "config.json") if config is None else config,
         *(_held(folder, name) for name in
