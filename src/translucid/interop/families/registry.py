@@ -4,7 +4,7 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bart, gpt2, llama
+from translucid.interop.families import bart, gpt2, llama, t5
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -15,6 +15,7 @@ HUGGING_FACE: Mapping[str, Read] = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), llama.from_huggingface),
     "gpt2": gpt2.from_huggingface,
     **dict.fromkeys(bart.FAMILIES, bart.from_huggingface),
+    **dict.fromkeys(t5.KINDS, t5.from_huggingface),
 }
 GGUF: Mapping[str, Read] = dict.fromkeys(("llama", "qwen2", "qwen3"), llama.from_gguf)
 # Why a family is not among them, where more than work is missing.
