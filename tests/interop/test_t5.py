@@ -28,10 +28,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def made(name: str) -> Any:
+def made(name: str, **more: Any) -> Any:
     family, options = MODELS[name]
     library = transformers()
-    config = getattr(library, f"{family}Config")(**(SIZES | options))
+    config = getattr(library, f"{family}Config")(**(SIZES | options | more))
     return randomised(getattr(library, f"{family}ForConditionalGeneration")(config))
 
 
