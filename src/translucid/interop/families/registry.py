@@ -4,7 +4,7 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bart, gpt2, llama, t5
+from translucid.interop.families import bart, ctranslate2, gpt2, llama, t5
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -50,7 +50,7 @@ def plan_of(source: Source) -> Plan:
         case "llama2c":
             return llama.from_llama2c(config, source.file)
         case "ctranslate2":
-            raise InputError(f"{config.where}: models of CTranslate2 cannot be opened yet")
+            return ctranslate2.from_ctranslate2(config, source.file)
 
 
 def _read(families: Mapping[str, Read], name: str, key: str, source: Source) -> Plan:
