@@ -363,11 +363,11 @@ def _cell(ran: Ran, scope: str) -> dict[str, Any]:
         if point not in ran.points[scope]:
             continue
         states = ran[f"{scope}.{point}"]
-        start = (
-            ran[f"{bridge}.{point}"]
-            if f"{bridge}.{point}" in ran.trace
-            else torch.zeros_like(states[:, 0])
-        )
+        start = torch.zeros_like(states[:, 0])
+        if f"{bridge}.{point}" in ran.trace:
+            start = ran[f"{bridge}.{point}"]
+        elif f"{bridge}.copied_{point}" in ran.trace:
+            start = ran[f"{bridge}.copied_{point}"][:, layer]
         found[f"{letter}_before"] = _before(states, start, ran.mask(path), backward)
     return found
 
@@ -423,8 +423,32 @@ def _last_state(ran: Ran, path: str, point: str) -> Tensor:
     return torch.cat(found, dim=-1)
 
 
+def _copied(ran: Ran) -> dict[str, Any]:
+    """The encoder's last states, layer by layer: (batch, layers, hidden)."""
+    path, found = "encoder.recurrent", {}
+    part = ran.module(path)
+    for letter, point in (("h", "hidden"), ("c", "cell")):
+        by_way: dict[bool, list[Tensor]] = {}
+        for layer in range(part.layers):
+            for scope, backward in _ways(ran, path, layer):
+                if f"{scope}.{point}" in ran.trace:
+                    states = ran[f"{scope}.{point}"]
+                    start = torch.zeros_like(states[:, 0])
+                    last = _after(states, ran.mask(path), backward, start)
+                    by_way.setdefault(backward, []).append(last)
+        for backward, layers in by_way.items():
+            name = letter if len(by_way) == 1 else f"{letter}_{WAYS[backward]}"
+            found[name] = torch.stack(layers, dim=1)
+    return found
+
+
+WAYS = ("forward", "backward")
+
+
 def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
+    if not hasattr(part, "hidden"):
+        return _copied(ran)
     found = linear(part.hidden, "W_h", "b_h", h=_last_state(ran, "encoder.recurrent", "hidden"))
     if part.cell is not None:
         last = _last_state(ran, "encoder.recurrent", "cell")
@@ -434,7 +458,13 @@ def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
 
 def _head(ran: Ran, scope: str) -> dict[str, Any]:
     part, (x, *_) = ran.module(scope), ran.calls[scope]
-    found = linear(part.linear, "W", "b", x=x) | {"logit_scale": ran.network.config.logit_scale}
+    found = {"x": x, "logit_scale": ran.network.config.logit_scale}
+    if hasattr(part, "linear"):
+        found |= linear(part.linear, "W", "b")
+    if getattr(part, "dense", None) is not None:
+        found |= linear(part.dense.linear, "W_d", "b_d")
+    if f"{scope}.norm.output" in ran.trace:
+        found["normed"] = ran[f"{scope}.norm.output"]
     if getattr(part, "query", None) is not None:
         found["w"] = part.query.weight.detach()[0]
     stem = "encoder" if hasattr(ran.network, "encoder") else "decoder"

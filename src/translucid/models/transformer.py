@@ -92,10 +92,11 @@ class Layer(nn.Module):
 
 
 def _residual(config: TransformerConfig) -> Residual:
-    return Residual(_norm(config), config.placement, config.dropout)
+    return Residual(norm_of(config), config.placement, config.dropout)
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
+def norm_of(config: TransformerConfig) -> nn.Module:
+    """A norm of the kind that the whole model has."""
     return make_norm(
         config.norm,
         config.d_model,
@@ -143,10 +144,10 @@ class Stack(nn.Module):
                 both_ways=not causal,
             ),
         )  # fmt: skip
-        self.embedding_norm = _norm(config) if config.embedding_norm else None
+        self.embedding_norm = norm_of(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
-        self.final_norm = _norm(config) if config.has_final_norm else NoNorm()
+        self.final_norm = norm_of(config) if config.has_final_norm else NoNorm()
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 
