@@ -27,8 +27,7 @@ from translucid.see.predictions import check_count
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
-LONGEST = 512  # positions that a picture can hold
-INSIDE = 4  # any token that is not special: the piece after it stands within a text
+MAX_POSITIONS = 512  # positions that a picture can hold
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
@@ -93,12 +92,10 @@ def neighbours(
     """The words whose vectors point most nearly where this word's does."""
     check_count(k)
     table = _reader(network, side).embedding.table.weight.detach()  # (vocab, d_model)
-    if len(table) != len(tokenizer):
-        raise InputError(
-            f"the model's table has {len(table):,} rows, but the tokenizer {len(tokenizer):,} "
-            "tokens; give the tokenizer of this side of this model"
-        )
+    tokenizer.check_rows(len(table), "the model's table")
+    table = table[: len(tokenizer)]  # spare rows are no tokens
     number, note = _number_of(tokenizer, word)
+    within = next(i for i in range(len(tokenizer)) if i not in tokenizer.special_ids)
     wide = table if table.dtype is torch.float64 else table.float()
     cosines = normalize(wide, dim=-1) @ normalize(wide[number], dim=-1)
     cosines[number] = -torch.inf
@@ -106,7 +103,7 @@ def neighbours(
     return Bars(
         f"The words nearest to {word.strip()!r}",
         "cosine of the angle between the two vectors",
-        tuple(readable(tokenizer, [INSIDE, other])[1] for other in best.indices.tolist()),
+        tuple(readable(tokenizer, [within, other])[1] for other in best.indices.tolist()),
         numbers(best.values),
         note=f"{len(best.values)} of {len(table) - 1:,} other words{note}",
     )
@@ -125,7 +122,8 @@ def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
         raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); give one of them")
     if not ids:
         raise InputError(f"{word!r}: there is no word; give one")
-    close = nearest(word, readable(tokenizer, range(INSIDE, len(tokenizer))))
+    text = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
+    close = nearest(word, readable(tokenizer, text))
     hint = f"the nearest that it knows are {', '.join(close)}" if close else "give another word"
     raise InputError(f"{word!r} is not in the model's vocabulary; {hint}")
 
@@ -154,8 +152,8 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
         raise InputError(
             "a recurrent network reads one word after the other; it has no table of positions"
         )
-    if not 1 <= length <= LONGEST:
-        raise InputError(f"length = {length}: give 1 to {LONGEST} positions")
+    if not 1 <= length <= MAX_POSITIONS:
+        raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
     note = ""
     if isinstance(stack.positions, Learned) and length > stack.positions.max_length:
         length = stack.positions.max_length
