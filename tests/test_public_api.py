@@ -65,6 +65,7 @@ def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
         _ = translucid.tracer
 
 
+@pytest.mark.slow
 def test_a_name_is_found_without_importing_its_module_first() -> None:
     # In a fresh process: here, other tests have imported everything already.
     code = "import translucid as tl; print(tl.worked.__name__, tl.build.__name__)"

@@ -23,6 +23,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork
 from translucid.models.modes import evaluating
 from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
@@ -385,6 +386,12 @@ def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInput
         ids, sources = inputs["ids"], None
         mask = inputs.get("mask", torch.ones_like(ids, dtype=torch.bool))
     return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
+
+
+def never_generated(tokenizer: Tokenizer, model: nn.Module) -> tuple[int, ...]:
+    """Tokens that this model must not write."""
+    assert isinstance(model, AutoregressiveNetwork)
+    return tokenizer.never_generated(model.vocab)
 
 
 def check_length(tokens: int, context_length: int | None, where: str) -> None:
