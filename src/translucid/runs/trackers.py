@@ -7,6 +7,7 @@ What they write stays in the run folder; nothing is sent anywhere unless the tra
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +54,7 @@ class Trackers:
         self._say = say
         self._open: dict[str, Tracker] = {}
         for name in names:
-            self._try(name, lambda name=name: self._begin(name, folder, step, settings))
+            self._try(name, partial(self._begin, name, folder, step, settings))
 
     def _begin(
         self, name: TrackerName, folder: Path, step: int, settings: Mapping[str, Any]
@@ -68,7 +69,7 @@ class Trackers:
 
     def add(self, name: str, value: float, step: int) -> None:
         for key, tracker in [*self._open.items()]:
-            self._try(key, lambda tracker=tracker: tracker.add(name, value, step))
+            self._try(key, partial(tracker.add, name, value, step))
 
     def close(self) -> None:
         for key, tracker in [*self._open.items()]:

@@ -150,8 +150,10 @@ def _keys(
     sizes = {key: model[key] for key in ORDINARY if isinstance(model.get(key), int)}
     sizes = dict(sorted(sizes.items(), key=lambda pair: -pair[1] / ORDINARY[pair[0]]))
     keys = [f"model.{key} ({value})" for key, value in sizes.items()]
-    keys = keys or ["model.d_model" if hasattr(config, "d_model") else "model.hidden"]
-    if hasattr(config, "vocab"):
+    if not isinstance(config, TransformerConfig | RecurrentConfig):
+        keys = keys or ["model.hidden"]
+    else:
+        keys = keys or ["model.d_model"]
         keys.append("tokenizer.vocab_size")
         table = config.vocab * config.d_model
         if need is not None and 2 * table > need.parameters and config.vocab > config.d_model:
