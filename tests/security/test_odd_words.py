@@ -143,6 +143,7 @@ def test_all_odd_keys_of_a_training_are_answered(tmp_path: Path) -> None:
         (["--toyland", "60", "--valid", "a.tsv"], "data.toyland and data.valid were both given"),
         (["--toyland", "60", "--test", "a.tsv"], "data.toyland and data.test were both given"),
         (["--toyland", "99999999999999999999"], "less than or equal to 10000000"),
+        (["--train", "a.tsv", "training.seed=99999999999999999999"], "training.seed = 9999999999"),
         (["--train", "a.tsv", "data.tags_column=\udcff"], "is not UTF-8; type it again"),
     ],
 )
