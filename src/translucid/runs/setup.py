@@ -71,7 +71,7 @@ def set_up(
             "step on a CPU; use adamw, or a GPU"
         )
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
-    as_given, amount = recipe, Amount(0, 0, 0)
+    open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times, and build different models.
     timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
@@ -100,8 +100,8 @@ def set_up(
     )
     valid = valid if held_rows is None else held_rows
     if timed:
-        picks, lines = time_budget.fit(as_given, amount, known, items, valid, device)
-        recipe, words = automatic_sizes.with_picks(as_given, picks)
+        picks, lines = time_budget.fit(open_recipe, amount, known, items, valid, device)
+        recipe, words = automatic_sizes.with_picks(open_recipe, picks)
         _say_picks(words, amount, say)
         for line in lines:
             say(line)

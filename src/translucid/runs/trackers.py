@@ -37,9 +37,9 @@ def check_installed(training: TrainingConfig) -> None:
     """Refuse a tracker that is not there, before anybody waits."""
     for name in chosen(training):
         if find_spec(name) is None:
-            said = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
+            key = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
             raise ConfigError(
-                f"training.{said}: the package {name} is not installed; pip install {name}"
+                f"training.{key}: the package {name} is not installed; pip install {name}"
             )
 
 
@@ -93,14 +93,14 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder / "tensorboard"
-        self._writer: Any = SummaryWriter(str(self._folder), purge_step=step)
+        self._events: Any = SummaryWriter(str(self._folder), purge_step=step)
 
     def add(self, name: str, value: float, step: int) -> None:
         with saving(self._folder):
-            self._writer.add_scalar(name, value, step)
+            self._events.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._writer.close()
+        self._events.close()
 
 
 class Wandb:

@@ -31,7 +31,7 @@ ORDINARY = {
 
 
 @dataclass(frozen=True)
-class Memory:
+class Footprint:
     """Bytes, by what takes them."""
 
     parameters: int
@@ -46,11 +46,11 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.average + self.activations
 
 
-def estimate(config: ModelConfig, training: TrainingConfig) -> Memory:
+def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
     """What training such a model takes at least."""
     parameters, buffers = count(config)
     whole = FLOAT * parameters
-    return Memory(
+    return Footprint(
         parameters,
         weights=whole + FLOAT * buffers,
         gradients=whole,
@@ -144,7 +144,7 @@ def check_memory(
 
 
 def _keys(
-    config: ModelConfig, model: Mapping[str, Any], need: Memory | None = None, available: int = 0
+    config: ModelConfig, model: Mapping[str, Any], need: Footprint | None = None, available: int = 0
 ) -> str:
     """What to lower, that which is most out of the ordinary first."""
     sizes = {key: model[key] for key in ORDINARY if isinstance(model.get(key), int)}
