@@ -65,6 +65,10 @@ def train(
     skip_bad_batches: Annotated[
         int | None, typer.Option(min=0, help="Leave out this many steps with a bad gradient.")
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Time limit; sizes that are left open are picked to end within it."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
@@ -83,7 +87,7 @@ def train(
     from translucid.runs.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
-    options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches}
+    options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches, "minutes": minutes}
     changes = [f"training.{key}={value}" for key, value in options.items() if value is not None]
     arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
     if self_test:

@@ -1,5 +1,6 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from translucid.recipe.examples import Examples, load_examples
 from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
+from translucid.runs import time_budget
 from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
@@ -69,18 +71,23 @@ def set_up(
             "step on a CPU; use adamw, or a GPU"
         )
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
+    open_recipe, amount = recipe, Amount(0, 0, 0)
+    # Several processes would measure different times, and build different models.
+    timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
     valid: Sequence[Any]
     held_rows: Sequence[Any] | None = None
     if recipe.data.store is not None:
         check_storable(recipe)
         if pick:
-            recipe = _pick_sizes(recipe, amount_of(recipe), device, say)
+            amount = amount_of(recipe)
+            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
         examples = load_examples(recipe, say)
         if pick:
-            recipe = _pick_sizes(recipe, automatic_sizes.measure(examples.train), device, say)
+            amount = automatic_sizes.measure(examples.train)
+            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
@@ -92,6 +99,12 @@ def set_up(
         for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
     valid = valid if held_rows is None else held_rows
+    if timed:
+        picks, lines = time_budget.fit(open_recipe, amount, known, items, valid, device)
+        recipe, words = automatic_sizes.with_picks(open_recipe, picks)
+        _say_picks(words, amount, say)
+        for line in lines:
+            say(line)
     seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
@@ -123,12 +136,20 @@ def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) 
     chosen, picks = automatic_sizes.with_picks(
         recipe, automatic_sizes.pick(recipe, amount, device.type)
     )
+    _say_picks(picks, amount, say)
+    return chosen
+
+
+def _say_picks(picks: Sequence[str], amount: Amount, say: Say) -> None:
     if picks:
         examples = f"{amount.examples:,} examples with " if amount.examples else "about "
         say(f"picked for {examples}{amount.words:,} words:")
         say("  " + " ".join(picks))
         say("  change any of them by writing it at the end of the command")
-    return chosen
+
+
+def _ignore(line: str) -> None:
+    pass
 
 
 def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:
