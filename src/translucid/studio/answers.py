@@ -271,6 +271,8 @@ def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -
             f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
         )
     options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
+    if run.edit:  # what is switched off is off in every step of the search
+        options["trace"] = Trace([], edit=run.edit)
     (decoded,) = model.decode(
         [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )

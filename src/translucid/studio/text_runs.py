@@ -29,7 +29,7 @@ from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.model import Load, StudioModel
 from translucid.studio.run_follower import RunFollower, is_run
-from translucid.tasks.example import Example
+from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
 
@@ -200,10 +200,14 @@ class Run:
         return {
             "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
             "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
-            "loss": self.loss(),
+            "loss": self.loss(), "output": self.output_point,
             "tokens": {
                 "source": list(words.source), "target": list(words.target),
                 "follows": list(words.follows), "features": list(words.features),
+            },
+            "unknown": {
+                "source": self._unknown(self.example.source),
+                "target": self._unknown(self.example.target),
             },
             "ids": {
                 name: value[0].tolist()
@@ -218,6 +222,13 @@ class Run:
                 for name, shape in self.shapes.items()
             ],
         }  # fmt: skip
+
+    def _unknown(self, side: TokenInput | None) -> list[int]:
+        """Which of the tokens the vocabulary lacks: the model has read <unk> in their place."""
+        if side is None:
+            return []
+        ids = self.example.batch.inputs[side.name][0].tolist()
+        return [place for place, number in enumerate(ids) if number == side.tokenizer.unk_id]
 
     def _own_formula(self, name: str) -> dict[str, str]:
         """Where this model computes a point otherwise than the catalogue says of all: how."""

@@ -170,7 +170,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
 // The box itself. Its children are laid out by the page's styles, whose sizes count from --rem.
 const BOX = `
 :host { display: block; }
-.studio-room { container: studio / size; overflow: hidden; }
+.studio-room { container: studio / size; overflow: auto; }
 .studio { --rem: var(--size, 16px); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
 .studio[data-theme="dark"] { color-scheme: dark; }
 .studio.projector { --rem: calc(var(--size, 16px) * 1.1); }
