@@ -94,13 +94,14 @@ def _handlers(models: list[Path], device: str) -> "Handlers":
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.text_runs import Library, open_folders
+    from translucid.studio.text_runs import Library, followed_runs, open_folders
 
-    library = Library(open_folders(models, _loads(device)))
+    opened = open_folders(models, _loads(device))
+    library = Library(opened)
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     query = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library).saved(text, f"#/flow{query}")
+    content = Handlers(library, followed_runs(models, opened)).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:

@@ -35,7 +35,6 @@ from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 from translucid.training.stop_request import Left, leaving
 
-EXAMPLE = 300  # characters: a longer text is no example to begin with
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
 
 
@@ -173,8 +172,8 @@ class Session:
         assert isinstance(network, Network)
         s = self.setup
         facts = {"step": self.state.step} | facts
-        if 0 < len(s.first) <= EXAMPLE:
-            facts["example"] = s.first  # so that a page has a text that the model knows
+        if s.example:
+            facts["example"] = s.example  # what a page begins with
         return Bundle(
             network, s.task.name, s.tokenizers, s.labels, facts,
             decoding=s.recipe.decoding.model_dump(),

@@ -300,9 +300,10 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     return answer
 
 
-def effect(run: Run, off: list[str]) -> dict[str, Any]:
-    """What switching parts off does to the answers; nothing else is kept."""
-    logits = run.logits_without(off)
+def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]:
+    """What switching parts off does to the answers; nothing else is kept. `other` is the run
+    without them, if it was made."""
+    logits = run.logits_without(off) if other is None else other.logits
     before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
     return {
         "off": off, "loss": [run.loss(), run.loss(logits)], "changed": int((before != after).sum()),

@@ -424,7 +424,7 @@ async function draw() {
   }
 }
 // A click that the server did not answer: what stands on the page stays.
-globalThis.addEventListener('unhandledrejection', event => {
+addEventListener('unhandledrejection', event => {
   if (!(event.reason instanceof api.Refused)) return;
   event.preventDefault();
   warned(event.reason.message);

@@ -1,7 +1,8 @@
 // What is wider than its box says so: at each side where something is cut off stands a button that rolls there.
 import { h, icon } from '../dom.js';
 
-export function rolling(box, name) {
+export function rolling(box, name, { falls = false } = {}) {
+  // falls: it may also be higher than its box
   const way = (across, along, sign, side) =>
     h(
       'button',
@@ -20,7 +21,7 @@ export function rolling(box, name) {
   const look = () => {
     left.hidden = box.scrollLeft < 2;
     right.hidden = box.scrollLeft + box.clientWidth > box.scrollWidth - 2;
-    down.hidden = box.scrollTop + box.clientHeight > box.scrollHeight - 2;
+    down.hidden = !falls || box.scrollTop + box.clientHeight > box.scrollHeight - 2;
   };
   box.addEventListener('scroll', look);
   const watch = new ResizeObserver(() => (box.isConnected ? look() : watch.disconnect()));

@@ -117,7 +117,7 @@ export async function decode(stage, { model, run, params }) {
             : null,
           hidden,
         ),
-        rolling(box, 'the tree'),
+        rolling(box, 'the tree', { falls: true }),
         mini,
         texts(model, found, greedy, free, beams),
       ),

@@ -39,7 +39,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' });
   const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
-  stage.append(h('div', { class: 'split' }, rolling(box, 'the picture'), panel));
+  stage.append(h('div', { class: 'split' }, rolling(box, 'the picture', { falls: true }), panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
