@@ -26,8 +26,8 @@ class Ramp(NoPositions):
         self.w = nn.Parameter(torch.full((d_model,), 0.1))
 
     @classmethod
-    def make(cls, *, d_model: int, **sizes: float) -> "Ramp":
-        """Other sizes are heads, max_length, base and scaling."""
+    def make(cls, *, d_model: int, **sizes: object) -> "Ramp":
+        """Other sizes are heads, d_head, max_length, base, scaling and options."""
         return cls(d_model)
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:

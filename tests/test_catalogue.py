@@ -35,6 +35,7 @@ def configs() -> Iterator[ModelConfig]:
     yield TransformerConfig(
         shape="decoder", head="language", activation="geglu", window=2, heads=2, **small
     )
+    yield TransformerConfig(shape="decoder", head="language", qk_norm=True, heads=2, **small)
     for pooling in ("mean", "last", "first", "attention"):
         labels = {"shape": "encoder", "head": "classify", "outputs": 3, "pooling": pooling}
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
@@ -103,7 +104,8 @@ def test_the_names_are_a_promise() -> None:
         "characters": "lookup convolved activated loudest output sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
-        "attention": "query key value rotated_query rotated_key scale scores scaled biased mask "
+        "attention": "query key value normed_query normed_key rotated_query rotated_key scale "
+        "scores scaled biased mask "
         "masked shift exponentials normaliser pattern mixed output",
         "alignment": "query key scores shift exponentials normaliser pattern context output",
         "norm": "mean variance rms normalised output",

@@ -38,7 +38,7 @@ from translucid.tasks.base import sizes_of
 from translucid.tasks.language import Language
 
 ALL = 10**9
-EOS = Tokenizer.eos_id
+EOS = 2
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +293,7 @@ def test_a_file_that_changes_while_it_is_cut(text: Path) -> None:
 def test_a_file_that_changed_after_it_was_cut(tmp_path: Path, tokenizer, data: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"some old text\n")
-    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
+    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
     piece = scan.Piece(0, str(path), Span(0, 14, 0), 14, path.stat())
     path.write_bytes(data)
     with pytest.raises(InputError, match="a: the file changed while it was read"):
@@ -365,7 +365,7 @@ def test_interrupted_builds_leave_nothing(tmp_path: Path, text: Path, tokenizer)
 
 
 def test_a_worker_stops_when_it_is_told(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
-    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20)
+    settings = encode.Settings(tmp_path, "line", LineRule(), "<u2", 1 << 20, eos=2)
     (job,) = scan.cut([str(text)], "line", 10**9, [])
     stop = multiprocessing.Event()
     stop.set()
@@ -471,6 +471,7 @@ def check_kills(tmp_path: Path, text: Path, tokenizer: Tokenizer, kills: int) ->
     assert sorted(os.listdir(folder)) == sorted([made.manifest.build, "manifest.json"])
 
 
+@pytest.mark.slow
 def test_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
     check_kills(tmp_path, text, tokenizer, 3)
 

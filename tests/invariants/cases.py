@@ -65,9 +65,37 @@ TRANSFORMERS = {
     "kv_heads": ("4", "2", "1"),
     "activation": ACTIVATIONS,
     "pooling": POOLING,
+    "biases": ("biased", "unbiased", "qkv-biased", "unshifted"),
+    "d_head": ("2", "4"),
+    "qk_norm": ("", "qk-norm"),
+    "embedding_scale": ("", "unscaled-embedding"),
+    "norm_eps": ("", "0.01"),
+    "final_norm": ("", "other-end"),
+    "head_bias": ("", "head-bias"),
+}
+# Ways to turn, and activations, that stand in for others of their kind in all that they meet.
+ROTARY: dict[str, dict[str, Any]] = {
+    "llama3": {
+        "rotary_method": "llama3",
+        "rotary_scaling": 3.0,
+        "rotary_length": 12,
+        "qk_norm": True,
+    },
+    "yarn": {"rotary_method": "yarn", "rotary_scaling": 3.0, "rotary_length": 40},
+    "partial": {"rotary_fraction": 0.5},
+    "dynamic": {"rotary_method": "dynamic", "rotary_scaling": 3.0, "rotary_length": 3},
+}
+LATER = ("geglu_tanh", "gelu_tanh", "quick_gelu", "relu_squared")
+BIASES: dict[str, dict[str, Any]] = {
+    "biased": {},
+    "unbiased": {"bias": False},
+    "qkv-biased": {"bias": False, "qkv_bias": True},
+    "unshifted": {"norm_bias": False, "attention_output_bias": False},
 }
 # How a classifier pools comes after all layers: with the order of norm and part it has to meet.
-APART = [frozenset(("pooling", name)) for name in ("activation", "positions", "norm", "kv_heads")]
+APART = [
+    frozenset(("pooling", name)) for name in TRANSFORMERS if name not in ("shape", "placement")
+]
 RECURRENT = {
     "cell": CELLS,
     "shape": SHAPES,
@@ -79,6 +107,7 @@ RECURRENT_APART = [frozenset(("cell", "pooling"))]
 # Options that only models of these shapes have.
 ONLY = {
     "pooling": ("encoder",),
+    "head_bias": ("decoder", "encoder-decoder"),
     "attention": ("encoder-decoder",),
     "way": ("encoder-decoder", "encoder"),
 }
@@ -86,6 +115,8 @@ ONLY = {
 
 def fits(row: Row) -> bool:
     """No option without the shape that has it, and no two that no shape has."""
+    if row.get("norm") == "batch" and row.get("biases") == "unshifted":
+        return False
     shapes = {row["shape"]} if "shape" in row else set(SHAPES)
     return bool(shapes.intersection(*(ONLY[name] for name in row if name in ONLY)))
 
@@ -96,10 +127,15 @@ def _head(pooling: str) -> dict[str, Any]:
 
 def _transformers() -> Iterator[tuple[str, ModelConfig]]:
     for row in covering(TRANSFORMERS, fits, APART):
-        name = "-".join(("transformer", *row.values()))
+        name = "-".join(("transformer", *filter(None, row.values())))
         options: dict[str, Any] = {**row, "kv_heads": int(row["kv_heads"])}
         head = _head(options.pop("pooling", "tag"))
-        yield name, transformer(**options, **head)
+        options |= {"d_head": int(row["d_head"]), "norm_eps": float(row["norm_eps"] or 0) or None}
+        options |= {"qk_norm": bool(row["qk_norm"]), "embedding_scale": not row["embedding_scale"]}
+        options["final_norm"] = (row["placement"] == "post") if row["final_norm"] else None
+        options["head_bias"] = bool(options.get("head_bias"))
+        options |= BIASES[options.pop("biases")] | head
+        yield name, transformer(**options)
 
 
 def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
@@ -141,6 +177,10 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
         "transformer-decoder-rotary-scaled",
         transformer("decoder", positions="rotary", rotary_base=50.0, rotary_scaling=2.0),
     )
+    for number, (method, more) in enumerate(ROTARY.items()):
+        shape, activation = SHAPES[number % 3], LATER[number]
+        options = {"positions": "rotary", "activation": activation, "d_head": 4, **more}
+        yield f"transformer-{shape}-{method}-{activation}", transformer(shape, **options)
     yield (
         "transformer-encoder-decoder-two-vocabularies",
         transformer("encoder-decoder", target_vocab=TARGET_VOCAB, decoder_layers=1),

@@ -261,9 +261,9 @@ FAULTS = (
         NORMS,
         "layer norm by hand forgets eps",
         'normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())\n'
-        '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
+        "        output = normalised * self.gain",
         'normalised = trace("normalised", (x - mean) / variance.sqrt())\n'
-        '        return trace("output", normalised * self.gain + self.shift)\n\n\nclass RMSNorm',
+        "        output = normalised * self.gain",
         "fused::norms",
     ),
     Fault(
@@ -545,6 +545,35 @@ FAULTS = (
         "even * cos - odd * sin",
         "even * cos + odd * sin",
         "positions::rotary_scores",
+    ),
+    # options of decoders
+    Fault(
+        "parts/rotary_scaling.py",
+        "dynamic RoPE takes the base of the longest row",
+        "longer = ((places + 1) / self.length)",
+        "longer = ((places.max() + 1) / self.length)",
+        "steps::step_by_step",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets the query/key norm",
+        "if norms:",
+        "if False:",
+        "lean_step::lean_step",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets the attention factor",
+        "else 1.0) * part.factor",
+        "else 1.0)",
+        "lean_step::lean_step",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets a final norm behind post-norm layers",
+        "if self.last is not None:",
+        "if False:",
+        "lean_step::lean_step",
     ),
     # torch.compile
     Fault(

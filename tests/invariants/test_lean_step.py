@@ -19,6 +19,7 @@ def fits(config: ModelConfig) -> bool:
         and config.norm in ("layer", "rms")
         and config.positions != "alibi"
         and config.window is None
+        and (config.placement == "post" or config.has_final_norm)
     )
 
 

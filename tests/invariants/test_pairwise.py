@@ -29,6 +29,10 @@ TRANSFORMER = {
     "placement": PLACEMENTS,
     "kv_heads": (4, 2, 1),
     "activation": ACTIVATIONS,
+    "d_head": (2, 4),
+    "qk_norm": (False, True),
+    "embedding_scale": (True, False),
+    "norm_eps": (None, 0.01),
 }
 
 
@@ -66,7 +70,7 @@ def test_pooling(family: type[ModelConfig], option: str, values: tuple[object, .
 def test_few_rows() -> None:
     """As many as the two longest options need, or hardly more; a third of the grid."""
     kinds = [config.kind for config in CONFIGS.values()]
-    assert kinds.count("transformer") < len(POSITIONS) * len(ACTIVATIONS) + 15
+    assert kinds.count("transformer") < len(POSITIONS) * len(ACTIVATIONS) + 18
     assert kinds.count("recurrent") < 33
     assert len(GRID) + len(CONFIGS) > 3 * kinds.count("transformer")
 

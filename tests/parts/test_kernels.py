@@ -2,6 +2,8 @@
 its kernels run as Python (slowly, and not in bfloat16)."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 
 from translucid.fast import plain_kernels
 from translucid.parts.activations import ACTIVATIONS
-from translucid.parts.feedforward import FeedForward
+from translucid.parts.feedforward import FeedForward, GatedFeedForward, GatedName
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 GPU = torch.cuda.is_available()
@@ -91,11 +93,11 @@ def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
 
 
 @dtypes
-@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("kind", [LayerNorm, partial(LayerNorm, bias=False), RMSNorm])
 @pytest.mark.parametrize("keep_sum", [False, True])
 @pytest.mark.parametrize("with_branch", [False, True])
 def test_sum_and_norm(
-    dtype: torch.dtype, kind: type[nn.Module], keep_sum: bool, with_branch: bool
+    dtype: torch.dtype, kind: Callable[[int], nn.Module], keep_sum: bool, with_branch: bool
 ) -> None:
     from translucid.fast import kernels
 
@@ -127,20 +129,23 @@ def test_the_best_and_the_normaliser(dtype: torch.dtype, width: int) -> None:
 
 
 @dtypes
-def test_rotation(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("pairs", [8, 3], ids=["", "partial"])
+def test_rotation(dtype: torch.dtype, pairs: int) -> None:
     from translucid.fast import kernels
 
     x = drawn(5, 6 * 16, dtype=dtype)
-    angles = torch.rand(5, 8, dtype=torch.float64, device=DEVICE)
+    angles = torch.rand(5, pairs, dtype=torch.float64, device=DEVICE)
     mine = x.clone()
-    kernels.rotate_newest(mine, angles.cos(), angles.sin(), heads=4)
-    plain_kernels.rotate_newest(x, angles.cos(), angles.sin(), heads=4)
+    kernels.rotate_newest(mine, angles.cos(), angles.sin(), heads=4, d_head=16)
+    plain_kernels.rotate_newest(x, angles.cos(), angles.sin(), heads=4, d_head=16)
     close(mine, x)
 
 
 @dtypes
 @pytest.mark.parametrize("rows", [1, 3, 4, 5])
-@pytest.mark.parametrize("activation", ["identity", "relu", "gelu"])
+@pytest.mark.parametrize(
+    "activation", ["identity", "relu", "gelu", "gelu_tanh", "quick_gelu", "relu_squared"]
+)
 @pytest.mark.parametrize("bias", [False, True])
 def test_products(dtype: torch.dtype, rows: int, activation: str, bias: bool) -> None:
     from translucid.fast import kernels
@@ -158,5 +163,16 @@ def test_feedforward(dtype: torch.dtype, rows: int, activation: str) -> None:
 
     part = FeedForward(16, 40, activation).to(DEVICE, dtype)
     assert part.activation is ACTIVATIONS[activation]
+    x = drawn(rows, 16, dtype=dtype)
+    close(kernels.feedforward(part, x), plain_kernels.feedforward(part, x))
+
+
+@dtypes
+@pytest.mark.parametrize("rows", [2, 9])
+@pytest.mark.parametrize("gate", ["swiglu", "geglu_tanh"])
+def test_gated_feedforward(dtype: torch.dtype, rows: int, gate: GatedName) -> None:
+    from translucid.fast import kernels
+
+    part = GatedFeedForward(16, 40, gate).to(DEVICE, dtype)
     x = drawn(rows, 16, dtype=dtype)
     close(kernels.feedforward(part, x), plain_kernels.feedforward(part, x))

@@ -34,6 +34,9 @@ DEFINITIONS: dict[str, str] = {
     "positions.output": "x + encoding",
     "positions.angles": "each(p) / base ** exponents(d)",
     "positions.angles | interpolated": "each(p) / (scaling * base ** exponents(d))",
+    "positions.angles | by_parts": "each(p) * (kept + (1 - kept) / scaling) / base ** exponents(d)",
+    "positions.angles | dynamic": "each(p) / (base * (scaling * at_least_1((each(p) + 1) "
+    "/ original_length) - scaling + 1) ** stretch(d)) ** exponents(d)",
     "positions.bias": "-m_h * abs(p_q - p_k)",
     "masks.causal": "key_slots <= slots",
     "masks.window": "abs(p_q - p_k) < w_reach",
@@ -43,14 +46,21 @@ DEFINITIONS: dict[str, str] = {
     "attention.key | cross": "heads(encoder_output @ W_K + b_K, d_head)",
     "attention.value": "heads(x @ W_V + b_V, d_head)",
     "attention.value | cross": "heads(encoder_output @ W_V + b_V, d_head)",
+    "attention.normed_query": "gain_Q * query / sqrt(mean_of(query ** 2) + epsilon)",
+    "attention.normed_key": "gain_K * key / sqrt(mean_of(key ** 2) + epsilon)",
     "attention.rotated_query": "turned(query, angles)",
+    "attention.rotated_query | normed_query": "turned(normed_query, angles)",
     "attention.rotated_key": "turned(key, angles)",
+    "attention.rotated_key | normed_key": "turned(normed_key, angles)",
     "attention.scale": "1 / sqrt(d_head)",
     "attention.scale | unscaled": "torch.tensor(1.0)",
+    "attention.scale | factored": "factor / sqrt(d_head)",
     "attention.scores": "query @ key.mT",
     "attention.scores | grouped": "query @ serving(key, groups).mT",
     "attention.scores | rotated_query": "rotated_query @ rotated_key.mT",
     "attention.scores | rotated_query grouped": "rotated_query @ serving(rotated_key, groups).mT",
+    "attention.scores | normed_query": "normed_query @ normed_key.mT",
+    "attention.scores | normed_query grouped": "normed_query @ serving(normed_key, groups).mT",
     "attention.scaled": "scale * scores",
     "attention.biased": "scaled + bias",
     "attention.mask": "mask_of",
@@ -172,9 +182,9 @@ def serving(key: Tensor, groups: int) -> Tensor:
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Each pair times the matrix [[cos, -sin], [sin, cos]]."""
-    out = torch.empty_like(x)
-    for i in range(x.shape[3] // 2):
+    """Each pair that has an angle times the matrix [[cos, -sin], [sin, cos]]."""
+    out = x.clone()
+    for i in range(angles.shape[2]):
         cos, sin = angles[:, None, :, i].cos(), angles[:, None, :, i].sin()
         out[..., 2 * i] = cos * x[..., 2 * i] - sin * x[..., 2 * i + 1]
         out[..., 2 * i + 1] = sin * x[..., 2 * i] + cos * x[..., 2 * i + 1]
@@ -232,6 +242,8 @@ HELPERS = {
     "mean_of": lambda x: x.sum(dim=-1, keepdim=True) / x.shape[-1],
     "mean_over": lambda tensors: sum(tensors) / len(tensors),
     "each": lambda x: x[..., None],
+    "at_least_1": lambda x: torch.where(x > 1, x, 1.0),
+    "stretch": lambda d: d / (d - 2),
     "over_time": lambda x: x.sum(dim=1), "over_windows": lambda x: x.max(dim=2).values,
     "largest_with_0": lambda x: torch.where(x > 0, x, 0.0),
     "side_by_side": lambda *tensors: torch.cat(tensors, dim=-1),

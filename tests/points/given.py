@@ -4,6 +4,7 @@ Read off the modules and their calls, or worked out from the other points; never
 code.
 """
 
+import math
 from functools import cached_property, partial
 from typing import Any
 
@@ -156,17 +157,36 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
         ].double()
     if hasattr(part, "table"):
         found |= {"table": part.table.detach(), "p": p.long()}
-    if f"{stem}.embedding.scaled" in ran.trace:
-        found["x"] = ran[
-            f"{stem}.characters.sum"
-            if f"{stem}.characters.sum" in ran.trace
-            else f"{stem}.embedding.scaled"
-        ]
+    made = ("characters.sum", "embedding.scaled", "embedding.lookup")
+    found["x"] = ran.first(stem, *made)
     config = ran.network.config
     if config.positions == "rotary":  # sinusoids have a base of their own
-        found |= {"base": config.rotary_base, "scaling": config.rotary_scaling}
-        return found | {"d": config.d_model // config.heads}
+        d = int((config.d_head or config.d_model // config.heads) * config.rotary_fraction)
+        found |= {"base": config.rotary_base, "scaling": config.rotary_scaling, "d": d}
+        return found | {"original_length": config.rotary_length, "kept": _kept(config, d)}
     return found | {"base": 10000.0, "d": config.d_model}
+
+
+def _kept(config: Any, d: int) -> Tensor | None:
+    """As the papers have it: by the wavelength (llama3), or by the number of the pair (yarn)."""
+    low, high, length = config.rotary_low, config.rotary_high, config.rotary_length
+    waves = [2 * math.pi * config.rotary_base ** (2 * i / d) for i in range(d // 2)]
+    if config.rotary_method == "llama3":
+        high = high or 4
+        kept = [
+            0.0 if wave > length / low
+            else 1.0 if wave < length / high
+            else (length / wave - low) / (high - low)
+            for wave in waves
+        ]  # fmt: skip
+        return torch.tensor(kept, dtype=torch.float64)
+    if config.rotary_method == "yarn":
+        base = math.log(config.rotary_base)
+        ends = [d * math.log(length / (n * 2 * math.pi)) / (2 * base) for n in (high or 32, low)]
+        first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), d - 1)
+        kept = [1 - min(max((i - first) / (last - first), 0), 1) for i in range(d // 2)]
+        return torch.tensor(kept, dtype=torch.float64)
+    return None
 
 
 def _masks(ran: Ran, scope: str) -> dict[str, Any]:
@@ -189,6 +209,13 @@ def _attention(ran: Ran, scope: str) -> dict[str, Any]:
         sizes, layers = (size, kv, kv), [part.query, part.kv]
     weight = torch.cat([layer.weight.detach() for layer in layers]).split(sizes)
     found = dict(zip(("W_Q", "W_K", "W_V"), (w.T for w in weight), strict=True))
+    norms = (getattr(part, "query_norm", None), getattr(part, "key_norm", None))
+    for letter, norm in zip("QK", norms, strict=True):
+        if norm is not None:
+            found |= {f"gain_{letter}": norm.gain.detach(), "epsilon": norm.eps}
+    config = ran.network.config
+    yarn = 0.1 * math.log(config.rotary_scaling) + 1
+    found["factor"] = (config.rotary_attention_factor or yarn) ** 2
     if layers[0].bias is not None:
         bias = torch.cat([layer.bias.detach() for layer in layers]).split(sizes)
         found |= dict(zip(("b_Q", "b_K", "b_V"), bias, strict=True))

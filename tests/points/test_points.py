@@ -47,7 +47,7 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
         yield name, transformer(shape, **options)
     for norm, placement in product(("layer", "rms", "batch", "none"), ("pre", "post")):
         yield f"{norm} {placement}", transformer("encoder", norm=norm, placement=placement)
-    for activation in (*ACTIVATIONS, "swiglu", "geglu"):
+    for activation in (*ACTIVATIONS, "swiglu", "geglu", "geglu_tanh"):
         for bias in (True, False):
             one = {"activation": activation, "bias": bias, "layers": 1}
             yield f"{activation} {'bias' if bias else 'no bias'}", transformer("encoder", **one)
@@ -56,6 +56,19 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
         yield f"unscaled window {positions}", transformer("decoder", **bare)
     turned = {"positions": "rotary", "rotary_base": 50.0, "rotary_scaling": 2.0}
     yield "interpolated", transformer("decoder", **turned)
+    long = {"rotary_scaling": 3.0, "rotary_base": 100.0, "d_head": 8, "positions": "rotary"}
+    for method, length in (("llama3", 64), ("yarn", 500), ("dynamic", 3)):
+        options = {"rotary_method": method, "rotary_length": length, **long}
+        yield method, transformer("decoder", layers=1, **options)
+    more = {"rotary_attention_factor": 1.5, "rotary_fraction": 1.0}
+    yield "attention factor", transformer("decoder", layers=1, **long, **more)
+    for kv_heads, positions in product((4, 2), ("rotary", "learned")):
+        normed = {"qk_norm": True, "kv_heads": kv_heads, "positions": positions, "norm_eps": 0.01}
+        normed |= {"embedding_scale": False, "layers": 1, "d_head": 4, "rotary_fraction": 0.5}
+        yield f"normed {kv_heads} {positions}", transformer("decoder", **normed)
+    for place in ("qkv", "attention_output", "feedforward"):
+        apart = {"bias": False, f"{place}_bias": True, "norm_bias": False, "final_norm": False}
+        yield f"{place} bias alone", transformer("encoder-decoder", head_bias=True, **apart)
     yield "rotary base alone", transformer("decoder", rotary_base=50.0)
     for make, pooling in product((transformer, recurrent), ("mean", "first", "last", "attention")):
         labels = {"head": "classify", "outputs": 3, "pooling": pooling}

@@ -119,6 +119,9 @@ def small(config: ModelConfig) -> ModelConfig:
             sizes = {
                 "heads": heads,
                 "d_model": WIDTH // heads // 2 * 2 * heads,  # even heads, which rotary turns
+                "d_head": None,
+                "rotary_fraction": 1.0,
+                "rotary_attention_factor": 1.0 if config.rotary_method == "yarn" else None,
                 "d_ff": None if config.d_ff is None else 4 * WIDTH,
                 "layers": min(config.layers, LAYERS),
                 "decoder_layers": config.decoder_layers and min(config.decoder_layers, LAYERS),

@@ -26,6 +26,7 @@ from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Timeline
 from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
+from translucid.parts.norms import NoNorm
 from translucid.parts.positions import Rotary, Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
@@ -59,6 +60,7 @@ class DecodeStep:
         self.logits_of = of_rows(head.linear)
         self.branches = self._branches()
         self.following = [norm for _, norm in self.branches[1:]] + [decoder.final_norm]
+        self.last = None if isinstance(decoder.final_norm, NoNorm) else decoder.final_norm
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
         # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
         # so that a captured graph reads what stands there now.
@@ -111,6 +113,8 @@ class DecodeStep:
             h = x
             for branch, norm in self.branches:
                 h = add_norm(h, branch(now, h), norm, keep_sum=False)
+            if self.last is not None:
+                h = add_norm(h, None, self.last, keep_sum=False)
         if self.filled is None:
             return self.logits_of(h)[:, None]
         logits = F.linear(h, self.filled)[:, : self.head.linear.weight.shape[0]]
@@ -139,7 +143,7 @@ class DecodeStep:
         return x + self.sinusoids[positions]
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Cosines and sines for rotary positions, in float64: (rows, d_head / 2)."""
+        """Cosines and sines for rotary positions, in float64: (rows, pairs)."""
         if not isinstance(self.decoder.positions, Rotary):
             return None
         angles = self.decoder.positions.angles(positions.reshape(-1, 1)).squeeze(1)
@@ -186,14 +190,21 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
     qkv_of, output_of = _matmul(kernels, part.qkv), _matmul(kernels, part.output)
     scale = _scale(part)
     turned = part.heads + part.kv_heads
+    norms = [
+        (heads, norm)
+        for heads, norm in ((part.heads, part.query_norm), (part.kv_heads, part.key_norm))
+        if norm is not None
+    ]
     widths = [n * part.d_head for n in (part.heads, part.kv_heads, part.kv_heads)]
 
     def run(now: Now, h: Tensor) -> Tensor:
         cache = now.state.layers[number]
         assert isinstance(cache, KVCache)
         qkv = qkv_of(h)
+        if norms:
+            plain_kernels.normalise_newest(qkv, norms)
         if now.turn is not None:
-            kernels.rotate_newest(qkv, *now.turn, heads=turned)
+            kernels.rotate_newest(qkv, *now.turn, heads=turned, d_head=part.d_head)
         q, k, v = qkv.split(widths, 1)
         mixed = kernels.attend_newest(
             q, cache.keys, cache.values, beams=now.state.beams, scale=scale, seen=now.seen,
@@ -232,4 +243,4 @@ def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _scale(part: MultiHead) -> float:
-    return 1 / math.sqrt(part.d_head) if part.scaled else 1.0
+    return (1 / math.sqrt(part.d_head) if part.scaled else 1.0) * part.factor

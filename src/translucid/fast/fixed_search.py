@@ -32,6 +32,7 @@ class Settings:
     alpha: float
     eos: int
     pad: int
+    never: tuple[int, ...] = ()  # tokens that are not written
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Rounds:
         self.newest = torch.zeros(rows[0] * rows[1], 1, dtype=torch.long, device=device)
         self.number = torch.zeros((), dtype=torch.long, device=device)  # of the round
         self.done = torch.zeros(shape.sources, dtype=torch.bool, device=device)
+        never = shape.settings.never
+        self.never = torch.tensor(never, device=device) if never else None
         self.state = self._state()
 
     def _read(self) -> DecoderState:
@@ -157,7 +160,12 @@ class Rounds:
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
         early = (self.number < self.inputs.least).repeat_interleave(beams)  # too soon for an end
-        best = self.kernels.top_and_normaliser(logits, min(beams, logits.shape[1]), eos, early)
+        allowed = logits if self.never is None else logits.index_fill(1, self.never, -torch.inf)
+        best = self.kernels.top_and_normaliser(allowed, min(beams, logits.shape[1]), eos, early)
+        if self.never is not None:  # what is not written counts in the sum, as in the plain search
+            values, places, normaliser = best
+            hidden = logits.index_select(1, self.never).float().logsumexp(dim=-1, keepdim=True)
+            best = values, places, torch.logaddexp(normaliser, hidden)
         if self.lean is not None:
             self._select_by_kernel(best)
         else:

@@ -10,9 +10,9 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from translucid.fast import plain_kernels
-from translucid.parts.activations import gelu
+from translucid.parts.activations import ACTIVATIONS, ActivationName
 from translucid.parts.cache import Timeline
-from translucid.parts.feedforward import FeedForward
+from translucid.parts.feedforward import FeedForward, GatedFeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 
@@ -130,7 +130,8 @@ def attend_newest(
 @triton.jit
 def _add_norm(
     x, branch, gain, shift, out, width, eps,
-    HAS_BRANCH: tl.constexpr, LAYER: tl.constexpr, KEEP_SUM: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_BRANCH: tl.constexpr, LAYER: tl.constexpr, SHIFTED: tl.constexpr, KEEP_SUM: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     n = tl.arange(0, BLOCK)
@@ -148,7 +149,7 @@ def _add_norm(
         value = tl.where(inside, value - tl.sum(value, axis=0) / width, 0.0)
     value = value / tl.sqrt(tl.sum(value * value, axis=0) / width + eps)
     value = value * tl.load(gain + n, inside, 0.0).to(tl.float32)
-    if LAYER:
+    if SHIFTED:
         value += tl.load(shift + n, inside, 0.0).to(tl.float32)
     tl.store(out + at, value.to(out.dtype.element_ty), inside)
 
@@ -161,7 +162,8 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
     rows, width = x.shape
     _add_norm[(rows,)](
         x, x if branch is None else branch, norm.gain, norm.gain if shift is None else shift, out,
-        width, norm.eps, HAS_BRANCH=branch is not None, LAYER=shift is not None, KEEP_SUM=keep_sum,
+        width, norm.eps, HAS_BRANCH=branch is not None, LAYER=isinstance(norm, LayerNorm),
+        SHIFTED=shift is not None, KEEP_SUM=keep_sum,
         BLOCK=triton.next_power_of_2(width), num_warps=4 if width <= 1024 else 8,
     )  # fmt: skip
     return out
@@ -219,28 +221,34 @@ def top_and_normaliser(
 
 
 @triton.jit
-def _rotate(x, cos, sin, stride, HEADS: tl.constexpr, D: tl.constexpr, PAIRS: tl.constexpr):
+def _rotate(
+    x, cos, sin, stride,
+    HEADS: tl.constexpr, D_HEAD: tl.constexpr, D: tl.constexpr, PAIRS: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     pair = tl.arange(0, PAIRS)
     inside = pair < D // 2
     c = tl.load(cos + row * (D // 2) + pair, inside, 0.0)
     s = tl.load(sin + row * (D // 2) + pair, inside, 0.0)
     for head in range(HEADS):
-        at = x + row * stride + head * D + 2 * pair
+        at = x + row * stride + head * D_HEAD + 2 * pair
         even = tl.load(at, inside, 0.0).to(tl.float32)
         odd = tl.load(at + 1, inside, 0.0).to(tl.float32)
         tl.store(at, (even * c - odd * s).to(x.dtype.element_ty), inside)
         tl.store(at + 1, (even * s + odd * c).to(x.dtype.element_ty), inside)
 
 
-def rotate_newest(x: Tensor, cos: Tensor, sin: Tensor, heads: int) -> None:
-    """Turn the pairs of the first `heads` heads of x (rows, heads * d_head and more), in place.
-    cos, sin: (rows, d_head / 2), float64."""
+def rotate_newest(
+    x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
+) -> None:
+    """Turn the first pairs of the first `heads` heads of x (rows, heads * d_head and more), in
+    place. cos, sin: (rows, pairs), float64; d_head not set: all pairs."""
     d = 2 * cos.shape[1]
     cos, sin = cos.float(), sin.float()
     _rotate[(x.shape[0],)](
-        x, cos, sin, x.stride(0), HEADS=heads, D=d, PAIRS=triton.next_power_of_2(d // 2)
-    )
+        x, cos, sin, x.stride(0), HEADS=heads, D_HEAD=d_head or d, D=d,
+        PAIRS=triton.next_power_of_2(d // 2),
+    )  # fmt: skip
 
 
 @triton.jit
@@ -271,11 +279,19 @@ def _few_rows(
         total = tl.maximum(total, 0.0)
     if ACTIVATION == "gelu":
         total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
+    if ACTIVATION == "gelu_tanh":  # (1 + tanh(u)) / 2 = sigmoid(2 u)
+        total *= tl.sigmoid(1.5957691216057308 * (total + 0.044715 * total * total * total))
+    if ACTIVATION == "quick_gelu":
+        total *= tl.sigmoid(1.702 * total)
+    if ACTIVATION == "relu_squared":
+        total = tl.maximum(total, 0.0) * tl.maximum(total, 0.0)
     at = out + m[:, None] * columns + n[None, :]
     tl.store(at, total.to(out.dtype.element_ty), (m < ROWS)[:, None] & inside[None, :])
 
 
 FEW = 4  # rows up to which reading the weights is all that a product costs
+KNOWN: tuple[ActivationName, ...] = ("relu", "gelu", "gelu_tanh", "quick_gelu", "relu_squared")
+NAMES = {ACTIVATIONS[name]: name for name in KNOWN}  # of the activations in `_few_rows`
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
@@ -300,11 +316,13 @@ def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
     """The layer that acts on each position alone; its first product and activation in one
     kernel."""
-    if not isinstance(part, FeedForward) or part.activation not in (torch.relu, gelu):
+    if isinstance(part, GatedFeedForward) and h.shape[0] <= FEW:
+        gate, hidden = linear(part.expand, h).chunk(2, dim=-1)
+        return linear(part.output, part.activation(gate) * hidden)
+    if not isinstance(part, FeedForward) or part.activation not in NAMES:
         return part(h)
     if h.shape[0] <= FEW:
-        name = "relu" if part.activation is torch.relu else "gelu"
-        return linear(part.output, linear(part.expand, h, name))
+        return linear(part.output, linear(part.expand, h, NAMES[part.activation]))
     if part.activation is torch.relu and part.expand.bias is not None:
         hidden = torch._addmm_activation(part.expand.bias, h, part.expand.weight.t())
         return part.output(hidden)

@@ -43,7 +43,12 @@ CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
         "feedforward": (FeedForward, GatedFeedForward),
         "feedforward_residual": FRAME,
     },
-    SelfAttention: {"qkv": LINEAR, "output": LINEAR},
+    SelfAttention: {
+        "qkv": LINEAR,
+        "output": LINEAR,
+        "query_norm": (RMSNorm,),
+        "key_norm": (RMSNorm,),
+    },
     CrossAttention: {"query": LINEAR, "kv": LINEAR, "output": LINEAR},
     Residual: {"norm": NORM, "dropout": DROPOUT},
     FeedForward: FEEDFORWARD,
@@ -83,4 +88,6 @@ def _children_known(module: nn.Module) -> bool:
 def _one_placement(decoder: TransformerDecoder) -> bool:
     """All norms stand on one side; before the sub-layers, one more stands behind the last."""
     placements = {part.placement for part in parts_of(decoder) if isinstance(part, Residual)}
-    return placements == {"post" if type(decoder.final_norm) is NoNorm else "pre"}
+    return placements == {"post"} or (
+        placements == {"pre"} and type(decoder.final_norm) is not NoNorm
+    )

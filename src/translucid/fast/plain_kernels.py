@@ -1,5 +1,6 @@
 """What `fast.kernels` does, in plain torch: for processors, and as the twin in the tests."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -81,11 +82,25 @@ def feedforward(part: nn.Module, h: Tensor) -> Tensor:
     return part(h)
 
 
-def rotate_newest(x: Tensor, cos: Tensor, sin: Tensor, heads: int) -> None:
-    """Turn the pairs of the first `heads` heads of x (rows, heads * d_head and more), in place.
-    cos, sin: (rows, d_head / 2), float64."""
+def normalise_newest(x: Tensor, norms: Sequence[tuple[int, RMSNorm]]) -> None:
+    """Normalise the heads of x (rows, heads * d_head and more), in place: so many heads by the
+    first norm, those behind them by the next."""
+    start = 0
+    for heads, norm in norms:
+        d = norm.gain.shape[0]
+        part = x[:, start : start + heads * d].unflatten(1, (heads, d))
+        part.copy_(F.rms_norm(part, (d,), norm.gain, norm.eps))
+        start += heads * d
+
+
+def rotate_newest(
+    x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
+) -> None:
+    """Turn the first pairs of the first `heads` heads of x (rows, heads * d_head and more), in
+    place. cos, sin: (rows, pairs), float64; d_head not set: all pairs."""
     d = 2 * cos.shape[1]
-    turned = x[:, : heads * d].view(x.shape[0], heads, d // 2, 2)
+    d_head = d_head or d
+    turned = x[:, : heads * d_head].view(x.shape[0], heads, d_head)[..., :d].unflatten(-1, (-1, 2))
     even, odd = turned[..., 0].clone(), turned[..., 1].clone()
     cos, sin = cos.to(x)[:, None], sin.to(x)[:, None]
     turned[..., 0] = even * cos - odd * sin

@@ -86,14 +86,14 @@ def repetition(penalty: float) -> Constraint:
     return constraint
 
 
-def behind_start(constraint: Constraint) -> Constraint:
-    """The same, to which the token that starts a text is no text. A language model starts
-    with the end of the text before: without this, one against repeating would speak against
-    every end."""
+def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
+    """The same, to which the `special` tokens that start a text are no text. A language model
+    starts with the end of the text before: without this, one against repeating would speak
+    against every end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
-        return constraint(log_probs, tokens.masked_fill(text.cumsum(dim=-1) <= 1, -1))
+        return constraint(log_probs, tokens.masked_fill(text.cumsum(dim=-1) <= special, -1))
 
     return without
 

@@ -61,6 +61,7 @@ def find(
     *,
     eos: int,
     pad: int,
+    never: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
     trace: NoTrace = NO_TRACE,
@@ -68,7 +69,8 @@ def find(
 ) -> list[list[Hypothesis]]:
     """The best texts that go on from each prefix, best first.
 
-    inputs: the sources of an encoder-decoder. trace: every step is taken with it. graphs: whoever
+    inputs: the sources of an encoder-decoder. never: tokens that are not written, rows of the
+    vocabulary that are no tokens among them. trace: every step is taken with it. graphs: whoever
     searches again and again keeps them, for the GPU.
     """
     least, most = limits(model, prefixes, inputs, config)
@@ -76,7 +78,10 @@ def find(
         extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
     )
     if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
-        return captured(graphs, model, prefixes, inputs, (least, most), config, eos=eos, pad=pad)
+        return captured(graphs, model, prefixes, inputs, (least, most), config, eos=eos, pad=pad,
+                        never=tuple(never))  # fmt: skip
+    if never:
+        extra = [constraints.forbid(never), *extra]
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
     state.expand(config.beam_size)
     return search(
@@ -103,6 +108,7 @@ def captured(
     *,
     eos: int,
     pad: int,
+    never: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """The same by graphs, for a search that does not look back at the tokens it has written."""
     tensors = graphs.search(
@@ -110,7 +116,7 @@ def captured(
         as_rows(prefixes, model),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
-        Settings(config.beam_size, config.n_best, config.alpha, eos, pad),
+        Settings(config.beam_size, config.n_best, config.alpha, eos, pad, never),
         PlainRound(choose, _settled),
     )
     return harvest(Beams(*tensors), config, 0)
@@ -159,6 +165,7 @@ def draw(
     eos: int,
     least: Sequence[int] | None = None,
     most: Sequence[int] | None = None,
+    never: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
     trace: NoTrace = NO_TRACE,
@@ -174,6 +181,8 @@ def draw(
         for own, prefix in zip(max_lengths, prefixes, strict=True)
     ]
     steps = max(1, *ends)  # where there is no room, the model says so
+    if never:
+        extra = [constraints.forbid(never), *extra]
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
     take_step = stepper(model, trace)
     rows = list(range(len(prefixes)))

@@ -25,10 +25,15 @@ class SampledTexts:
         prefixes: list[list[int]],
         stop: Sequence[str],
         trace: NoTrace = NO_TRACE,
+        *,
+        never: Sequence[int] = (),
+        special: int = 1,
     ) -> None:
+        """never: tokens that are not drawn. special: tokens before each text that are none of
+        it."""
         self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
-        self.trace = trace
-        self.streams = [TextStream(tokenizer, prefix[1:], stop) for prefix in prefixes]
+        self.trace, self.never, self.special = trace, never, special
+        self.streams = [TextStream(tokenizer, prefix, stop) for prefix in prefixes]
         self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
         self.ended = [False] * len(prefixes)
 
@@ -54,11 +59,13 @@ class SampledTexts:
         start = max(map(len, self.prefixes))
         extra = [
             constraint
-            for _, constraint in word_constraints.token_constraints(tokenizer, config, start)
+            for _, constraint in word_constraints.token_constraints(
+                tokenizer, config, start, special=self.special
+            )
         ]
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
-            least=least.tolist(), most=most.tolist(), extra=extra,
+            least=least.tolist(), most=most.tolist(), never=self.never, extra=extra,
             stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
         ):  # fmt: skip
             pieces = [""] * len(self.prefixes)
@@ -74,7 +81,7 @@ class SampledTexts:
 
     def candidate(self, row: int, alpha: float) -> Candidate:
         stream, token_log_probs = self.streams[row], self.token_log_probs[row]
-        tokens = stream.ids[len(self.prefixes[row]) - 1 :]
+        tokens = stream.ids[len(self.prefixes[row]) :]
         total = sum(token_log_probs)
         return Candidate(
             text=stream.text,

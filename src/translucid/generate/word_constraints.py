@@ -7,7 +7,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
-from translucid.generate.constraints import Constraint
+from translucid.generate.constraints import Constraint, behind_start
 
 NamedConstraint = tuple[str, Constraint]  # what a token that it forbids is told, and the constraint
 
@@ -30,9 +30,10 @@ class WordConstraints:
             )
 
     def token_constraints(
-        self, tokenizer: Tokenizer, config: GenerationConfig, start: int
+        self, tokenizer: Tokenizer, config: GenerationConfig, start: int, *, special: int = 1
     ) -> list[NamedConstraint]:
-        """All constraints for texts whose prefixes have `start` tokens, those of `config` too."""
+        """All constraints for texts whose prefixes have `start` tokens, of which the first
+        `special` are no text; those of `config` too."""
         constraints_: list[NamedConstraint] = []
         for word in self.forbid:
             words = f"{word!r} is forbidden"
@@ -48,11 +49,11 @@ class WordConstraints:
                 f"this run of {config.no_repeat_ngram} tokens was written before"
             )  # fmt: skip
             constraints_.append(
-                (run, constraints.behind_start(constraints.no_repeat(config.no_repeat_ngram)))
+                (run, behind_start(constraints.no_repeat(config.no_repeat_ngram), special))
             )
         if config.repetition_penalty != 1:
             constraints_.append(
-                ("", constraints.behind_start(constraints.repetition(config.repetition_penalty)))
+                ("", behind_start(constraints.repetition(config.repetition_penalty), special))
             )
         return constraints_
 

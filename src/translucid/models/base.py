@@ -53,6 +53,7 @@ class SequenceConfig(Config):
         0.1, "dropout probability: fraction of values set to 0 while training", ge=0, lt=1
     )
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
+    head_bias: bool = key(False, "bias of the language head: one value for each token")
     pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
     characters: int = key(
         0, "character features: filters that read a tagger's words; 0: none", ge=0
@@ -83,6 +84,11 @@ class SequenceConfig(Config):
             why = "it sees the tokens to come" if self.shape == "encoder" else "it generates tokens"
             raise ValueError(
                 f"shape {self.shape} cannot have head {self.head} ({why}); its heads are {allowed}"
+            )
+        if self.head_bias and self.head != "language":
+            raise ValueError(
+                f"head_bias = true is for head language; head {self.head} has a bias of its own; "
+                "leave it out"
             )
         if (self.head == "language") != (self.outputs is None):
             needed = "must not be given" if self.head == "language" else "must be given"
@@ -290,6 +296,12 @@ class AutoregressiveNetwork(Network, Generic[S]):
         raise NotImplementedError
 
 
+def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> LanguageHead:
+    """What makes logits of a decoder's outputs."""
+    tied = decoder.embedding if config.tied else None
+    return LanguageHead(decoder.d_output, vocab, bias=config.head_bias, tied=tied)
+
+
 class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
     """One decoder and its head."""
 
@@ -325,9 +337,7 @@ class DecoderModel(DecoderNetwork):
         super().__init__()
         self.config, self.decoder, self.vocab = config, decoder, config.vocab
         self.head = (
-            LanguageHead(
-                decoder.d_output, config.vocab, tied=decoder.embedding if config.tied else None
-            )
+            make_language_head(config, decoder, config.vocab)
             if config.head == "language"
             else make_head(config.head, decoder.d_output, config.outputs, config.pooling)
         )
@@ -357,9 +367,7 @@ class EncoderDecoderModel(DecoderNetwork):
         if config.target_vocab is None:
             decoder.embedding = encoder.embedding
         self.vocab = config.target_vocab or config.vocab
-        self.head = LanguageHead(
-            decoder.d_output, self.vocab, tied=decoder.embedding if config.tied else None
-        )
+        self.head = make_language_head(config, decoder, self.vocab)
 
     def forward(
         self,

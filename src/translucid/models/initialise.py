@@ -70,7 +70,7 @@ def mlp(model: nn.Module, activation: ActivationName) -> None:
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
-            if activation in ("relu", "gelu", "silu"):
+            if activation not in ("identity", "sigmoid", "tanh"):
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
                 nn.init.zeros_(module.bias)
             else:

@@ -5,77 +5,23 @@ Shapes: x (batch, length, d_model). Every combination of positions, norm, placem
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
-from pydantic import model_validator
 from torch import Tensor, nn
 
-from translucid.config import key
 from translucid.models import initialise
-from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
+from translucid.models.base import Decoder, Encoded, Encoder
+from translucid.models.transformer_config import TransformerConfig as TransformerConfig
 from translucid.parts import masks
-from translucid.parts.activations import ActivationName
-from translucid.parts.attention import CrossAttention, Layout, SelfAttention, check_heads
+from translucid.parts.attention import CrossAttention, Layout, SelfAttention
 from translucid.parts.cache import DecoderState, EncoderOutput, KVCache, Slots, Timeline
 from translucid.parts.embedding import Embedding
-from translucid.parts.feedforward import GatedName, make_feedforward
-from translucid.parts.norms import NormName, make_norm
-from translucid.parts.positions import POSITIONS, PositionName, make_positions
-from translucid.parts.residual import Placement, Residual
+from translucid.parts.feedforward import make_feedforward
+from translucid.parts.norms import EPSILON, NoNorm, RMSNorm, make_norm
+from translucid.parts.positions import PositionOptions, make_positions
+from translucid.parts.residual import Residual
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
-
-
-class TransformerConfig(SequenceConfig):
-    """A Transformer, in words and sizes."""
-
-    kind: Literal["transformer"] = "transformer"
-    heads: int = key(4, "attention heads; they split d_model", gt=0)
-    kv_heads: int | None = key(
-        None, "key/value heads (grouped-query attention); not set: as heads", gt=0
-    )
-    layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
-    decoder_layers: int | None = key(None, "layers of the decoder; not set: as layers", gt=0)
-    d_ff: int | None = key(None, "feed-forward dimension; not set: 4 d_model", gt=0)
-    activation: Literal[ActivationName, GatedName] = key(
-        "relu", "activation of the feed-forward layer"
-    )
-    norm: NormName = key("layer", "normalisation layer")
-    placement: Placement = key(
-        "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
-    )
-    positions: PositionName = key(
-        "sinusoidal", "position encoding: how the order of tokens is told"
-    )
-    max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
-    rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
-    rotary_scaling: float = key(1.0, "RoPE scaling: divides the positions, for longer texts", gt=0)
-    window: int | None = key(
-        None, "attention window: only tokens nearer than this; not set: all", gt=0
-    )
-    scaled: bool = key(True, "scaled attention: divide the scores by sqrt(d_head)")
-    bias: bool = key(True, "bias of linear layers")
-    count_padding: bool = key(False, "count padding in batch norm's statistics")
-
-    @property
-    def context_length(self) -> int | None:
-        return self.max_length if POSITIONS[self.positions].limited else None
-
-    @model_validator(mode="after")
-    def _sizes_divide(self) -> "TransformerConfig":
-        check_heads(self.d_model, self.heads, self.kv_heads)
-        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(
-                f"d_model / heads = {self.d_model // self.heads}, but rotary positions turn pairs; "
-                f"make it even"
-            )
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(
-                f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; "
-                f"try {self.d_model + 1}"
-            )
-        return self
 
 
 class Layer(nn.Module):
@@ -84,18 +30,29 @@ class Layer(nn.Module):
     def __init__(self, config: TransformerConfig, *, cross: bool) -> None:
         super().__init__()
         c = config
-        self.self_attention = SelfAttention(
-            c.d_model, c.heads, c.kv_heads, bias=c.bias, scaled=c.scaled, dropout=c.dropout
+        qkv_bias, output_bias, feedforward_bias = (
+            c.bias if bias is None else bias
+            for bias in (c.qkv_bias, c.attention_output_bias, c.feedforward_bias)
         )
+        self.self_attention = SelfAttention(
+            c.d_model, c.heads, c.kv_heads, d_head=c.d_head, bias=qkv_bias,
+            output_bias=output_bias, norms=_qk_norms(c), scaled=c.scaled, factor=c.score_factor,
+            dropout=c.dropout,
+        )  # fmt: skip
         self.self_attention_residual = _residual(c)
         self.cross_attention: CrossAttention | None = None
         if cross:
             self.cross_attention = CrossAttention(
-                c.d_model, c.heads, c.kv_heads, bias=c.bias, scaled=c.scaled, dropout=c.dropout
-            )
+                c.d_model, c.heads, c.kv_heads, d_head=c.d_head, bias=qkv_bias,
+                output_bias=output_bias, scaled=c.scaled, dropout=c.dropout,
+            )  # fmt: skip
             self.cross_attention_residual = _residual(c)
         self.feedforward = make_feedforward(
-            c.d_model, c.d_ff or 4 * c.d_model, c.activation, bias=c.bias, dropout=c.dropout
+            c.d_model,
+            c.d_ff or 4 * c.d_model,
+            c.activation,
+            bias=feedforward_bias,
+            dropout=c.dropout,
         )
         self.feedforward_residual = _residual(c)
 
@@ -129,8 +86,24 @@ class Layer(nn.Module):
 
 
 def _residual(config: TransformerConfig) -> Residual:
-    norm = make_norm(config.norm, config.d_model, count_padding=config.count_padding)
-    return Residual(norm, config.placement, config.dropout)
+    return Residual(_norm(config), config.placement, config.dropout)
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    return make_norm(
+        config.norm,
+        config.d_model,
+        eps=config.norm_eps,
+        bias=config.norm_bias,
+        count_padding=config.count_padding,
+    )
+
+
+def _qk_norms(config: TransformerConfig) -> tuple[RMSNorm, RMSNorm] | None:
+    if not config.qk_norm:
+        return None
+    eps = config.norm_eps or EPSILON["rms"]
+    return RMSNorm(config.head_size, eps), RMSNorm(config.head_size, eps)
 
 
 class Stack(nn.Module):
@@ -148,22 +121,21 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.causal, self.window = causal, config.window
-        self.embedding = Embedding(vocab, config.d_model, scale=True)
+        self.embedding = Embedding(vocab, config.d_model, scale=config.embedding_scale)
         for name, part in (parts or {}).items():
             self.add_module(name, part)
         self.positions = make_positions(
             config.positions,
             d_model=config.d_model,
             heads=config.heads,
+            d_head=config.head_size,
             max_length=config.max_length,
             base=config.rotary_base,
-            scaling=config.rotary_scaling,
+            options=PositionOptions(config.rotary, config.rotary_fraction),
         )
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
-        # In the pre order nothing has normalised the sum of all layers yet.
-        last = config.norm if config.placement == "pre" else "none"
-        self.final_norm = make_norm(last, config.d_model, count_padding=config.count_padding)
+        self.final_norm = _norm(config) if config.has_final_norm else NoNorm()
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from translucid.trace import NO_TRACE, NoTrace
 
-ActivationName = Literal["identity", "sigmoid", "tanh", "relu", "gelu", "silu"]
+ActivationName = Literal[
+    "identity", "sigmoid", "tanh", "relu", "gelu", "silu", "gelu_tanh", "quick_gelu", "relu_squared"
+]  # fmt: skip
 
 
 def identity(x: Tensor) -> Tensor:
@@ -25,6 +27,24 @@ def gelu(x: Tensor) -> Tensor:
     return F.gelu(x)
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) / 2: the tanh approximation of the GELU.
+
+    Hendrycks & Gimpel 2016, https://arxiv.org/abs/1606.08415
+    """
+    return F.gelu(x, approximate="tanh")
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """x sigmoid(1.702 x): the same paper's coarser approximation."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def relu_squared(x: Tensor) -> Tensor:
+    """max(0, x)². So et al. 2021, https://arxiv.org/abs/2109.08668"""
+    return torch.relu(x).square()
+
+
 ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
     "identity": identity,
     "sigmoid": torch.sigmoid,  # 1 / (1 + e^-x), slope at most 1/4
@@ -32,6 +52,9 @@ ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,  # max(0, x), slope 0 at x = 0
     "gelu": gelu,
     "silu": F.silu,  # x sigmoid(x)
+    "gelu_tanh": gelu_tanh,
+    "quick_gelu": quick_gelu,
+    "relu_squared": relu_squared,
 }
 assert set(ACTIVATIONS) == set(get_args(ActivationName))
 
@@ -42,6 +65,9 @@ SYMBOLS: dict[ActivationName, str] = {
     "relu": r"\mathrm{ReLU}",
     "gelu": r"\mathrm{GELU}",
     "silu": r"\mathrm{SiLU}",
+    "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
+    "quick_gelu": r"\mathrm{GELU}_{\sigma}",
+    "relu_squared": r"\mathrm{ReLU}^2",
 }
 
 

@@ -16,6 +16,7 @@ from translucid.errors import ConfigError
 from translucid.parts import masks
 from translucid.parts.activations import softmax
 from translucid.parts.cache import KVCache, Slots
+from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -42,7 +43,7 @@ class Layout:
     causal: bool = False  # with mask None: only the past, without building the mask
     blind: bool = True  # a query may be there that sees nothing
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
-    angles: Tensor | None = None  # (batch, queries, d_head / 2)
+    angles: Tensor | None = None  # (batch, queries, pairs): of the first pairs of each head
     # Of the angles, once for all layers: cosines and sines.
     turns: tuple[Tensor, Tensor] | None = field(init=False, default=None)
 
@@ -58,15 +59,17 @@ def attend(
     layout: Layout = Layout(),  # noqa: B008 (frozen)
     *,
     scaled: bool = True,
+    factor: float = 1.0,
     dropout: float = 0.0,
     trace: NoTrace = NO_TRACE,
 ) -> Tensor:
-    """softmax(q kᵀ / sqrt(d_head) + bias) v; a query that may see nothing gets zeros.
+    """softmax(factor q kᵀ / sqrt(d_head) + bias) v; a query that may see nothing gets zeros.
 
     q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
     heads / kv_heads query heads.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
+    scale = scale * factor
     if not trace.wants(*INSIDE):
         return _attend_fused(q, k, v, layout, scale, dropout)
 
@@ -127,36 +130,51 @@ def _as_bias(layout: Layout, q: Tensor) -> Tensor:
 class MultiHead(nn.Module):
     """What self- and cross-attention share: the sizes, the heads, the output projection."""
 
+    factor = 1.0  # of the scores, beside the scale
+
     def __init__(
         self,
         d_model: int,
         heads: int,
         kv_heads: int | None = None,
         *,
+        d_head: int | None = None,
         bias: bool = True,
+        output_bias: bool | None = None,
         scaled: bool = True,
         dropout: float = 0.0,
     ) -> None:
+        """d_head not set: the heads split d_model. output_bias not set: as bias."""
         super().__init__()
-        check_heads(d_model, heads, kv_heads)
+        check_heads(d_model, heads, kv_heads, d_head)
         self.heads = heads
         self.kv_heads = kv_heads or heads
-        self.d_head = d_model // heads
+        self.d_head = d_head or d_model // heads
         self.scaled, self.dropout = scaled, dropout
         self._make_projections(d_model, bias)
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        output_bias = bias if output_bias is None else output_bias
+        self.output = nn.Linear(self.heads * self.d_head, d_model, bias=output_bias)
 
     @property
     def variant(self) -> Variant:
+        biases = {
+            "b_O": self.output.bias,
+            **dict.fromkeys(("b_Q", "b_K", "b_V"), self._projection().bias),
+        }
         return variant(
-            absent=() if self.output.bias is not None else ("b_Q", "b_K", "b_V", "b_O"),
+            absent=[name for name, bias in biases.items() if bias is None],
             unscaled=not self.scaled,
+            factored=self.factor != 1,
             grouped=self.kv_heads != self.heads,
             cross=isinstance(self, CrossAttention),
         )
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         """The matrices that make queries, keys and values."""
+        raise NotImplementedError
+
+    def _projection(self) -> nn.Linear:
+        """One of them."""
         raise NotImplementedError
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
@@ -166,16 +184,50 @@ class MultiHead(nn.Module):
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, layout: Layout, trace: NoTrace) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        mixed = attend(q, k, v, layout, scaled=self.scaled, dropout=dropout, trace=trace)
+        mixed = attend(
+            q, k, v, layout, scaled=self.scaled, factor=self.factor, dropout=dropout, trace=trace
+        )
         mixed = trace("mixed", mixed)  # (batch, heads, queries, d_head)
         return trace("output", self.output(mixed.transpose(1, 2).flatten(2)))
 
 
 class SelfAttention(MultiHead):
-    """Queries, keys and values from the same positions, by one fused projection."""
+    """Queries, keys and values from the same positions, by one fused projection.
+
+    With `norms`, the queries and keys of each head are normalised before they are turned (Henry et
+    al. 2020, https://arxiv.org/abs/2010.04245), which keeps the scores from growing in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        *,
+        d_head: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+        norms: tuple[RMSNorm, RMSNorm] | None = None,
+        scaled: bool = True,
+        factor: float = 1.0,
+        dropout: float = 0.0,
+    ) -> None:
+        """norms: of queries and of keys, over d_head."""
+        super().__init__(
+            d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
+            scaled=scaled, dropout=dropout,
+        )  # fmt: skip
+        self.factor = factor
+        self.query_norm: RMSNorm | None = None
+        self.key_norm: RMSNorm | None = None
+        if norms is not None:
+            self.query_norm, self.key_norm = norms
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
         self.qkv = nn.Linear(d_model, (self.heads + 2 * self.kv_heads) * self.d_head, bias=bias)
+
+    def _projection(self) -> nn.Linear:
+        return self.qkv
 
     def forward(
         self,
@@ -192,6 +244,9 @@ class SelfAttention(MultiHead):
         q = trace("query", self._heads(query, self.heads))
         k = trace("key", self._heads(key, self.kv_heads))
         v = trace("value", self._heads(value, self.kv_heads))
+        if self.query_norm is not None and self.key_norm is not None:
+            q = trace("normed_query", self.query_norm(q))
+            k = trace("normed_key", self.key_norm(k))
         if layout.turns is not None:
             cos, sin = (turns.to(q.dtype) for turns in layout.turns)
             q = trace("rotated_query", turn(q, cos, sin))
@@ -207,8 +262,11 @@ class CrossAttention(MultiHead):
     decoding."""
 
     def _make_projections(self, d_model: int, bias: bool) -> None:
-        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.query = nn.Linear(d_model, self.heads * self.d_head, bias=bias)
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
+
+    def _projection(self) -> nn.Linear:
+        return self.query
 
     def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of an encoder's output (sources, keys, d_model), projected once."""
@@ -227,9 +285,9 @@ class CrossAttention(MultiHead):
         return self._mix(q, k, v, layout, trace)
 
 
-def check_heads(d_model: int, heads: int, kv_heads: int | None) -> None:
+def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | None = None) -> None:
     """Refuse sizes that do not divide, with sizes that do."""
-    if d_model % heads:
+    if d_head is None and d_model % heads:
         raise ConfigError(
             f"d_model {d_model} is not a multiple of heads {heads}; try {_divisors(d_model, heads)}"
         )

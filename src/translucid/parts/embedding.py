@@ -26,7 +26,7 @@ class Embedding(nn.Module):
 
 
 class LanguageHead(nn.Module):
-    """Logits over the vocabulary, W x + b; tied, W is the embedding table."""
+    """Logits over the vocabulary, W x + b; tied, W is the embedding table. A bias starts at 0."""
 
     output_point = "logits"
 
@@ -35,6 +35,8 @@ class LanguageHead(nn.Module):
     ) -> None:
         super().__init__()
         self.linear = nn.Linear(d_model, vocab, bias=bias)
+        if bias:
+            nn.init.zeros_(self.linear.bias)
         if tied is not None:
             self.linear.weight = tied.table.weight
 

@@ -12,8 +12,12 @@ from translucid.catalogue import Variant, variant
 from translucid.parts.activations import ACTIVATIONS, ActivationName, identity, symbol
 from translucid.trace import NO_TRACE, NoTrace
 
-GatedName = Literal["swiglu", "geglu"]
-GATES: dict[GatedName, ActivationName] = {"swiglu": "silu", "geglu": "gelu"}
+GatedName = Literal["swiglu", "geglu", "geglu_tanh"]
+GATES: dict[GatedName, ActivationName] = {
+    "swiglu": "silu",
+    "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+}
 
 
 class Dense(nn.Module):
@@ -120,6 +124,6 @@ def make_feedforward(
     dropout: float = 0.0,
 ) -> nn.Module:
     """The feed-forward block of this activation, gated or plain."""
-    if activation == "swiglu" or activation == "geglu":
+    if activation == "swiglu" or activation == "geglu" or activation == "geglu_tanh":
         return GatedFeedForward(d_model, d_ff, activation, bias=bias, dropout=dropout)
     return FeedForward(d_model, d_ff, activation, bias=bias, dropout=dropout)

@@ -18,13 +18,20 @@ NormName = Literal["layer", "rms", "batch", "none"]
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / sqrt(variance + eps) * gain + shift, over the features of each token."""
+    """(x - mean) / sqrt(variance + eps) * gain + shift, over the features of each token.
 
-    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+    Ba, Kiros & Hinton 2016, https://arxiv.org/abs/1607.06450; without `bias` there is no shift.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5, *, bias: bool = True) -> None:
         super().__init__()
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(d_model))
-        self.shift = nn.Parameter(torch.zeros(d_model))
+        self.shift = nn.Parameter(torch.zeros(d_model)) if bias else None
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(absent=() if self.shift is not None else ("beta",))
 
     def forward(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
         if not trace.wants("mean", "variance", "normalised"):
@@ -32,7 +39,8 @@ class LayerNorm(nn.Module):
         mean = trace("mean", x.mean(dim=-1, keepdim=True))  # (batch, length, 1)
         variance = trace("variance", (x - mean).square().mean(dim=-1, keepdim=True))
         normalised = trace("normalised", (x - mean) / (variance + self.eps).sqrt())
-        return trace("output", normalised * self.gain + self.shift)
+        output = normalised * self.gain
+        return trace("output", output if self.shift is None else output + self.shift)
 
 
 class RMSNorm(nn.Module):
@@ -139,14 +147,25 @@ class Standardise(nn.Module):
         return trace("output", (x - self.mean) / self.deviation)
 
 
-def make_norm(name: NormName, d_model: int, *, count_padding: bool = False) -> nn.Module:
-    """The norm of this name."""
+EPSILON: dict[NormName, float] = {"layer": 1e-5, "rms": 1e-6, "batch": 1e-5, "none": 0.0}
+
+
+def make_norm(
+    name: NormName,
+    d_model: int,
+    *,
+    eps: float | None = None,
+    bias: bool = True,
+    count_padding: bool = False,
+) -> nn.Module:
+    """The norm of this name; eps None: the usual one of its kind."""
+    eps = EPSILON[name] if eps is None else eps
     match name:
         case "layer":
-            return LayerNorm(d_model)
+            return LayerNorm(d_model, eps, bias=bias)
         case "rms":
-            return RMSNorm(d_model)
+            return RMSNorm(d_model, eps)
         case "batch":
-            return BatchNorm(d_model, count_padding=count_padding)
+            return BatchNorm(d_model, eps, count_padding=count_padding)
         case "none":
             return NoNorm()

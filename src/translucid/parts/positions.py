@@ -9,6 +9,7 @@ from the padded index.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self, TypeVar
 
 import torch
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 
 from translucid.catalogue import Variant, variant
 from translucid.errors import ConfigError, InputError
+from translucid.parts.rotary_scaling import BY_PARTS, RotaryScaling
+from translucid.parts.rotary_scaling import frequencies as frequencies
 from translucid.registry import Registry, place_of
 from translucid.trace import NO_TRACE, NoTrace
 
@@ -46,6 +49,14 @@ def position(name: str) -> Callable[[Scheme], Scheme]:
     return register
 
 
+@dataclass(frozen=True)
+class PositionOptions:
+    """What a model's config says to one scheme or another, beyond sizes."""
+
+    rotary: RotaryScaling = RotaryScaling()  # noqa: RUF009 (frozen)
+    fraction: float = 1.0  # of each head that rotary positions turn
+
+
 class NoPositions(nn.Module):
     """No position at all; also the shape of every scheme."""
 
@@ -53,7 +64,15 @@ class NoPositions(nn.Module):
 
     @classmethod
     def make(
-        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+        cls,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        max_length: int,
+        base: float,
+        scaling: float,
+        options: PositionOptions,
     ) -> Self:
         """The scheme for a model of these sizes."""
         return cls()
@@ -66,7 +85,8 @@ class NoPositions(nn.Module):
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, d_head / 2) by which to turn queries and keys."""
+        """The angles (batch, length, pairs) by which to turn the first pairs of queries and
+        keys."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
@@ -75,12 +95,6 @@ class NoPositions(nn.Module):
 
 
 POSITIONS.add("none", NoPositions)
-
-
-def frequencies(d: int, base: float = 10000.0, device: torch.device | None = None) -> Tensor:
-    """1 / base^(2i/d) for each pair i of dimensions; computed in float64."""
-    pairs = torch.arange(0, d, 2, dtype=torch.float64, device=device)
-    return base ** -(pairs / d)  # (d / 2,)
 
 
 @position("sinusoidal")
@@ -94,7 +108,15 @@ class Sinusoidal(NoPositions):
 
     @classmethod
     def make(
-        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+        cls,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        max_length: int,
+        base: float,
+        scaling: float,
+        options: PositionOptions,
     ) -> Self:
         return cls(d_model)  # the base is that of rotary positions
 
@@ -128,7 +150,15 @@ class Learned(NoPositions):
 
     @classmethod
     def make(
-        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+        cls,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        max_length: int,
+        base: float,
+        scaling: float,
+        options: PositionOptions,
     ) -> Self:
         return cls(d_model, max_length)
 
@@ -157,45 +187,75 @@ class Learned(NoPositions):
 class Rotary(NoPositions):
     """Turn each pair (2i, 2i+1) of a query and key by p / base^(2i/d): scores see p - q alone.
 
-    `scaling` divides the positions (linear interpolation), so a model trained to length n can be
-    read at n * scaling. Su et al. 2021, https://arxiv.org/abs/2104.09864; Chen et al. 2023,
-    https://arxiv.org/abs/2306.15595
+    With `scaling`, a model trained to length n can be read at n * scaling: a factor for the linear
+    method, or one of `rotary_scaling`.
+    With a `fraction`, only the first d of a head's dimensions turn, and the rest know no position.
+    Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
 
     @classmethod
     def make(
-        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+        cls,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        max_length: int,
+        base: float,
+        scaling: float,
+        options: PositionOptions,
     ) -> Self:
-        return cls(d_model // heads, base, scaling)
+        return cls(d_head, base, options.rotary, options.fraction)
 
-    def __init__(self, d_head: int, base: float = 10000.0, scaling: float = 1.0) -> None:
+    def __init__(
+        self,
+        d_head: int,
+        base: float = 10000.0,
+        scaling: RotaryScaling | float = 1.0,
+        fraction: float = 1.0,
+    ) -> None:
         super().__init__()
-        if d_head % 2:
-            raise ConfigError(
-                f"d_head {d_head} is odd, but rotary positions turn pairs; "
-                f"make d_model / heads even"
-            )
-        self.d_head, self.base, self.scaling = d_head, base, scaling
+        self.d_rotary = check_rotary(d_head, fraction)
+        self.base = base
+        self.scaling = scaling if isinstance(scaling, RotaryScaling) else RotaryScaling(scaling)
 
     @property
     def variant(self) -> Variant:
-        return variant(interpolated=self.scaling != 1)
+        method = self.scaling.method
+        return variant(
+            interpolated=method == "linear" and self.scaling.factor != 1,
+            dynamic=method == "dynamic",
+            by_parts=method in BY_PARTS,
+        )
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        turn = frequencies(self.d_head, self.base, positions.device)
-        return trace("angles", positions.to(torch.float64)[..., None] / self.scaling * turn)
+        return trace("angles", self.scaling.angles(positions, self.d_rotary, self.base))
+
+
+def check_rotary(d_head: int, fraction: float = 1.0) -> int:
+    """How many dimensions of a head turn; refused where they are no pairs."""
+    turned = int(d_head * fraction)
+    if turned % 2 or not turned:
+        of = "" if fraction == 1 else f" times rotary_fraction {fraction} is {turned}"
+        raise ConfigError(
+            f"d_head {d_head}{of}{' is odd' if not of else ''}, but rotary positions turn pairs; "
+            f"make {'it' if of else 'd_model / heads'} even"
+        )
+    return turned
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the pairs of x (batch, heads, length, d_head) by angles (batch, length, d_head / 2)."""
+    """Turn the first pairs of x (batch, heads, length, d_head) by angles (batch, length, pairs)."""
     return turn(x, angles.cos(), angles.sin())
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The same by cosines and sines (batch, length, d_head / 2), for who has them at hand."""
-    cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, d_head / 2)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    """The same by cosines and sines (batch, length, pairs), for who has them at hand."""
+    cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, pairs)
+    paired = 2 * cos.shape[-1]
+    even, odd = x[..., 0:paired:2], x[..., 1:paired:2]
+    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    return turned if paired == x.shape[-1] else torch.cat([turned, x[..., paired:]], dim=-1)
 
 
 @position("alibi")
@@ -210,7 +270,15 @@ class Alibi(NoPositions):
 
     @classmethod
     def make(
-        cls, *, d_model: int, heads: int, max_length: int, base: float, scaling: float
+        cls,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        max_length: int,
+        base: float,
+        scaling: float,
+        options: PositionOptions,
     ) -> Self:
         return cls(heads)
 
@@ -230,12 +298,19 @@ def make_positions(
     d_model: int,
     heads: int,
     max_length: int,
+    d_head: int | None = None,
     base: float = 10000.0,
-    scaling: float = 1.0,
+    options: PositionOptions = PositionOptions(),  # noqa: B008 (frozen)
 ) -> NoPositions:
-    """The scheme of this name."""
+    """The scheme of this name; d_head not set: d_model / heads."""
     return POSITIONS[name].make(
-        d_model=d_model, heads=heads, max_length=max_length, base=base, scaling=scaling
+        d_model=d_model,
+        heads=heads,
+        d_head=d_head or d_model // heads,
+        max_length=max_length,
+        base=base,
+        scaling=options.rotary.factor,
+        options=options,
     )
 
 

@@ -13,7 +13,7 @@ from translucid import extensions
 from translucid._version import __version__
 from translucid.atomic_files import digest_of, digests
 from translucid.bundle import own_names
-from translucid.recipe.recipe import Recipe
+from translucid.recipe.recipe import MODELS, Recipe
 from translucid.recipe.toml import full_model
 from translucid.renamed import ADDED, KEYS
 from translucid.runs.setup import Setup
@@ -62,8 +62,12 @@ def _digest(path: Path) -> str:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In words, what makes it another run."""
-    recipe = ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
+    """In words, what makes it another run. A key of the model that came after it was begun has
+    its default, which is what models were before."""
+    kind = now["recipe"].get("model.kind")
+    defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
+    recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
+    recipe |= ADDED | {KEYS.get(key, key): value for key, value in before["recipe"].items()}
     return [
         *_differences(recipe, now["recipe"], "{name} was {old!r}, is {new!r}"),
         *_differences(before["files"], now["files"], "the content of {name}"),

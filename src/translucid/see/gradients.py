@@ -146,8 +146,11 @@ class Gradients(Trace):
 
     def _over_words(self, pattern: str | None) -> list[str]:
         if pattern is None:
+            stream = STREAM
+            if not any(name.endswith("embedding.scaled") for name in self):
+                stream = ("embedding.lookup", *STREAM)
             names = [name for name in self if name.endswith(STATES)] or [
-                name for name in self if name.endswith(STREAM)
+                name for name in self if name.endswith(stream)
             ]
             if not names:
                 raise InputError(

@@ -27,7 +27,6 @@ from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
 LONGEST = 512  # positions that a picture can hold
-INSIDE = 4  # any token that is not special: the piece after it stands within a text
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
@@ -89,12 +88,10 @@ def neighbours(
     """The words whose vectors point most nearly where this word's does."""
     check_count(k)
     table = _reader(network, side).embedding.table.weight.detach()  # (vocab, d_model)
-    if len(table) != len(tokenizer):
-        raise InputError(
-            f"the model's table has {len(table):,} rows, but the tokenizer {len(tokenizer):,} "
-            "tokens; give the tokenizer of this side of this model"
-        )
+    tokenizer.check_rows(len(table), "the model's table")
+    table = table[: len(tokenizer)]  # spare rows are no tokens
     number, note = _number_of(tokenizer, word)
+    within = next(i for i in range(len(tokenizer)) if i not in tokenizer.special_ids)
     wide = table if table.dtype is torch.float64 else table.float()
     cosines = normalize(wide, dim=-1) @ normalize(wide[number], dim=-1)
     cosines[number] = -torch.inf
@@ -102,7 +99,7 @@ def neighbours(
     return Bars(
         f"The words nearest to {word.strip()!r}",
         "cosine of the angle between the two vectors",
-        tuple(readable(tokenizer, [INSIDE, other])[1] for other in best.indices.tolist()),
+        tuple(readable(tokenizer, [within, other])[1] for other in best.indices.tolist()),
         numbers(best.values),
         note=f"{len(best.values)} of {len(table) - 1:,} other words{note}",
     )
@@ -121,7 +118,8 @@ def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
         raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); give one of them")
     if not ids:
         raise InputError(f"{word!r}: there is no word; give one")
-    close = nearest(word, readable(tokenizer, range(INSIDE, len(tokenizer))))
+    text = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
+    close = nearest(word, readable(tokenizer, text))
     hint = f"the nearest that it knows are {', '.join(close)}" if close else "give another word"
     raise InputError(f"{word!r} is not in the model's vocabulary; {hint}")
 
@@ -180,7 +178,7 @@ def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
 
 def _thinned_note(chosen: list[int], stack: Stack) -> str:
     if isinstance(stack.positions, Rotary):
-        whole, what = stack.positions.d_head // 2, "pairs"
+        whole, what = stack.positions.d_rotary // 2, "pairs"
     else:
         whole, what = stack.d_output, "dimensions"
     if len(chosen) == whole:

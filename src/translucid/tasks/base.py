@@ -23,6 +23,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models.autoregressive import GenerationInputs
+from translucid.models.base import AutoregressiveNetwork
 from translucid.models.modes import evaluating
 from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
@@ -63,6 +64,8 @@ class Task(ABC, Generic[Record, Item]):
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
+    # What a row of data holds that a program gives without names of columns; none: numbers.
+    row_columns: ClassVar[tuple[str, ...]] = ("text",)
     # What a model is asked about in a table: the first of these columns that it has ("text", say,
     # is data.text_column); none: whole lines.
     asks_about: ClassVar[tuple[str, ...]] = ()
@@ -383,6 +386,12 @@ def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInput
         ids, sources = inputs["ids"], None
         mask = inputs.get("mask", torch.ones_like(ids, dtype=torch.bool))
     return [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)], sources
+
+
+def never_generated(tokenizer: Tokenizer, model: nn.Module) -> tuple[int, ...]:
+    """Tokens that this model must not write."""
+    assert isinstance(model, AutoregressiveNetwork)
+    return tokenizer.never_generated(model.vocab)
 
 
 def check_length(tokens: int, context_length: int | None, where: str) -> None:

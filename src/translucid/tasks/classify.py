@@ -56,6 +56,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     shape, head = "encoder", "classify"
     label_noun = "label"
     command = "classify"
+    row_columns = ("text", "label")
     asks_about = ("text",)
     data_keys = ("text_column", "label_column", "max_length", "long")
     decoding_keys = ()
@@ -124,6 +125,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0
     ) -> None:
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
+        self.frame = tokenizer.frame(start="bos", end="eos")
         self._number = {label: i for i, label in enumerate(self.labels)}
 
     def encode(self, record: Labelled) -> ClassifyItem:
@@ -131,7 +133,7 @@ class Classify(Task[Labelled, ClassifyItem]):
 
     def encode_text(self, text: str) -> list[int]:
         """Between start and end, so that even an empty text has something to read."""
-        return [self.tokenizer.bos_id, *self.tokenizer.encode(text), self.tokenizer.eos_id]
+        return self.frame(self.tokenizer.encode(text))
 
     def sizes(self, item: ClassifyItem) -> tuple[int, ...]:
         return (len(item.ids),)
@@ -140,7 +142,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         return int(item.label != IGNORE)
 
     def shorten(self, item: ClassifyItem, max_length: int) -> ClassifyItem:
-        return replace(item, ids=[*item.ids[: max_length - 1], self.tokenizer.eos_id])
+        return replace(item, ids=self.frame.shorten(item.ids, max_length))
 
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
@@ -207,8 +209,10 @@ class Classify(Task[Labelled, ClassifyItem]):
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
         label = IGNORE if target is None else self.labels.index(target)
         batch = self.collate([ClassifyItem(self.encode_text(text), label, 0)])
-        start, end = readable(self.tokenizer, [self.tokenizer.bos_id, self.tokenizer.eos_id])
-        source = (start, *of_text(self.tokenizer, text), end)
+        start, end = (
+            readable(self.tokenizer, ids) for ids in (self.frame.prefix, self.frame.suffix)
+        )
+        source = (*start, *of_text(self.tokenizer, text), *end)
         words = Words(source, outputs=tuple(self.labels))
         return Example(text, batch, words, source=TokenInput("ids", self.tokenizer))
 

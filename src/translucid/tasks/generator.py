@@ -216,10 +216,10 @@ class Generator:
         on texts, for a translator translations of `sources`."""
         task, theirs = self.task, other.generator.network
         if isinstance(task, Language):
-            ids = [[task.start_id, *task.tokenizer.encode(text)] for text in several(texts)]
+            ids = [[*start, *rest] for start, rest in map(task.prompt, several(texts))]
             return difference(self.network, theirs, ids)
-        ids = [[task.target.bos_id, *task.target.encode(text)] for text in several(texts)]
-        read = [[*task.source.encode(text), task.source.eos_id] for text in sources or ()]
+        ids = [[*task.target.start_ids, *task.target.encode(text)] for text in several(texts)]
+        read = [task.frame(task.source.encode(text)) for text in sources or ()]
         inputs = GenerationInputs.of(*pad(read, task.source.pad_id))
         return difference(self.network, theirs, ids, inputs)
 

@@ -19,7 +19,7 @@ from translucid.errors import ConfigError, InputError
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.tasks import metrics
-from translucid.tasks.base import LazyItems, Score, Task, summed_loss
+from translucid.tasks.base import LazyItems, Score, Task, never_generated, summed_loss
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import spread_out
@@ -139,11 +139,11 @@ class Language(Task[Text, LanguageItem]):
         return [self._continued(model, line, CONTINUED) for line in lines]
 
     def _continued(self, model: Any, line: str, tokens: int) -> str:
-        prompt = self.tokenizer.encode(line)
+        start, prompt = self.prompt(line)
         config = GenerationConfig(beam_size=1, max_length=tokens)
         ((best,),) = find(
-            model, [[self.start_id, *prompt]], None, config,
-            eos=self.tokenizer.eos_id, pad=self.tokenizer.pad_id,
+            model, [[*start, *prompt]], None, config, eos=self.tokenizer.eos_id,
+            pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, model),
         )  # fmt: skip
         return self.tokenizer.decode([*prompt, *best.tokens])
 
@@ -162,15 +162,26 @@ class Language(Task[Text, LanguageItem]):
 
     @property
     def start_id(self) -> int:
-        """What stands before a text: the end of the text before it, as in the rows of training.
+        """What stands before the first of all texts: the end of a text before it.
         A start of its own would be seen once in all rows, and never be learnt."""
         return self.tokenizer.eos_id
 
+    def prompt(self, text: str) -> tuple[list[int], list[int]]:
+        """What stands before a text, as in the rows of training or as its tokenizer says; and the
+        text. Where nothing stands before it, an empty one has to begin with something."""
+        ids = self.tokenizer.encode(text)
+        frame = self.tokenizer.special.frame
+        start = [self.start_id] if frame is None else list(frame.prefix)
+        return start or ([] if ids else [self.start_id]), ids
+
     def encode(self, record: Text) -> LanguageItem:
         """One text by itself, between start and end."""
-        ids = self.tokenizer.encode(record.text)
-        begun, ended = [self.start_id, *ids], [*ids, self.tokenizer.eos_id]
-        return LanguageItem(begun, ended, len(record.text) + 1, record.line)
+        start, ids = self.prompt(record.text)
+        read = [*start, *ids]
+        targets = [*[IGNORE] * (len(start) - 1), *(ids if start else ids[1:])]
+        return LanguageItem(
+            read, [*targets, self.tokenizer.eos_id], len(record.text) + 1, record.line
+        )
 
     def rows(self, records: Sequence[Text], length: int) -> list[LanguageItem]:
         """All texts end to end, cut into rows of `length`; every token is a target once."""
@@ -209,10 +220,10 @@ class Language(Task[Text, LanguageItem]):
         return Batch(inputs, targets, count, tuple(item.line for item in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        never = (self.tokenizer.pad_id, self.tokenizer.bos_id)
         return cross_entropy(
-            model(**batch.inputs), batch.targets, smoothing=self.smoothing, never=never
-        )
+            model(**batch.inputs), batch.targets, smoothing=self.smoothing,
+            never=self.tokenizer.never_targets,
+        )  # fmt: skip
 
     def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         """The same targets, each once, with `context` tokens of the text before every row.
@@ -268,12 +279,12 @@ class Language(Task[Text, LanguageItem]):
             raise InputError(
                 f"target = {target!r}: a model for task {self.name} has none; leave it out"
             )
-        ids = self.tokenizer.encode(text)
-        inputs = {"ids": torch.tensor([[self.start_id, *ids]])}
-        batch = Batch(inputs, torch.tensor([[*ids, IGNORE]]), len(ids))
-        written = of_text(self.tokenizer, text)
-        start = readable(self.tokenizer, [self.start_id])
-        words = Words(target=(*start, *written), follows=(*written, "?"))
+        start, ids = self.prompt(text)
+        item = self.encode(Text(text, 0))
+        targets = torch.tensor([[*item.targets[:-1], IGNORE]])
+        batch = Batch({"ids": torch.tensor([item.ids])}, targets, len(ids))
+        read = (*readable(self.tokenizer, start), *of_text(self.tokenizer, text))
+        words = Words(target=read, follows=(*read[1:], "?"))
         return Example(text, batch, words, target=TokenInput("ids", self.tokenizer))
 
     @property

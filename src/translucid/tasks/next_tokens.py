@@ -40,8 +40,8 @@ class NextTokens(Choices):
         return self.tokenizer.fingerprint
 
     def name(self, number: int, before: int | None = None) -> str:
-        start = self.tokenizer.bos_id if before is None else before
-        return readable(self.tokenizer, [start, number])[1]
+        context = [] if before is None else [before]
+        return readable(self.tokenizer, [*context, number])[-1]
 
     def plain(self, outputs: Tensor) -> Any:
         return self.tokenizer.pieces(outputs.argmax(-1).tolist())
@@ -124,7 +124,8 @@ class TargetTokens(NextTokens):
         tokenizer = self.tokenizer
         probabilities = logits.float().softmax(dim=-1)
         written = probabilities.clone()
-        written[[tokenizer.pad_id, tokenizer.bos_id]] = 0  # no search ever writes these
+        written[list(tokenizer.never_targets)] = 0  # no search ever writes these
+        written[len(tokenizer) :] = 0
         best = int(written.argmax())
         if best == tokenizer.eos_id:
             return ""

@@ -54,6 +54,7 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
+    row_columns = ("words", "tags")
     asks_about = ("words", "text")
     data_keys = ("words_column", "tags_column", "max_length", "long")
     decoding_keys = ("spans",)
@@ -88,7 +89,7 @@ class Tag(Task[Tagged, TagItem]):
         return self.tags
 
     def expected_targets(self, records: Sequence[Tagged]) -> tuple[Tensor, str]:
-        coded = [self.tokenizer.encode_words(record.words) for record in records]
+        coded = [self._coded(record.words) for record in records]
         wanted = torch.full((len(records), max(len(ids) for ids, _ in coded)), IGNORE)
         for row, (record, (_, word_of)) in enumerate(zip(records, coded, strict=True)):
             for place, tag in zip(first_subwords(word_of), record.tags, strict=True):
@@ -165,12 +166,17 @@ class Tag(Task[Tagged, TagItem]):
         return replace(item, tags=tags)
 
     def encode_words(self, words: Sequence[str], line: int = 0) -> TagItem:
-        ids, word_of = self.tokenizer.encode_words(words)
+        ids, word_of = self._coded(words)
         characters: tuple[bytes, ...] = ()
         if self.characters:
             spelt = [spell(word) for word in words]
             characters = tuple(b"" if word is None else spelt[word] for word in word_of)
         return TagItem(ids, [IGNORE] * len(ids), first_subwords(word_of), line, characters)
+
+    def _coded(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+        ids, word_of = self.tokenizer.encode_words(words)
+        frame = self.tokenizer.frame()
+        return frame(ids), [*[None] * len(frame.prefix), *word_of, *[None] * len(frame.suffix)]
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:
         return (len(item.ids),)

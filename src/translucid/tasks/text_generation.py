@@ -24,7 +24,7 @@ from translucid.generate.tree import Tree
 from translucid.generate.word_constraints import NamedConstraint, WordConstraints
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble, mean_log_probs
-from translucid.tasks.base import in_batches, prefixes_and_sources
+from translucid.tasks.base import in_batches, never_generated, prefixes_and_sources
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.translate import Translate, TranslateItem
@@ -98,13 +98,16 @@ class TextGenerator:
             watching["watch"] = tree.watch
 
         def constraints(start: int) -> list[NamedConstraint]:
-            named = word_constraints.token_constraints(self.tokenizer, config, start)
+            named = word_constraints.token_constraints(
+                self.tokenizer, config, start, special=self.start_size
+            )
             if tree is not None:
                 tree.constraints = named
             return named
 
         if isinstance(self.task, Translate):
-            starts = [1 + len(item.target) for item in items[:1]]  # one prefix for all
+            before = len(self.tokenizer.start_ids)
+            starts = [before + len(item.target) for item in items[:1]]  # one prefix for all
             extra = [constraint for start in starts for _, constraint in constraints(start)]
             return self.task.find(
                 self.network, items, plain, ensemble=self.others, extra=extra, **watching
@@ -115,7 +118,8 @@ class TextGenerator:
             extra = [constraint for _, constraint in constraints(max(map(len, prefixes)))]
             return find(
                 self.model, prefixes, sources, plain, eos=self.tokenizer.eos_id,
-                pad=self.tokenizer.pad_id, extra=extra, **watching,
+                pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, self.network),
+                extra=extra, **watching,
             )  # fmt: skip
 
         return self._in_batches(items, act)
@@ -147,14 +151,14 @@ class TextGenerator:
 
         def act(batch: Batch) -> list[Candidate]:
             prefixes, sources = prefixes_and_sources(batch)
-            drawn = SampledTexts(self.model, self.tokenizer, prefixes, stop, trace)
+            drawn = self._sampled(prefixes, stop, trace)
             numbers = [line % samples for line in batch.lines]  # a line is a place among the items
             for _ in drawn.steps(sources, by, config, word_constraints, seed, numbers):
                 pass
             return [drawn.candidate(row, config.alpha) for row in range(len(prefixes))]
 
         candidates = [
-            _NOTHING if _is_empty(item) else candidate
+            _NOTHING if self._is_empty(item) else candidate
             for item, candidate in zip(items, self._in_batches(items, act), strict=True)
         ]
         grouped = [candidates[i : i + samples] for i in range(0, len(candidates), samples)]
@@ -169,7 +173,7 @@ class TextGenerator:
         check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
         prefixes, sources = prefixes_and_sources(batch)
-        drawn = SampledTexts(self.model, self.tokenizer, prefixes, stop)
+        drawn = self._sampled(prefixes, stop)
         yield drawn.streams[0].begin()
         steps = drawn.steps(sources, by, config, word_constraints, seed, [sample])
         while True:
@@ -226,20 +230,38 @@ class TextGenerator:
     def networks(self) -> list[Network]:
         return [self.network, *self.others]
 
+    @property
+    def start_size(self) -> int:
+        """Tokens before a text that are none of it."""
+        if isinstance(self.task, Translate):
+            return len(self.tokenizer.start_ids)
+        return len(self.task.prompt(" ")[0])
+
+    def _sampled(
+        self, prefixes: list[list[int]], stop: Sequence[str], trace: NoTrace = NO_TRACE
+    ) -> SampledTexts:
+        never = never_generated(self.tokenizer, self.network)
+        return SampledTexts(
+            self.model, self.tokenizer, prefixes, stop, trace,
+            never=never, special=self.start_size,
+        )  # fmt: skip
+
+    def _is_empty(self, item: Any) -> bool:
+        return isinstance(self.task, Translate) and self.task.is_empty(item)
+
     def _source(self, text: str) -> list[int]:
         assert isinstance(self.task, Translate)
-        return [*self.task.source.encode(text), self.task.source.eos_id]
+        return self.task.frame(self.task.source.encode(text))
 
     def _items(self, texts: Sequence[str], prefix: str) -> list[Any]:
         if isinstance(self.task, Translate):
             begun = self.tokenizer.encode(prefix)
             sources = self.task.source.encode_batch(texts)
-            eos = self.task.source.eos_id
-            return [TranslateItem([*ids, eos], begun, i) for i, ids in enumerate(sources)]
+            frame = self.task.frame
+            return [TranslateItem(frame(ids), begun, i) for i, ids in enumerate(sources)]
         if prefix:
             raise InputError("a language model goes on with its prompt; put the prefix there")
-        start = self.task.start_id
-        prompts = [[start, *self.tokenizer.encode(text)] for text in texts]
+        prompts = [[*start, *ids] for start, ids in map(self.task.prompt, texts)]
         return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
 
     def _in_batches(self, items: Sequence[Any], act: Any) -> list[Any]:
@@ -265,7 +287,7 @@ class TextGenerator:
     def _decoded(
         self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: Tree | None = None
     ) -> Decoded:
-        begun = item.target if isinstance(item, TranslateItem) else item.ids[1:]
+        begun = item.target if isinstance(item, TranslateItem) else item.ids
         texts = [
             Candidate(
                 text=self.tokenizer.decode(
@@ -284,7 +306,7 @@ class TextGenerator:
             )
             for hypothesis in hypotheses
         ]
-        return Decoded(text, texts, None if _is_empty(item) else tree)
+        return Decoded(text, texts, None if self._is_empty(item) else tree)
 
     def _scored(self, token_log_probs: Tensor, targets: Tensor) -> Scored:
         mask = targets != IGNORE
@@ -294,8 +316,3 @@ class TextGenerator:
 
 
 _NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])
-
-
-def _is_empty(item: Any) -> bool:
-    """Where there is nothing to translate, nothing is written."""
-    return isinstance(item, TranslateItem) and len(item.source) <= 1

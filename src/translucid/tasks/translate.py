@@ -22,7 +22,14 @@ from translucid.generate.results import END
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.ensemble import GeneratingEnsemble
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, in_batches, prefixes_and_sources, summed_loss
+from translucid.tasks.base import (
+    Score,
+    Task,
+    in_batches,
+    never_generated,
+    prefixes_and_sources,
+    summed_loss,
+)
 from translucid.tasks.batch import IGNORE, Batch, cross_entropy
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.findings import Finding
@@ -56,6 +63,7 @@ class Translate(Task[Pair, TranslateItem]):
     shape, head = "encoder-decoder", "language"
     max_files = 2
     command = "translate"
+    row_columns = ("source", "target")
     asks_about, answer_name = ("source", "text"), "translation"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True
@@ -117,7 +125,7 @@ class Translate(Task[Pair, TranslateItem]):
         return {"source": self.source, "target": self.target}
 
     def read_line(self, line: str, where: str, network: nn.Module) -> TranslateItem:
-        return TranslateItem([*self.source.encode(line), self.source.eos_id], [], 0)
+        return TranslateItem(self.frame(self.source.encode(line)), [], 0)
 
     def answer_text(self, answer: str) -> str:
         """A model may write a line end; as many lines come out as go in."""
@@ -142,12 +150,13 @@ class Translate(Task[Pair, TranslateItem]):
         search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
     ) -> None:
         self.source, self.target = source, target
+        self.frame = source.frame(end="eos")
         self.smoothing, self.search = smoothing, search
         self.graphs = DecodeGraphs()  # of the network that is evaluated
 
     def encode(self, record: Pair) -> TranslateItem:
         return TranslateItem(
-            [*self.source.encode(record.source), self.source.eos_id],
+            self.frame(self.source.encode(record.source)),
             self.target.encode(record.target),
             record.line,
         )
@@ -159,17 +168,15 @@ class Translate(Task[Pair, TranslateItem]):
         return len(item.target) + 1  # and the end
 
     def shorten(self, item: TranslateItem, max_length: int) -> TranslateItem:
-        source = item.source[:-1][: max_length - 1]
-        return replace(
-            item, source=[*source, self.source.eos_id], target=item.target[: max_length - 1]
-        )
+        source = self.frame.shorten(item.source, max_length)
+        return replace(item, source=source, target=item.target[: max_length - 1])
 
     def collate(self, items: Sequence[TranslateItem]) -> Batch:
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
-        target, target_mask = pad(
-            [[self.target.bos_id, *item.target] for item in items], self.target.pad_id
-        )
-        targets, _ = pad([[*item.target, self.target.eos_id] for item in items], IGNORE)
+        start = self.target.start_ids
+        target, target_mask = pad([[*start, *item.target] for item in items], self.target.pad_id)
+        given, end = [IGNORE] * (len(start) - 1), self.target.eos_id
+        targets, _ = pad([[*given, *item.target, end] for item in items], IGNORE)
         inputs = {
             "source": source, "target": target,
             "source_mask": source_mask, "target_mask": target_mask,
@@ -178,9 +185,11 @@ class Translate(Task[Pair, TranslateItem]):
         return Batch(inputs, targets, count, tuple(item.line for item in items))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        never = (self.target.pad_id, self.target.bos_id)
         return cross_entropy(
-            model(**batch.inputs), batch.targets, smoothing=self.smoothing, never=never
+            model(**batch.inputs),
+            batch.targets,
+            smoothing=self.smoothing,
+            never=self.target.never_targets,
         )
 
     def evaluate(self, model: nn.Module, items: Sequence[TranslateItem]) -> Score:
@@ -192,7 +201,7 @@ class Translate(Task[Pair, TranslateItem]):
     def baseline(
         self, train: Sequence[TranslateItem], held_out: Sequence[TranslateItem]
     ) -> Baseline:
-        copied = [self.source.decode(item.source[:-1]) for item in held_out]
+        copied = [self.source.decode(item.source) for item in held_out]
         return Baseline("a copy of the source", self._score(copied, held_out))
 
     def _score(self, written: Sequence[str], items: Sequence[TranslateItem]) -> Score:
@@ -239,6 +248,7 @@ class Translate(Task[Pair, TranslateItem]):
                 chosen,
                 eos=self.target.eos_id,
                 pad=self.target.pad_id,
+                never=never_generated(self.target, model),
                 extra=extra,
                 watch=watch,
                 trace=trace,
@@ -251,9 +261,13 @@ class Translate(Task[Pair, TranslateItem]):
         budget = 32768 if next(model.parameters()).is_cuda else 4096
         results = in_batches(model, items, self, act, batch_tokens=budget // chosen.beam_size)
         return [
-            [_NOTHING] if len(item.source) <= 1 else hypotheses
+            [_NOTHING] if self.is_empty(item) else hypotheses
             for item, hypotheses in zip(items, results, strict=True)
         ]
+
+    def is_empty(self, item: TranslateItem) -> bool:
+        """Where there is nothing to translate, nothing is written."""
+        return len(item.source) <= len(self.frame(()))
 
     # ---- what people see ----
 
@@ -262,15 +276,20 @@ class Translate(Task[Pair, TranslateItem]):
     def example(self, text: str, target: str | None = None) -> Example:
         """target: the translation; without it the decoder reads nothing but its start."""
         target = target or ""
-        source = [*self.source.encode(text), self.source.eos_id]
+        source = self.frame(self.source.encode(text))
         batch = self.collate([TranslateItem(source, self.target.encode(target), 0)])
-        written = of_text(self.target, target)
-        start = readable(self.target, [self.target.bos_id])
-        words = Words((*of_text(self.source, text), END), (*start, *written), (*written, END))
+        read = (*readable(self.target, self.target.start_ids), *of_text(self.target, target))
+        words = Words(self._source_words(text), read, (*read[1:], END))
         return Example(
             text, batch, words,
             source=TokenInput("source", self.source), target=TokenInput("target", self.target),
         )  # fmt: skip
+
+    def _source_words(self, text: str) -> tuple[str, ...]:
+        t = self.source
+        start, end = (readable(t, ids) for ids in (self.frame.prefix, self.frame.suffix))
+        ended = (END,) if self.frame.suffix == (t.special.eos,) else end
+        return (*start, *of_text(t, text), *ended)
 
     @property
     def outputs(self) -> TargetTokens:

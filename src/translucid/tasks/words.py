@@ -64,7 +64,7 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(pieces)
     if tokenizer.kind in ("char", "bytes"):
         return tuple(_visible(piece) for piece in pieces)
-    special = range(4)
+    special = tokenizer.special_ids
     return tuple(
         piece
         if number in special

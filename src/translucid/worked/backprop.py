@@ -19,6 +19,9 @@ _SLOPES: dict[ActivationName, str] = {
     "relu": r"\mathbf{1}(<z> > 0)",
     "gelu": "",  # no short form
     "silu": "",
+    "gelu_tanh": "",
+    "quick_gelu": "",
+    "relu_squared": r"2 \max(0, <z>)",
 }
 
 

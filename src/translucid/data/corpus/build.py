@@ -157,6 +157,7 @@ def build_plan(plan: Plan) -> Store:
         rule=plan.rule,
         dtype="<u2" if len(plan.tokenizer) <= 1 << 16 else "<u4",
         max_bytes=plan.tokenizer.max_bytes,
+        eos=plan.tokenizer.eos_id,
     )
     scanned: list[Scanned] = []
     try:

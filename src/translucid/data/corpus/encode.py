@@ -15,7 +15,6 @@ import numpy as np
 from translucid.data.corpus.scan import Job, Piece, Unit
 from translucid.data.readers.lines import LineRule, check_unchanged, open_binary, read_lines
 from translucid.data.readers.loading import Loading
-from translucid.data.tokenizers.pipelines import EOS
 from translucid.data.tokenizers.word_cache import WordCache
 from translucid.errors import InputError
 
@@ -35,6 +34,7 @@ class Settings:
     rule: LineRule
     dtype: Literal["<u2", "<u4"]
     max_bytes: int  # of a text that the tokenizer takes at once
+    eos: int  # the token that ends a document
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _encode_piece(
         for encoded, end in zip(words.encode_batch(texts), ended, strict=True):
             ids += encoded
             if end:
-                ids.append(EOS)
+                ids.append(settings.eos)
         write(np.array(ids, dtype=settings.dtype).tobytes())
         shard.tokens += len(ids)
         shard.documents += sum(ended)

@@ -1,26 +1,28 @@
 """Text to ids and back.
 
-A Tokenizer knows its kind, its vocabulary and its fingerprint. The four special tokens have fixed
-ids and are never found in text: a literal `</s>` stays text.
+A Tokenizer knows its kind, its vocabulary and its fingerprint. One that was trained here has four
+special tokens with fixed ids; one that came with a model has its own. Neither are found in text: a
+literal `</s>` stays text.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Literal
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from translucid.data.tokenizers import files
+from translucid.data.tokenizers.imported import IMPORTED, Imported
+from translucid.data.tokenizers.limits import MAX_BYTES, checked, guarded
 from translucid.data.tokenizers.pipelines import (
-    BOS,
     BYTE_LEVEL,
     BYTE_OF,
-    EOS,
     KINDS,
-    PAD,
     SPECIAL,
     UNK,
     WORD_START,
@@ -28,30 +30,38 @@ from translucid.data.tokenizers.pipelines import (
     Kind,
     trained,
 )
+from translucid.data.tokenizers.roles import Roles
+from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.errors import (
     ConfigError,
     InputError,
     TokenizerMismatchError,
-    TranslucidError,
     nearest,
 )
 
-MAX_BYTES = 1 << 20  # of one text; all kinds take a few seconds for this much, whatever it holds
 _CHUNK = 4096  # texts that are in the library's hands at once
 
 
-class Tokenizer:
-    """Made by `Tokenizer.train` or `Tokenizer.load`; `joint` vocabularies are one object used
-    twice, separate ones are two."""
+class Tokenizer(Roles):
+    """Made by `Tokenizer.train`, `Tokenizer.load` or `Tokenizer.imported`; `joint` vocabularies
+    are one object used twice, separate ones are two."""
 
-    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
+    vocab: Mapping[str, int]
 
-    def __init__(self, kind: Kind, backend: Backend, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, kind: Kind | Literal["imported"], backend: Backend, max_bytes: int = MAX_BYTES,
+        imported: Imported | None = None,
+    ) -> None:  # fmt: skip
         self.kind = kind
         self.max_bytes = max_bytes
-        self._backend = backend
+        self._backend, self._imported = backend, imported
+        if imported is not None:
+            self.special, self._pieces = imported.special, imported.names
+            self.vocab = {piece: i for i, piece in reversed([*enumerate(self._pieces)])}
+            self._check_roles(imported)
+            return
         vocab = backend.get_vocab()
-        self.vocab: Mapping[str, int] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+        self.vocab = dict(sorted(vocab.items(), key=lambda item: item[1]))
         self._pieces = list(self.vocab)
         if list(self.vocab.values()) != list(range(len(vocab))) or self._pieces[:4] != [*SPECIAL]:
             raise InputError(
@@ -59,6 +69,30 @@ class Tokenizer:
                 f"{', '.join(SPECIAL)}"
             )
         if any(i < UNK for i in self.encode(" ".join(SPECIAL) + "".join(SPECIAL))):
+            raise InputError("text could forge the special tokens of this vocabulary")
+
+    @classmethod
+    def imported(cls, imported: Imported, *, max_bytes: int | None = None) -> "Tokenizer":
+        """One that came with a model."""
+        with guarded("making the tokenizer"):
+            limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
+            return cls(IMPORTED, imported.backend(), limit, imported)
+
+    def with_special(self, special: SpecialTokens) -> "Tokenizer":
+        """An imported one with other roles for its tokens."""
+        if self._imported is None:
+            raise InputError(f"the special tokens of a {self.kind} tokenizer are always the same")
+        return Tokenizer.imported(replace(self._imported, special=special))
+
+    def _check_roles(self, imported: Imported) -> None:
+        wrong = [i for i in (*imported.special_ids, *imported.hidden) if not 0 <= i < len(self)]
+        if wrong:
+            raise InputError(
+                f"token {wrong[0]} has a role, but there are {len(self):,} tokens; the files of "
+                "the tokenizer do not belong together"
+            )
+        names = [self._pieces[i] for i in sorted(imported.special_ids)][:64]
+        if imported.special_ids.intersection(self.encode(" ".join(names) + "".join(names))):
             raise InputError("text could forge the special tokens of this vocabulary")
 
     @classmethod
@@ -87,11 +121,11 @@ class Tokenizer:
         def feed() -> Iterator[str]:
             nonlocal read
             for read, text in enumerate(texts, start=1):
-                yield from _checked(text, max_bytes, f"text {read}", by_line=True)
+                yield from checked(text, max_bytes, f"text {read}", by_line=True)
                 if progress is not None and read % 1000 == 0:
                     progress(read)
 
-        with _guarded("training the tokenizer"):
+        with guarded("training the tokenizer"):
             backend = trained(kind, feed(), vocab_size, min_frequency)
         if progress is not None and read % 1000:
             progress(read)
@@ -105,7 +139,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text alone; bos and eos are for the task to add."""
-        return list(self._encode(text).ids)
+        return self._ids(self._encode(text))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Faster than one by one."""
@@ -113,15 +147,15 @@ class Tokenizer:
         texts = iter(texts)
         while chunk := list(islice(texts, _CHUNK)):
             for i, text in enumerate(chunk):
-                _checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
-            with _guarded("tokenizing"):
+                checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
+            with guarded("tokenizing"):
                 encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
-            ids += [list(encoding.ids) for encoding in encodings]
+            ids += map(self._ids, encodings)
         return ids
 
     def encode_document(self, text: str) -> list[int]:
         """Like `encode` for text of any size: one that is too long at once goes line by line."""
-        pieces = _checked(text, self.max_bytes, "the document", by_line=True)
+        pieces = checked(text, self.max_bytes, "the document", by_line=True)
         return [i for ids in self.encode_batch(pieces) for i in ids]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
@@ -130,22 +164,34 @@ class Tokenizer:
         The ids are those of the words joined by spaces. An id that holds nothing but such a space
         belongs to no word (None).
         """
+        if self.kind == IMPORTED:
+            return self._encode_joined(words)
         ids: list[int] = []
         index: list[int | None] = []
         spaced = [word if i == 0 else f" {word}" for i, word in enumerate(words)]
         for i, word in enumerate(spaced):
-            _checked(word, self.max_bytes, f"word {i + 1}")
-        with _guarded("tokenizing"):
+            checked(word, self.max_bytes, f"word {i + 1}")
+        with guarded("tokenizing"):
             encodings = self._backend.encode_batch(spaced, add_special_tokens=False)
         for i, encoding in enumerate(encodings):
             inside = [i == 0 or end > 1 for _, end in encoding.offsets]
             if not any(inside):
-                raise InputError(
-                    f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; "
-                    "remove it and its tag"
-                )
+                raise _untaggable(words, i)
             ids += encoding.ids
             index += [i if own else None for own in inside]
+        return ids, index
+
+    def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+        """The same by where each token lies: this pipeline may look across spaces."""
+        text = " ".join(words)
+        ends = list(accumulate(len(word) + 1 for word in words))
+        ids, index = self.encode(text), list[int | None]()
+        for first, last in self.offsets(text):
+            start = first + len(text[first:last]) - len(text[first:last].lstrip(" "))
+            index.append(None if start >= last else bisect_right(ends, start))
+        for i in range(len(words)):
+            if i not in index:
+                raise _untaggable(words, i)
         return ids, index
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -160,13 +206,25 @@ class Tokenizer:
         tokens = unknown = 0
         for ids in self.encode_batch(texts):
             tokens += len(ids)
-            unknown += ids.count(UNK)
+            unknown += ids.count(self.unk_id)
         return unknown / tokens if tokens else 0.0
 
     def _encode(self, text: str) -> Encoding:
-        _checked(text, self.max_bytes, "the text")
-        with _guarded("tokenizing"):
+        checked(text, self.max_bytes, "the text")
+        with guarded("tokenizing"):
             return self._backend.encode(text, add_special_tokens=False)
+
+    def _ids(self, encoding: Encoding) -> list[int]:
+        ids = list(encoding.ids)
+        if self._imported is None or self._imported.tokens is None:
+            return ids
+        return [i if i < len(self._pieces) else self.unk_id for i in ids]
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        if self._imported is not None:
+            return self._imported.special_ids
+        return frozenset(range(len(SPECIAL)))
 
     # Ids to text
 
@@ -175,9 +233,11 @@ class Tokenizer:
 
         Byte-level kinds give back exactly what was encoded, and � for bytes that are no UTF-8.
         """
-        pieces = [self._bytes[i] for i in self._known(ids) if i >= UNK]
+        left_out = self.special_ids - {self.unk_id}
+        pieces = [self._bytes[i] for i in self._known(ids) if i not in left_out]
         text = b"".join(pieces).decode("utf-8", errors="replace")
-        return text.removeprefix(" ") if self.kind in WORDS else text
+        spaces = len(text) - len(text.lstrip(" "))
+        return text[min(spaces, self._spaces_dropped) :]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it; half a character is shown by its bytes."""
@@ -192,6 +252,8 @@ class Tokenizer:
     @cached_property
     def _bytes(self) -> list[bytes]:
         """What each id stands for in UTF-8."""
+        if self._imported is not None:
+            return self._imported.spelling[0]
         special = [token.encode() for token in SPECIAL]
         if self.kind in BYTE_LEVEL:
             return special + [bytes(BYTE_OF[c] for c in piece) for piece in self._pieces[4:]]
@@ -200,6 +262,11 @@ class Tokenizer:
         if self.kind == "word":
             return special + [p.replace(WORD_START, " ").encode() for p in self._pieces[4:]]
         return special + [piece.encode() for piece in self._pieces[4:]]
+
+    @cached_property
+    def _spaces_dropped(self) -> int:
+        """Spaces that the first tokens of a text bring, and that are not in the text."""
+        return int(self.kind in WORDS) if self._imported is None else self._imported.spelling[1]
 
     def _known(self, ids: Iterable[int]) -> Iterator[int]:
         for i in ids:
@@ -212,10 +279,17 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """Equal for tokenizers that do the same to every text."""
+        if self._imported is not None:
+            return files.imported_fingerprint(self._imported)
+        assert self.kind != IMPORTED
         return files.fingerprint(self.kind, self._backend)
 
     def save(self, folder: str | Path) -> None:
         """tokenizer.json in the hub's format, with what else is needed beside it."""
+        if self._imported is not None:
+            files.write_imported(Path(folder), self._imported, self.fingerprint)
+            return
+        assert self.kind != IMPORTED
         files.write(Path(folder), self.kind, self._backend, self.fingerprint)
 
     @classmethod
@@ -223,9 +297,12 @@ class Tokenizer:
         cls, folder: str | Path, *, expect: str | None = None, max_bytes: int = MAX_BYTES
     ) -> "Tokenizer":
         """`expect` is the fingerprint that a model was trained with."""
-        with _guarded(f"loading {folder}"):
-            kind, backend = files.read(Path(folder))
-            tokenizer = cls(kind, backend, max_bytes)
+        with guarded(f"loading {folder}"):
+            content = files.read(Path(folder))
+            if isinstance(content, Imported):
+                tokenizer = cls.imported(content, max_bytes=max_bytes)
+            else:
+                tokenizer = cls(*content, max_bytes)
         if expect is not None:
             tokenizer.check(expect, str(folder))
         return tokenizer
@@ -245,38 +322,8 @@ class Tokenizer:
         return f"Tokenizer({self.kind}, {len(self):,} tokens, {self.fingerprint[:12]})"
 
 
-def _checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
-    """The text, or its lines if it is too long for one piece; all checked before Rust sees them."""
-    if not isinstance(text, str):
-        raise InputError(f"{what} is {type(text).__name__}, not text")
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{what} holds half of a surrogate pair at character {error.start + 1}, which is no "
-            "character; read the file as UTF-8"
-        ) from None
-    if size <= max_bytes:
-        return [text]
-    if by_line and "\n" in text:
-        lines = text.split("\n")
-        pieces = [line + "\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
-        return [p for piece in pieces for p in _checked(piece, max_bytes, what)]
-    raise InputError(
-        f"{what} has {size:,} bytes in one piece, above the limit of {max_bytes:,}; split it into "
-        "lines, or raise max_bytes"
+def _untaggable(words: Sequence[str], i: int) -> InputError:
+    return InputError(
+        f"word {i + 1} of {len(words)} is {words[i]!r}: nothing is left of it to tag; remove it "
+        "and its tag"
     )
-
-
-@contextmanager
-def _guarded(doing: str) -> Iterator[None]:
-    """The library's errors as ours. Its panics derive from BaseException, so that `except
-    Exception` would let them pass."""
-    try:
-        yield
-    except (TranslucidError, MemoryError):
-        raise
-    except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise InputError(f"{doing} failed in the tokenizers library: {error}") from error
-        raise

@@ -1,15 +1,16 @@
 """Encoding by looking up: a corpus repeats its words, so each is given to the tokenizer once.
 
-A tokenizer of any kind splits text before a space that follows a visible character, and never looks
+A tokenizer that is trained here splits text before a space behind a visible one, and never looks
 across: what comes before has ended there, and the space begins what follows. So a text's ids are
 those of its pieces between such places, end to end. A test holds this to `Tokenizer.encode_batch`
-for every kind.
+for every kind. One that came with a model may do otherwise, and reads texts whole.
 """
 
 import re
 from collections.abc import Sequence
 from itertools import chain
 
+from translucid.data.tokenizers.imported import IMPORTED
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 _PLACE = re.compile(r" (?<=\S )")
@@ -43,7 +44,7 @@ class WordCache:
         small = len(text) <= self._tokenizer.max_bytes // 4 or (
             len(text.encode()) <= self._tokenizer.max_bytes
         )
-        if not small or _MARK in text:
+        if not small or _MARK in text or self._tokenizer.kind == IMPORTED:
             return [text]
         if " ".join(text.split()) == text:  # the common case, without a search
             return text.replace(" ", _MARK + " ").split(_MARK)

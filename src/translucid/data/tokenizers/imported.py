@@ -1,0 +1,207 @@
+"""A tokenizer that came with a model: its tokenizer.json as it is, and the roles of its tokens.
+
+The file's own normalizer, pre-tokenizer and model split the text. What it has besides is left out:
+truncation, padding, random merges, and the template, which is a `Frame` here. Special tokens are
+put out of the reach of text: a literal `</s>` stays text, whatever the model is.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tokenizers import Tokenizer as Backend
+
+from translucid.data.tokenizers import limits, patterns
+from translucid.data.tokenizers.special_tokens import SpecialTokens
+from translucid.data.tokenizers.surface import spelt, steps
+from translucid.errors import InputError
+
+IMPORTED: Literal["imported"] = "imported"
+MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
+MOST_TOKENS = 1 << 22
+MOST_GROWTH = 256  # times longer that a text may become before it is split
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What decides the ids, all of it."""
+
+    spec: str  # the text of tokenizer.json
+    special: SpecialTokens
+    hidden: tuple[int, ...] = ()  # that no text gives, though they are no special tokens
+    tokens: int | None = None  # of the vocabulary; those of `spec` above it are read as unknown
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        return parsed(self.spec, "the tokenizer")
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What each token is called in the file."""
+        names = dict(vocabulary(self.data["model"]))
+        names |= {token["id"]: token["content"] for token in self.data.get("added_tokens") or []}
+        size = max(names, default=-1) + 1
+        if size > MOST_TOKENS or size < 1:
+            raise InputError(
+                f"the tokenizer has {size:,} tokens; 1 to {MOST_TOKENS:,} are allowed: take "
+                "another tokenizer file"
+            )
+        size = size if self.tokens is None else self.tokens
+        return [names.get(i, f"<unused{i}>") for i in range(size)]
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Control tokens: those that the file calls special, and those that have a role."""
+        special = self.special
+        roles = {special.pad, special.bos, special.eos, special.mask, *special.ends, *special.start}
+        if special.frame is not None:
+            roles |= {*special.frame.prefix, *special.frame.suffix, *special.frame.between}
+        added = self.data.get("added_tokens") or []
+        roles |= {token["id"] for token in added if token.get("special")}
+        return frozenset(i for i in roles if i is not None) - {special.unk}
+
+    @cached_property
+    def max_bytes(self) -> int:
+        """Of a text at once: less where a pattern is not known to be fast."""
+        known = [check_part(self.data.get(key), key) for key in ("normalizer", "pre_tokenizer")]
+        return limits.MAX_BYTES if all(known) else patterns.MAX_BYTES
+
+    @cached_property
+    def spelling(self) -> tuple[list[bytes], int]:
+        added = {token["id"] for token in self.data.get("added_tokens") or []}
+        return spelt(self.data, self.names, self.special_ids | added)
+
+    def backend(self) -> Backend:
+        """The library's tokenizer, with what must not be found in text under names that no text
+        has."""
+        model = dict(self.data["model"])
+        out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
+        names = dict(vocabulary(model))
+        known = {i: names[i] if i not in out_of_reach else _unreachable(i) for i in names}
+        known |= {i: _unreachable(i) for i in range(max(known, default=-1) + 1) if i not in known}
+        gone = {names[i] for i in out_of_reach if i in names}
+        if model["type"] == "Unigram":
+            scores = [score for _, score in model["vocab"]]
+            model["vocab"] = [[known[i], score] for i, score in enumerate(scores)]
+        else:
+            model["vocab"] = {piece: i for i, piece in known.items()}
+        if model["type"] == "BPE":
+            model["dropout"] = None
+            model["merges"] = [pair for pair in _merges(model) if not gone & {*pair, "".join(pair)}]
+        unknown = {piece: i for i, piece in names.items()}.get(model.get("unk_token") or "")
+        if unknown is not None:
+            model["unk_token"] = known[unknown]
+        spec = {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": list(self._added(set(names), len(known))),
+            "normalizer": self.data.get("normalizer"),
+            "pre_tokenizer": self.data.get("pre_tokenizer"),
+            "post_processor": None,
+            "decoder": None,
+            "model": model,
+        }
+        backend = Backend.from_str(json.dumps(spec))
+        backend.encode_special_tokens = True
+        return backend
+
+    def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
+        """Tokens besides the model's; the library numbers them from `size` on, without gaps."""
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+        added = {token["id"]: token for token in self.data.get("added_tokens") or []}
+        for i, token in added.items():
+            if i in inside and not token.get("special") and i not in self.special_ids:
+                yield flags | token
+        for i in range(size, max(added, default=-1) + 1):
+            control = i in self.special_ids or i not in added
+            token = {"id": i, "content": _unreachable(i)} if control else added[i]
+            yield flags | token | {"special": control}
+
+
+def parsed(text: str | bytes, where: str) -> dict[str, Any]:
+    """A tokenizer.json whose parts have the form that they must have."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON ({str(error)[:200]}); copy it again") from None
+    model = data.get("model") if isinstance(data, dict) else None
+    kind = model.get("type") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(data, dict):
+        raise InputError(f"{where} holds no model of a tokenizer; give a tokenizer.json")
+    if kind is None:  # as files of old versions leave it out
+        kind = model["type"] = _kind(model)
+    if kind not in MODELS:
+        raise InputError(f"{where}: a model of type {kind!r}; known are {', '.join(MODELS)}")
+    form: type = list if kind == "Unigram" else dict
+    if not isinstance(model.get("vocab"), form):
+        raise InputError(f"{where}: the vocabulary of a {kind} model must be a {form.__name__}")
+    for i, piece in vocabulary(model):
+        if not isinstance(piece, str) or not isinstance(i, int) or not 0 <= i < MOST_TOKENS:
+            raise InputError(f"{where}: the vocabulary holds {piece!r} with id {i!r}; a text and a "
+                             f"number below {MOST_TOKENS:,} are needed")  # fmt: skip
+    for token in _list(data, "added_tokens", where):
+        right = isinstance(token, dict) and isinstance(token.get("content"), str)
+        if not right or not isinstance(token.get("id"), int) or not 0 <= token["id"] < MOST_TOKENS:
+            raise InputError(f"{where}: added_tokens holds {str(token)[:80]}; an id and a content "
+                             "are needed")  # fmt: skip
+    return data
+
+
+def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Ids and pieces."""
+    if isinstance(model["vocab"], list):
+        yield from ((i, _first(entry)) for i, entry in enumerate(model["vocab"]))
+    else:
+        yield from ((i, piece) for piece, i in model["vocab"].items())
+
+
+def check_part(part: Any, where: str) -> bool:
+    """Whether all its patterns are known ones; one that may take forever is refused, and what
+    blows up a text too."""
+    known, growth = True, 1
+    for step in steps(part):
+        pattern = step.get("pattern")
+        if isinstance(pattern, dict) and "Regex" in pattern:
+            known &= patterns.check_pattern(pattern["Regex"], where)
+        text = step.get("content") if step.get("type") == "Replace" else None
+        growth *= 1 + len(text.encode(errors="replace")) if isinstance(text, str) else 1
+        if growth > MOST_GROWTH or len(str(step.get("prepend", ""))) > MOST_GROWTH:
+            raise InputError(
+                f"{where}: its replacements make a text more than {MOST_GROWTH} times as long; "
+                "use a tokenizer file without them"
+            )
+    return known
+
+
+def _unreachable(i: int) -> str:
+    """A name with a space, which every pipeline splits at or replaces, and with characters that
+    are none."""
+    return f"\uffff {i} \uffff"
+
+
+def _merges(model: dict[str, Any]) -> list[list[str]]:
+    """Pairs; old files write them as one text."""
+    merges = model.get("merges") or []
+    return [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in merges]
+
+
+def _first(entry: Any) -> Any:
+    return entry[0] if isinstance(entry, list) and len(entry) == 2 else None
+
+
+def _kind(model: dict[str, Any]) -> str:
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else (
+        "WordLevel"
+    )  # fmt: skip
+
+
+def _list(data: dict[str, Any], key: str, where: str) -> list[Any]:
+    value = data.get(key) or []
+    if not isinstance(value, list):
+        raise InputError(f"{where}: {key} is {type(value).__name__}, not a list")
+    return value

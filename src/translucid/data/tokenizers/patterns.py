@@ -1,0 +1,108 @@
+"""Regular expressions of a tokenizer file that somebody else wrote.
+
+The library's engine goes back and tries again, without a limit of time: `(a+)+b` takes longer than
+anyone waits on forty letters. What the well-known tokenizers split text with is known to be fast.
+Of others, the forms are refused that may take exponential time, and what is left reads shorter
+texts at once.
+"""
+
+import re
+
+from translucid.errors import InputError
+
+GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CL100K = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = CL100K.replace(r"\p{N}{1,3}", r"\p{N}")
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDINGS}"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDINGS}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
+_PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
+KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN})
+LONGEST = 1 << 16  # characters of a pattern: an alternative for each piece that a user defined
+MAX_BYTES = 1 << 16  # of a text that an unknown pattern reads at once
+_QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
+_GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
+
+
+def check_pattern(pattern: object, where: str) -> bool:
+    """Whether a pattern is one of the known ones; one that may take forever is refused."""
+    if not isinstance(pattern, str) or len(pattern) > LONGEST:
+        raise InputError(f"{where}: a pattern must be text of at most {LONGEST:,} characters")
+    if pattern in KNOWN or re.fullmatch(r"[\w\s▁|\\<>/=-]*", pattern):
+        return True
+    if fault := _fault(pattern):
+        raise InputError(
+            f"{where}: the pattern {pattern[:120]!r} {fault}, so that a text could keep it busy "
+            "forever; use a tokenizer file without it"
+        )
+    return False
+
+
+def _fault(pattern: str) -> str:
+    """What of a pattern may take exponential time."""
+    # For each open group: whether it holds a repetition, and whether it holds a choice.
+    groups: list[list[bool]] = [[False, False]]
+    place, last = 0, [False, False]
+    while place < len(pattern):
+        character = pattern[place]
+        if character == "\\":
+            if pattern[place + 1 : place + 2] in "123456789kg" and place + 1 < len(pattern):
+                return "refers back to what it matched"
+            place += 2
+            if pattern[place - 1 : place] in "pP" and pattern[place : place + 1] == "{":
+                place = pattern.find("}", place) + 1 or len(pattern)
+            last = [False, False]
+        elif character == "[":
+            place, last = _class_end(pattern, place), [False, False]
+        elif character == "(":
+            opening = _GROUP.match(pattern, place)
+            assert opening is not None
+            place = opening.end()
+            if pattern[place : place + 1] == "?":
+                return "holds a group of an unknown form"
+            groups.append([False, False])
+        elif character == ")":
+            place += 1
+            if len(groups) == 1:
+                return "closes a group that it did not open"
+            last = groups.pop()
+            groups[-1][0] |= last[0]
+        elif quantifier := _QUANTIFIER.match(pattern, place):
+            low, comma, high = quantifier.groups()
+            most = {"*": 1 << 30, "+": 1 << 30, "?": 1}.get(quantifier[0])
+            if most is None:
+                most = int(high or (1 << 30 if comma else low or 0))
+            if most > 1 and any(last):
+                return "repeats a group that repeats or chooses inside"
+            groups[-1][0] |= most > 1 and not (low and not comma)
+            place = quantifier.end()
+            if pattern[place : place + 1] in ("+", "?"):
+                place += 1  # possessive or lazy
+        else:
+            groups[-1][1] |= character == "|"
+            place, last = place + 1, [False, False]
+    return ""
+
+
+def _class_end(pattern: str, place: int) -> int:
+    """Behind a [...], which may hold others."""
+    depth = 0
+    while place < len(pattern):
+        if pattern[place] == "\\":
+            place += 1
+        elif pattern[place] == "[":
+            depth += 1
+        elif pattern[place] == "]":
+            depth -= 1
+            if depth == 0:
+                return place + 1
+        place += 1
+    return len(pattern)

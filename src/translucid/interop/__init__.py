@@ -1,0 +1,1 @@
+"""Models that other tools have made: their files, their names, their options."""

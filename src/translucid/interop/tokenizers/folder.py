@@ -1,0 +1,210 @@
+"""The tokenizer of a folder in Hugging Face layout, whichever files it came in."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from translucid.data.tokenizers.files import MAX_FILE
+from translucid.data.tokenizers.imported import Imported, parsed
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.surface import steps
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.interop.tokenizers import marian, sentencepiece
+from translucid.interop.tokenizers.roles import RoleFiles, note_of, special_tokens, template
+from translucid.interop.tokenizers.sentencepiece_proto import read_model
+from translucid.interop.tokenizers.specs import (
+    Part,
+    ReadTokenizers,
+    bpe,
+    byte_level,
+    spec_text,
+    token,
+)
+from translucid.interop.tokenizers.vocabulary import read_lines
+from translucid.interop.tokenizers.word_piece import word_piece_spec
+from translucid.untrusted_files import open_regular, read_object
+
+SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")
+LOOKED_FOR = (
+    "tokenizer.json", "source.spm + target.spm + vocab.json", *SENTENCEPIECE,
+    "vocab.json + merges.txt", "vocab.txt",
+)  # fmt: skip
+
+
+class Found(NamedTuple):
+    """A tokenizer.json, and what the files beside it leave open."""
+
+    text: str
+    frame: Frame | None = None
+    hidden: tuple[int, ...] = ()
+    names: Mapping[str, str] = {}  # the usual tokens of some roles
+
+
+def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
+    """config: what config.json holds; not given, it is read."""
+    files = RoleFiles(
+        _held(folder, "config.json") if config is None else config,
+        *(_held(folder, name) for name in
+          ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")),
+    )  # fmt: skip
+    if all((folder / f"{side}.spm").is_file() for side in marian.SIDES):
+        return marian.tokenizers(folder, files)
+    found = _found(folder, files)
+    data = parsed(found.text, str(folder / "tokenizer.json"))
+    names = Imported(found.text, SpecialTokens()).names
+    usual = {f"{role}_token": name for role, name in found.names.items()}
+    files = replace(files, special_map=usual | dict(files.special_map))
+    bytes_too = data["model"].get("byte_fallback") or any(
+        step.get("type") == "ByteLevel"
+        for key in ("pre_tokenizer", "normalizer")
+        for step in steps(data.get(key))
+    )
+    special = special_tokens(names, files, found.frame, spells_all=bool(bytes_too))
+    made = Tokenizer.imported(Imported(found.text, special, found.hidden))
+    return ReadTokenizers({"tokenizer": made}, [note_of(special, names)])
+
+
+def _held(folder: Path, name: str) -> dict[str, Any]:
+    return read_object(folder / name) if (folder / name).is_file() else {}
+
+
+def _found(folder: Path, files: RoleFiles) -> Found:
+    def there(*names: str) -> bool:
+        return all((folder / name).is_file() for name in names)
+
+    if there("tokenizer.json"):
+        return _whole(folder / "tokenizer.json", files)
+    for name in SENTENCEPIECE:
+        if there(name):
+            return _sentencepiece(folder / name, files, _added(folder, files))
+    if there("vocab.json", "merges.txt"):
+        return _byte_pairs(folder, files)
+    if there("vocab.txt"):
+        return _word_pieces(folder, files)
+    raise InputError(
+        f"{folder} holds no tokenizer that is known here; looked for {', '.join(LOOKED_FOR)}: copy "
+        "these files of the model too"
+    )
+
+
+def _whole(path: Path, files: RoleFiles) -> Found:
+    """A tokenizer.json, to which tokenizer_config.json may add tokens."""
+    try:
+        with open_regular(path, MAX_FILE) as file:
+            text = file.read().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start}; copy it again") from None
+    data = parsed(text, str(path))
+    known = {entry["id"] for entry in data.get("added_tokens") or []}
+    model = Imported(text, SpecialTokens())
+    more = [t for t in _decoder_tokens(files) if t["id"] not in known]
+    more = [t for t in more if t["id"] >= len(model.names) or model.names[t["id"]] == t["content"]]
+    if more:
+        data["added_tokens"] = [*(data.get("added_tokens") or []), *more]
+        text = json.dumps(data, ensure_ascii=False)
+        model = Imported(text, SpecialTokens())
+    ids = {name: i for i, name in reversed(list(enumerate(model.names)))}
+    processor = data.get("post_processor")
+    frame = template(processor, ids)
+    return Found(text, Frame() if frame is None and processor else frame)
+
+
+def _decoder_tokens(files: RoleFiles) -> list[Part]:
+    """Tokens that tokenizer_config.json lists by their ids."""
+    listed = files.tokenizer.get("added_tokens_decoder") or {}
+    tokens = []
+    for i, entry in listed.items() if isinstance(listed, Mapping) else ():
+        if (
+            str(i).isdigit()
+            and isinstance(entry, Mapping)
+            and isinstance(entry.get("content"), str)
+        ):
+            flags = {key: bool(entry.get(key)) for key in ("single_word", "lstrip", "rstrip",
+                                                           "normalized", "special")}  # fmt: skip
+            tokens.append({"id": int(i), "content": entry["content"], **flags})
+    return tokens
+
+
+def _added(folder: Path, files: RoleFiles) -> list[Part]:
+    """Tokens besides the vocabulary of a folder without a tokenizer.json."""
+    tokens = {t["id"]: t for t in _decoder_tokens(files)}
+    for content, i in _held(folder, "added_tokens.json").items():
+        if isinstance(i, int):
+            tokens.setdefault(i, token(i, content, special=True))
+    return list(tokens.values())
+
+
+def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Found:
+    model = read_model(path)
+    names = sentencepiece.names(model)
+    extra = files.tokenizer.get("extra_ids")
+    more = list(added)
+    if isinstance(extra, int) and 0 < extra < 1000 and not more:  # T5's, counted downwards
+        last = len(names) + extra - 1
+        more = [token(last - i, f"<extra_id_{i}>", special=True) for i in range(extra)]
+    outside = [t for t in more if t["id"] >= len(names)]
+    roles = {role: names[i] for role, i in model.roles.items()}
+    bos = model.roles.get("bos")
+    encodes = bool(files.config.get("is_encoder_decoder"))
+    frame = None if encodes or bos is None else Frame((bos,))
+    text = sentencepiece.spec(model, str(path), added=outside)
+    return Found(text, frame, sentencepiece.hidden(model), roles)
+
+
+def _byte_pairs(folder: Path, files: RoleFiles) -> Found:
+    """GPT-2's two files."""
+    vocab = read_object(folder / "vocab.json")
+    if any("</w>" in piece for piece in vocab):
+        raise InputError(
+            f"{folder / 'vocab.json'}: pieces with </w> are not GPT-2's; give the folder's "
+            "tokenizer.json"
+        )
+    lines = read_lines(folder / "merges.txt")
+    lines = lines[1:] if lines and lines[0].startswith("#version") else lines
+    merges = [line.split(" ") for line in lines if line]
+    if wrong := [pair for pair in merges if len(pair) != 2]:
+        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}; a pair is needed")
+    usual = {"bos": "<s>", "eos": "</s>", "pad": "<pad>", "mask": "<mask>"}
+    if "<s>" not in vocab:
+        usual = dict.fromkeys(("bos", "eos"), "<|endoftext|>")
+    elif "<mask>" in vocab:
+        usual |= {"cls": "<s>", "sep": "</s>"}
+    usual = {role: name for role, name in usual.items() if name in vocab}
+    named = {files.name(role) or name for role, name in usual.items()} | {"<unk>"}
+    control = {i: piece for piece, i in vocab.items() if piece in named}
+    prefix = bool(files.tokenizer.get("add_prefix_space"))
+    text = spec_text(
+        bpe(vocab, merges), pre_tokenizers=[byte_level(use_regex=True, add_prefix_space=prefix)],
+        decoders=[byte_level(use_regex=True)], control=control,
+        added=[t for t in _added(folder, files) if t["id"] not in control],
+    )  # fmt: skip
+    frame = None
+    if "cls" in usual:
+        start, end = (vocab[files.name(role) or usual[role]] for role in ("cls", "sep"))
+        frame = Frame((start,), (end,), (end, end))
+    return Found(text, frame, names=usual)
+
+
+def _word_pieces(folder: Path, files: RoleFiles) -> Found:
+    tokens = read_lines(folder / "vocab.txt")
+    usual = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    named = {role: files.name(role) or name for role, name in usual.items()}
+    if named["unk"] not in tokens:
+        raise InputError(
+            f"{folder / 'vocab.txt'} has no {named['unk']}, for words that it lacks; it is no "
+            "WordPiece vocabulary"
+        )
+    control = {i: piece for i, piece in enumerate(tokens) if piece in named.values()}
+    accents = files.tokenizer.get("strip_accents")
+    text = word_piece_spec(
+        tokens, unk=named["unk"], control=control,
+        lowercase=files.tokenizer.get("do_lower_case") is not False,
+        strip_accents=accents if isinstance(accents, bool) else None,
+        chinese=files.tokenizer.get("tokenize_chinese_chars") is not False,
+    )  # fmt: skip
+    return Found(text, names=named)

@@ -1,0 +1,93 @@
+"""Marian's two sentencepiece models over one vocabulary, or over one each: source.spm, target.spm,
+vocab.json."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.interop.tokenizers import sentencepiece
+from translucid.interop.tokenizers.roles import RoleFiles, note_of
+from translucid.interop.tokenizers.sentencepiece_proto import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    Pieces,
+    read_model,
+)
+from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
+from translucid.untrusted_files import read_object
+
+_LANGUAGE = re.compile(r">>.+<<")  # what a text for a model of many languages begins with
+SIDES = ("source", "target")
+
+
+def tokenizers(folder: Path, files: RoleFiles) -> ReadTokenizers:
+    shared = _vocabulary(folder / "vocab.json")
+    own = folder / "target_vocab.json"
+    target = _vocabulary(own) if own.is_file() else shared
+    made: dict[str, Tokenizer] = {}
+    notes: list[str] = []
+    for side, vocab in zip(SIDES, (shared, target), strict=True):
+        tokenizer, lacking = _side(folder / f"{side}.spm", vocab, files, side)
+        made[side] = tokenizer
+        names = [token for token, _ in sorted(vocab.items(), key=lambda item: item[1])]
+        notes.append(note_of(tokenizer.special, names, side))
+        if lacking:
+            notes.append(f"{side}: {lacking:,} pieces of {side}.spm are not in the vocabulary, and "
+                         "are read as unknown")  # fmt: skip
+    return ReadTokenizers(made, notes)
+
+
+def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tuple[Tokenizer, int]:
+    model = read_model(path)
+    known = {piece: (score, kind) for piece, score, kind in model.pieces}
+    names = {i: token for token, i in vocab.items()}
+    pieces: list[tuple[str, float, int]] = []
+    for i in range(len(vocab)):
+        score, kind = known.get(names[i], (0.0, UNUSED))
+        pieces.append((names[i], score, kind))
+    special = _roles(vocab, files)
+    for i in (special.pad, special.eos):
+        if i is not None:
+            pieces[i] = (names[i], 0.0, CONTROL)
+    if special.unk is None:
+        raise InputError(f"{path.parent / 'vocab.json'} has no <unk>; it belongs to another model")
+    pieces[special.unk] = (names[special.unk], 0.0, UNKNOWN)
+    lacking = [p for p in model.pieces if p[0] not in vocab and p[2] == NORMAL]
+    arranged: Pieces = replace(model, pieces=[*pieces, *lacking], byte_fallback=False)
+    languages = [added_token(i, token) for token, i in vocab.items() if _LANGUAGE.fullmatch(token)]
+    imported = sentencepiece.imported(arranged, special, str(path), added=languages)
+    shown = {token["id"] for token in languages}
+    reach = tuple(i for i in imported.hidden if i not in shown)
+    tokens = len(vocab) if lacking else None
+    return Tokenizer.imported(replace(imported, hidden=reach, tokens=tokens)), len(lacking)
+
+
+def _roles(vocab: dict[str, int], files: RoleFiles) -> SpecialTokens:
+    pad, eos, unk = (
+        vocab.get(files.name(role) or usual)
+        for role, usual in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))
+    )
+    if eos is None:
+        raise InputError("vocab.json has no </s>, which ends a text; it belongs to another model")
+    start = files.ids("decoder_start_token_id")[:1] or ([] if pad is None else [pad])
+    if any(i >= len(vocab) for i in start):
+        raise InputError(
+            f"decoder_start_token_id = {start[0]}, but vocab.json has {len(vocab):,} tokens; the "
+            "files do not belong together"
+        )
+    return SpecialTokens(
+        pad=pad, eos=eos, unk=unk, start=tuple(start), frame=Frame((), (eos,), ()),
+        never=() if pad is None else (pad,),
+    )  # fmt: skip
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    vocab = read_object(path)
+    if sorted(map(str, vocab.values())) != sorted(map(str, range(len(vocab)))) or not vocab:
+        raise InputError(f"{path} must number its tokens from 0 on without gaps")
+    return vocab

@@ -1,0 +1,184 @@
+"""Which token is for what: from the names and ids that the files beside a model give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.errors import InputError
+
+Config = Mapping[str, Any]
+NAMES = {
+    "pad": ("<pad>", "[pad]", "<blank>", "<|pad|>"),
+    "bos": ("<s>", "<bos>", "<sos>", "[bos]", "<|startoftext|>"),
+    "eos": ("</s>", "<eos>", "[eos]", "<|endoftext|>"),
+    "unk": ("<unk>", "[unk]", "<|unk|>"),
+    "mask": ("<mask>", "[mask]"),
+}
+
+
+@dataclass
+class RoleFiles:
+    """What config.json, generation_config.json, tokenizer_config.json and special_tokens_map.json
+    hold; empty where there is no such file."""
+
+    config: Config = field(default_factory=dict)
+    generation: Config = field(default_factory=dict)
+    tokenizer: Config = field(default_factory=dict)
+    special_map: Config = field(default_factory=dict)
+
+    def name(self, role: str) -> str | None:
+        """The token that the tokenizer's files name for a role."""
+        for source in (self.tokenizer, self.special_map):
+            token = source.get(f"{role}_token")
+            token = token.get("content") if isinstance(token, Mapping) else token
+            if isinstance(token, str):
+                return token
+        return None
+
+    def ids(self, key: str) -> list[int]:
+        """Ids that the model's files give; an end may be several."""
+        for source in (self.generation, self.config):
+            value = source.get(key)
+            ids = value if isinstance(value, list) else [value]
+            whole = [i for i in ids if isinstance(i, int) and not isinstance(i, bool) and i >= 0]
+            if whole:
+                return whole
+        return []
+
+    def flag(self, key: str) -> bool | None:
+        value = self.tokenizer.get(key)
+        return value if isinstance(value, bool) else None
+
+
+def by_name(tokens: Sequence[str], role: str) -> int | None:
+    """The id of the token that usually has a role, among plain vocabularies' names."""
+    lowered = {token.lower(): i for i, token in reversed(list(enumerate(tokens)))}
+    return next((lowered[name] for name in NAMES[role] if name in lowered), None)
+
+
+def special_tokens(
+    tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool
+) -> SpecialTokens:
+    """Roles of a tokenizer with these tokens. frame: of its own template, where it has one.
+    spells_all: any text can be written in its pieces, so that nothing is unknown."""
+    ids = {token: i for i, token in reversed(list(enumerate(tokens)))}
+
+    def role(name: str) -> int | None:
+        named = files.name(name)
+        if named is not None and named in ids:
+            return ids[named]
+        given = [i for i in files.ids(f"{name}_token_id") if i < len(tokens)]
+        return given[0] if given else None
+
+    pad, bos, eos = (role(name) for name in ("pad", "bos", "eos"))
+    cls, sep = (ids.get(files.name(name) or "") for name in ("cls", "sep"))
+    eos_ids = [i for i in files.ids("eos_token_id") if i < len(tokens)]
+    if eos is None and eos_ids:
+        eos = eos_ids[0]
+    if eos_ids and eos not in eos_ids:  # the model's own word of how its texts end
+        eos = eos_ids[0]
+    unk = None if spells_all else role("unk")
+    if frame is None:
+        frame = _frame(files, cls=cls, sep=sep, bos=bos, eos=eos)
+    frame = _told_otherwise(frame, files, bos, eos)
+    if files.config.get("is_encoder_decoder"):
+        start = [*files.ids("decoder_start_token_id")[:1], *files.ids("forced_bos_token_id")[:1]]
+    else:
+        start = list(frame.prefix)
+    if wrong := [i for i in start if i >= len(tokens)]:
+        raise InputError(
+            f"the model starts its texts with token {wrong[0]}, but the tokenizer has "
+            f"{len(tokens):,} tokens; the files do not belong together"
+        )
+    ends = tuple(i for i in eos_ids if i != eos)
+    never = [] if pad is None or pad in (eos, *ends) else [pad]
+    for bad in files.config.get("bad_words_ids") or files.generation.get("bad_words_ids") or []:
+        if isinstance(bad, list) and len(bad) == 1 and isinstance(bad[0], int):
+            never.append(bad[0])
+    return SpecialTokens(
+        pad=pad, bos=bos, eos=eos, unk=unk, mask=role("mask"), start=tuple(start), frame=frame,
+        ends=ends, never=tuple(dict.fromkeys(i for i in never if 0 <= i < len(tokens))),
+    )  # fmt: skip
+
+
+def _frame(
+    files: RoleFiles, *, cls: int | None, sep: int | None, bos: int | None, eos: int | None
+) -> Frame:
+    """What stands around a text where no template is written down."""
+    if cls is not None and sep is not None:
+        return Frame((cls,), (sep,), (sep,))
+    if files.config.get("is_encoder_decoder"):
+        return Frame((), () if eos is None else (eos,))
+    return Frame()
+
+
+def _told_otherwise(frame: Frame, files: RoleFiles, bos: int | None, eos: int | None) -> Frame:
+    """`add_bos_token` and `add_eos_token` have the last word."""
+    prefix, suffix = frame.prefix, frame.suffix
+    add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
+    if add_bos is not None and bos is not None:
+        prefix = (bos,) if add_bos else tuple(i for i in prefix if i != bos)
+    if add_eos is not None and eos is not None:
+        suffix = (eos,) if add_eos else tuple(i for i in suffix if i != eos)
+    return Frame(prefix, suffix, frame.between)
+
+
+def template(processor: Any, ids: Mapping[str, int]) -> Frame | None:
+    """The frame of a tokenizer.json's post-processor; None: it says nothing."""
+    if not isinstance(processor, Mapping):
+        return None
+    match processor.get("type"):
+        case "Sequence":
+            frames = [template(part, ids) for part in processor.get("processors") or []]
+            return next((frame for frame in frames if frame is not None), None)
+        case "BertProcessing" | "RobertaProcessing" as kind:
+            cls, sep = (processor.get(name) for name in ("cls", "sep"))
+            start, end = (_numbered(token) for token in (cls, sep))
+            return Frame((start,), (end,), (end,) if kind == "BertProcessing" else (end, end))
+        case "TemplateProcessing":
+            single = _around(processor, "single", ids)
+            pair = _around(processor, "pair", ids)
+            between = tuple(pair[1]) if len(pair) == 3 else ()
+            return Frame(tuple(single[0]), tuple(single[-1]), between)
+    return None
+
+
+def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> list[list[int]]:
+    """The special tokens before, between and after the texts of a template."""
+    groups: list[list[int]] = [[]]
+    table = processor.get("special_tokens") or {}
+    for part in processor.get(key) or []:
+        if "Sequence" in part:
+            groups.append([])
+        else:
+            name = part.get("SpecialToken", {}).get("id")
+            known = table.get(name, {}).get("ids") if isinstance(table, Mapping) else None
+            given = known or ([ids[name]] if name in ids else [])
+            groups[-1] += [i for i in given if isinstance(i, int)]
+    return groups
+
+
+def _numbered(token: Any) -> int:
+    if isinstance(token, list) and len(token) == 2 and isinstance(token[1], int):
+        return token[1]
+    raise InputError(f"the template of the tokenizer names {str(token)[:80]}; a token and its id "
+                     "are needed")  # fmt: skip
+
+
+def note_of(special: SpecialTokens, tokens: Sequence[str], side: str = "") -> str:
+    """One line on what is added to a text, and what is not."""
+
+    def named(ids: Sequence[int]) -> str:
+        return " ".join(f"{tokens[i]} ({i})" for i in ids)
+
+    frame = special.frame or Frame()
+    around = [
+        f"begin with {named(frame.prefix)}" if frame.prefix else "get no token in front",
+        f"end with {named(frame.suffix)}" if frame.suffix else "",
+    ]
+    what = f"{side} texts" if side else "texts"
+    line = f"{what} {' and '.join(filter(None, around))}, as the tokenizer's files say"
+    if special.start and special.start != frame.prefix:
+        line += f"; a decoder starts with {named(special.start)}"
+    return line

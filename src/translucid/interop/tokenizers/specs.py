@@ -1,0 +1,85 @@
+"""A tokenizer.json from its parts, for files that come in another form."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+
+Part = dict[str, Any]
+
+
+class ReadTokenizers(NamedTuple):
+    """What was found beside a model, and what people should be told of it."""
+
+    tokenizers: dict[str, Tokenizer]  # "tokenizer", or "source" and "target"
+    notes: list[str]
+
+
+def spec_text(
+    model: Part,
+    *,
+    normalizers: Sequence[Part] = (),
+    pre_tokenizers: Sequence[Part] = (),
+    decoders: Sequence[Part] = (),
+    control: Mapping[int, str] | None = None,
+    added: Iterable[Part] = (),
+) -> str:
+    """The text of a tokenizer.json. control: tokens that are no text, by id. added: tokens that
+    are looked for in text before it is split."""
+    special = [token(i, name, special=True) for i, name in sorted((control or {}).items())]
+    spec = {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": sorted([*special, *added], key=lambda entry: entry["id"]),
+        "normalizer": _sequence(normalizers, "normalizers"),
+        "pre_tokenizer": _sequence(pre_tokenizers, "pretokenizers"),
+        "post_processor": None,
+        "decoder": _sequence(decoders, "decoders"),
+        "model": model,
+    }  # fmt: skip
+    return json.dumps(spec, ensure_ascii=False, indent=1)
+
+
+def token(i: int, content: str, *, special: bool) -> Part:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": i, "content": content, **flags, "special": special}
+
+
+def added_token(i: int, content: str) -> Part:
+    """A token that is text, and looked for before the text is split."""
+    return token(i, content, special=False)
+
+
+def _sequence(parts: Sequence[Part], key: str) -> Part | None:
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    return {"type": "Sequence", key: list(parts)}
+
+
+def replace_text(old: str, new: str) -> Part:
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def replace_pattern(pattern: str, new: str) -> Part:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": new}
+
+
+def split_on(pattern: str, behavior: str = "Isolated") -> Part:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
+
+
+def byte_level(*, use_regex: bool, add_prefix_space: bool = False) -> Part:
+    return {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True,
+            "use_regex": use_regex}  # fmt: skip
+
+
+def bpe(
+    vocab: Mapping[str, int], merges: Sequence[Sequence[str]], *, unk: str | None = None,
+    byte_fallback: bool = False, whole_pieces: bool = False,
+) -> Part:  # fmt: skip
+    """whole_pieces: what is a token as it stands is not merged together."""
+    return {
+        "type": "BPE", "dropout": None, "unk_token": unk, "continuing_subword_prefix": None,
+        "end_of_word_suffix": None, "fuse_unk": unk is not None, "byte_fallback": byte_fallback,
+        "ignore_merges": whole_pieces, "vocab": dict(vocab), "merges": [list(m) for m in merges],
+    }  # fmt: skip

@@ -1,0 +1,102 @@
+"""Plain vocabularies: a list of tokens, for texts that were split before (CTranslate2, fairseq,
+OpenNMT, JoeyNMT)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from translucid.data.tokenizers.imported import Imported
+from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
+from translucid.interop.tokenizers.specs import ReadTokenizers, spec_text, split_on
+from translucid.untrusted_files import open_regular, read_json
+
+MAX_FILE = 128 << 20
+Split = Literal["space", "characters"]
+
+
+def tokenizers(
+    source: Sequence[str],
+    target: Sequence[str] | None = None,
+    *,
+    split: Split = "space",
+    start: str | None = None,
+    source_end: bool = True,
+) -> ReadTokenizers:
+    """start: the token that a decoder starts with; not given: that of a text's beginning.
+    source_end: whether a source ends with the end token."""
+    sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
+    made: dict[str, Tokenizer] = {}
+    notes: list[str] = []
+    for side, tokens in sides.items():
+        special = _roles(tokens, start, end=source_end and side != "target")
+        made[side] = Tokenizer.imported(Imported(_spec(tokens, split, special), special))
+        notes.append(note_of(special, tokens, "" if target is None else side))
+    return ReadTokenizers(made, notes)
+
+
+def read_lines(path: Path) -> list[str]:
+    """One token a line, or a list in JSON."""
+    if path.suffix == ".json":
+        tokens = read_json(path)
+        if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
+            raise InputError(f"{path} holds no list of tokens")
+        return tokens
+    try:
+        with open_regular(path, MAX_FILE) as file:
+            text = file.read().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it so") from None
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def read_fairseq(path: Path) -> list[str]:
+    """dict.txt: tokens with their counts; four special ones stand before the first line."""
+    tokens = ["<s>", "<pad>", "</s>", "<unk>"]
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
+        if len(fields) != 2 or not fields[1].isdigit():
+            raise InputError(f"{path}, line {number}: {line[:80]!r}; a token and its count are "
+                             "needed")  # fmt: skip
+        tokens.append(fields[0])
+    return tokens
+
+
+def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTokens:
+    if len(set(tokens)) < len(tokens):
+        twice = Counter(tokens).most_common(1)[0][0]
+        raise InputError(f"the vocabulary holds {twice!r} twice; a token has one place in it")
+    pad, bos, eos, unk, mask = (by_name(tokens, role) for role in NAMES)
+    if start is not None and start not in tokens:
+        raise InputError(f"start = {start!r} is no token of the vocabulary")
+    first = bos if start is None else tokens.index(start)
+    begins = next((i for i in (first, eos) if i is not None), None)
+    return SpecialTokens(
+        pad=pad, bos=bos, eos=eos, unk=unk, mask=mask,
+        start=() if begins is None else (begins,),
+        frame=Frame((), (eos,) if end and eos is not None else ()),
+        never=() if pad in (None, eos) else (pad,),
+    )  # fmt: skip
+
+
+def _spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> str:
+    roles = (special.pad, special.bos, special.eos, special.mask)
+    unk = None if special.unk is None else tokens[special.unk]
+    if unk is None:
+        raise InputError("the vocabulary has no <unk>, for words that it lacks; add one")
+    model = {
+        "type": "WordLevel", "unk_token": unk,
+        "vocab": {token: i for i, token in enumerate(tokens)},
+    }  # fmt: skip
+    if split == "space":
+        splits, decoders = [{"type": "WhitespaceSplit"}], []
+    else:
+        splits, decoders = [split_on(r"[\s\S]")], [{"type": "Fuse"}]
+    control = {i: tokens[i] for i in roles if i is not None}
+    return spec_text(model, pre_tokenizers=splits, decoders=decoders, control=control)

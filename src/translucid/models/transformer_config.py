@@ -1,0 +1,158 @@
+"""A Transformer, in words and sizes."""
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from translucid.config import key
+from translucid.models.base import SequenceConfig
+from translucid.parts.activations import ActivationName
+from translucid.parts.attention import check_heads
+from translucid.parts.feedforward import GatedName
+from translucid.parts.norms import NormName
+from translucid.parts.positions import POSITIONS, PositionName, check_rotary
+from translucid.parts.residual import Placement
+from translucid.parts.rotary_scaling import (
+    BY_PARTS,
+    RotaryScaling,
+    ScalingName,
+    yarn_attention_factor,
+)
+
+
+class TransformerConfig(SequenceConfig):
+    """A Transformer, in words and sizes."""
+
+    kind: Literal["transformer"] = "transformer"
+    embedding_scale: bool = key(True, "embedding scale: multiply embeddings by sqrt(d_model)")
+    heads: int = key(4, "attention heads; they split d_model", gt=0)
+    kv_heads: int | None = key(
+        None, "key/value heads (grouped-query attention); not set: as heads", gt=0
+    )
+    d_head: int | None = key(None, "head dimension; not set: d_model / heads", gt=0)
+    qk_norm: bool = key(
+        False, "query/key norm: RMS norm of each head's queries and keys in self-attention"
+    )
+    layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
+    decoder_layers: int | None = key(None, "layers of the decoder; not set: as layers", gt=0)
+    d_ff: int | None = key(None, "feed-forward dimension; not set: 4 d_model", gt=0)
+    activation: Literal[ActivationName, GatedName] = key(
+        "relu", "activation of the feed-forward layer"
+    )
+    norm: NormName = key("layer", "normalisation layer")
+    norm_eps: float | None = key(
+        None, "epsilon of the normalisation layers; not set: 1e-6 for rms, else 1e-5", gt=0
+    )
+    norm_bias: bool = key(True, "bias (shift) of layer norm")
+    placement: Placement = key(
+        "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
+    )
+    final_norm: bool | None = key(
+        None, "final norm: one more behind the last layer; not set: with pre-norm"
+    )
+    positions: PositionName = key(
+        "sinusoidal", "position encoding: how the order of tokens is told"
+    )
+    max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
+    rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
+    rotary_scaling: float = key(1.0, "RoPE scaling: divides the positions, for longer texts", gt=0)
+    rotary_method: ScalingName = key(
+        "linear", "RoPE scaling method: which positions or frequencies are divided"
+    )
+    rotary_length: int | None = key(
+        None, "RoPE scaling: original context length, for all methods but linear", gt=0
+    )
+    rotary_low: float = key(
+        1.0, "RoPE scaling by parts: slow pairs make fewer turns in the original length", gt=0
+    )
+    rotary_high: float | None = key(
+        None, "RoPE scaling by parts: fast pairs make more; not set: 4 (llama3), 32 (yarn)", gt=0
+    )
+    rotary_attention_factor: float | None = key(
+        None,
+        "RoPE attention factor: lengthens queries and keys; not set: 1, or as yarn has it",
+        gt=0,
+    )
+    rotary_fraction: float = key(
+        1.0, "partial RoPE: fraction of each head's dimensions that turn", gt=0, le=1
+    )
+    window: int | None = key(
+        None, "attention window: only tokens nearer than this; not set: all", gt=0
+    )
+    scaled: bool = key(True, "scaled attention: divide the scores by sqrt(d_head)")
+    bias: bool = key(True, "bias of linear layers, where the next keys do not say otherwise")
+    qkv_bias: bool | None = key(None, "bias of queries, keys and values; not set: as bias")
+    attention_output_bias: bool | None = key(
+        None, "bias of attention's output projection; not set: as bias"
+    )
+    feedforward_bias: bool | None = key(None, "bias of the feed-forward layers; not set: as bias")
+    count_padding: bool = key(False, "count padding in batch norm's statistics")
+
+    @property
+    def context_length(self) -> int | None:
+        return self.max_length if POSITIONS[self.positions].limited else None
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> "TransformerConfig":
+        check_heads(self.d_model, self.heads, self.kv_heads, self.d_head)
+        if self.positions == "rotary":
+            self._check_rotary()
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; "
+                f"try {self.d_model + 1}"
+            )
+        if not self.norm_bias and self.norm == "batch":
+            raise ValueError("norm_bias = false is for layer norm; batch norm has a shift")
+        return self
+
+    def _check_rotary(self) -> None:
+        if self.d_head is None and self.head_size % 2:
+            raise ValueError(
+                f"d_model / heads = {self.head_size}, but rotary positions turn pairs; make it even"
+            )
+        turned = check_rotary(self.head_size, self.rotary_fraction)
+        if self.rotary_method != "linear" and self.rotary_length is None:
+            raise ValueError(
+                f"rotary_method {self.rotary_method} needs rotary_length, the context length that "
+                "the model was trained with"
+            )
+        if self.rotary_method == "dynamic" and turned < 4:
+            raise ValueError(
+                f"rotary_method dynamic needs 4 dimensions that turn, not {turned}; make d_head or "
+                "rotary_fraction larger"
+            )
+        rotary = self.rotary
+        if self.rotary_method in BY_PARTS and rotary.low >= rotary.high:
+            raise ValueError(f"rotary_low {rotary.low} must be less than rotary_high {rotary.high}")
+        if self.score_factor != 1 and not (self.scaled and self.rotary_fraction == 1):
+            raise ValueError(
+                "rotary_attention_factor needs scaled = true and rotary_fraction = 1; set it to 1.0"
+            )
+
+    @property
+    def head_size(self) -> int:
+        return self.d_head or self.d_model // self.heads
+
+    @property
+    def has_final_norm(self) -> bool:
+        """In the pre order nothing has normalised the sum of all layers yet."""
+        return self.placement == "pre" if self.final_norm is None else self.final_norm
+
+    @property
+    def rotary(self) -> RotaryScaling:
+        return RotaryScaling(
+            self.rotary_scaling, self.rotary_method, self.rotary_length or 0,
+            self.rotary_low, self.rotary_high or BY_PARTS.get(self.rotary_method, 0.0),
+        )  # fmt: skip
+
+    @property
+    def score_factor(self) -> float:
+        """Queries and keys are lengthened alike, so their scores twice."""
+        if self.positions != "rotary":
+            return 1.0
+        factor = self.rotary_attention_factor
+        if factor is None:
+            yarn = self.rotary_method == "yarn"
+            factor = yarn_attention_factor(self.rotary_scaling) if yarn else 1.0
+        return factor**2
