@@ -124,7 +124,7 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
     for question in questions:
         status, _, body = ask(question) if question[:2] == ("POST", "/api/runs") else (0, "", b"")
         if status == 200:
-            yield from _lessons(json.loads(body)["run"], lambda each: json.loads(ask(each)[2]))
+            yield from _lessons(json.loads(body)["run"], lambda asked: json.loads(ask(asked)[2]))
         described = re.fullmatch("/api/model/([a-z])", question.path)
         if described and json.loads(ask(question)[2]).get("trains"):
             yield from _training(described[1], ask)

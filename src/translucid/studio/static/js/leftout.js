@@ -2,11 +2,11 @@
 const NAMES = ['bar', 'sentence', 'views', 'tools', 'readout'];
 const MOMENTS = ['scores', 'scaled', 'biased', 'masked', 'weights'];
 const SIDES = ['encoder', 'decoder', 'cross'];
-const FREE = ['text', 'target', 'lesson', 'embed', 'i', 'swap', 'side', 'pic', 'force', 'with', 'member'];
+const FREE = ['text', 'target', 'embed', 'i', 'swap', 'side', 'pic', 'force', 'with', 'member'];
 const whole = text => /^\d+$/.test(text);
 const list = text => text.split(',').filter(Boolean);
 
-export function leftOut(view, { all, model, run, params }, absent) {
+export function leftOut(view, { all, model, run, params, lessons }, absent) {
   const found = [];
   const say = (key, value, why) => found.push(`${key}=${value} (${why})`);
   if (absent) say('view', view, absent);
@@ -51,6 +51,13 @@ export function leftOut(view, { all, model, run, params }, absent) {
       return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
     },
     sort: among(['effect']),
+    lesson: value => {
+      const [id, stop] = value.split('.');
+      const tour = lessons.find(each => each.id === id);
+      return tour && (stop === undefined || (whole(stop) && stop >= 1 && stop <= tour.steps))
+        ? ''
+        : `stops are ${lessons.map(each => `${each.id}.1 to ${each.id}.${each.steps}`).join(', ')}`;
+    },
   };
   for (const [key, value] of params) {
     if (value === '' || FREE.includes(key)) continue;

@@ -413,7 +413,9 @@ async function draw() {
         h('button', { class: 'edit', onclick: () => (location.hash = failed.wanted) }, 'Try again'),
       );
     else {
-      const odd = arrived ? leftOut(wanted, found, absent(wanted, found.model, found.all)) : [];
+      const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
+      if (turn !== drawing) return;
+      const odd = arrived ? leftOut(wanted, { ...found, lessons }, absent(wanted, found.model, found.all)) : [];
       stood = location.hash;
       if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
     }
