@@ -217,6 +217,9 @@ def test_a_whole_text_in_one_file(
     page.inner.wait_for_function(f"() => {ROOT}.querySelector('.told')", timeout=PATIENCE)
     assert "not recorded in this file" in root.locator(".told").inner_text()
     assert root.locator(".treebox").count() == 1
+    page.inner.set_viewport_size({"width": 360, "height": 780})  # a page, not a smaller box
+    page.inner.wait_for_function(f"() => {ROOT}.clientWidth <= 360", timeout=PATIENCE)
+    assert page.inner.evaluate(f"() => getComputedStyle({ROOT}).fontSize") == "16px"
 
 
 @pytest.mark.slow

@@ -245,6 +245,7 @@ export function open(el, data) {
     ask: recorded(data),
     address: location.hash || data.address,
     height: '100vh',
+    whole: true,
     onaddress: to => {
       if (location.hash !== to) history.replaceState(null, '', to);
     },
