@@ -38,7 +38,10 @@ Probe = Annotated[
     str | None,
     typer.Option(help="With --studio: the text to follow [the first validation example]."),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="With --studio; 0: any that is free.")]
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="With --studio; 0: any [8642, or the next that is free]."),
+]
 
 
 def train(
@@ -72,7 +75,7 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = 0,
+    port: Port = None,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
     ] = False,
@@ -120,7 +123,7 @@ def resume(
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = 0,
+    port: Port = None,
 ) -> None:
     """Go on with a run that was stopped, as if it had not been.
 
@@ -205,24 +208,26 @@ def stopping() -> Iterator["StopRequest"]:
 
 
 @contextmanager
-def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator["Recording | None"]:
+def shown(
+    folder: Path, studio: bool, probe: str | None, port: int | None
+) -> Iterator["Recording | None"]:
     """With --studio: a page beside the training, which records what the page shows."""
     if not studio:
-        if probe is not None or port:
+        if probe is not None or port is not None:
             name = "--probe" if probe is not None else "--port"
             raise InputError(
                 f"{name} says what is shown with --studio; add it, or leave {name} out"
             )
         yield None
         return
-    from translucid.cli.explore import server
+    from translucid.cli.explore import announce, server
     from translucid.runs.session import Recording
 
     if not speaks():
         yield Recording(probe)
         return
     page = server().for_training(folder, port)
-    typer.echo(f"studio: {page.address}")
+    announce(page, port)
     sys.stdout.flush()
     try:
         with page.in_background():

@@ -13,7 +13,7 @@ from translucid.checks.startup import startup
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
 from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
@@ -33,6 +33,8 @@ from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 
 Say = Callable[[str], None]
+EXAMPLES = 50  # validation texts among which a page's example is looked for
+EXAMPLE_LENGTH = 300  # characters that it may have
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Setup:
     test: Sequence[Any]
     first: str = ""  # the text of the first validation example, as a model is asked for it
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
+    example: str = ""  # a validation text for a page to begin with, of words the model knows
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -129,7 +132,24 @@ def set_up(
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
+        _example(known.task, examples.valid, valid),
     )  # fmt: skip
+
+
+def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any]) -> str:
+    """The first short text among some, each word of which is in the vocabulary; or none."""
+    for start in range(min(len(records), EXAMPLES)):
+        text = task.first_text(records[start : start + 1], items)
+        if not text.strip() or len(text) > EXAMPLE_LENGTH:
+            continue
+        try:
+            read = task.example(text)
+        except InputError:  # a task that no page can show
+            return ""
+        sides = [side for side in (read.source, read.target) if side is not None]
+        if not any((read.batch.inputs[s.name] == s.tokenizer.unk_id).any() for s in sides):
+            return text
+    return ""
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
