@@ -58,12 +58,12 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
         case "gguf":
             return gguf.tokenizer(source.file.metadata)
         case "llama2c":
-            return llama2c.tokenizer(_beside(source.path, plan), _rows(plan, "tokenizer"))
+            return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
         case _:
             return read_tokenizers(source.folder)
 
 
-def _beside(path: Path, plan: Plan) -> Path:
+def _tokenizer_file(path: Path, plan: Plan) -> Path:
     """The tokenizer of a llama2.c model, which is a file of its own."""
     names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
     for name in names:
