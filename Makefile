@@ -3,10 +3,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# One process per core with one thread each: threads of several processes wait for one another.
+# Processes of one thread each, since threads of several processes wait for one another; one more
+# than there are cores, since tests with browsers and processes of their own wait a third of their time.
 # Each takes tests that stand together, so that what a file prepares is prepared once.
 # Bytecode is kept whatever the environment says: what many processes import is compiled once.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Which tests: all but those marked slow or thorough; `make test MARKED="not thorough"` is CI's.
 MARKED := not slow and not thorough
 # Written last, so that an interrupted installation is taken up again.

@@ -176,8 +176,8 @@ def serve() -> None:
 
     from translucid.cli import main as command_line
 
-    for name in ("translucid.model", "torch._dynamo"):  # or each process imports them
-        import_module(name)
+    for name in ("translucid.runs.run", "translucid.cli.train", "torch._dynamo"):
+        import_module(name)  # or each process does
     gc.freeze()  # what all of them share need not be looked through, and so copied, by each
     pid = 0
     for line in sys.stdin:

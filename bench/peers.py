@@ -99,7 +99,8 @@ def ours_model(
 
 def ours(work: Workload) -> Run:
     """The library's own entry point, which counts the end as a token."""
-    model = prepare(ours_model(*_sizes(work), work.device), work.precision)
+    precision = "bfloat16" if work.precision == "bf16" else work.precision
+    model = prepare(ours_model(*_sizes(work), work.device), precision)
     texts = work.texts().to(work.device)
     how = GenerationConfig(beam_size=work.beams, min_length=work.tokens - 1, max_length=work.tokens)
     sources, prefixes = None, texts.tolist()

@@ -94,6 +94,7 @@ def test_every_file_is_there() -> None:
             assert (SOURCE / file).is_file(), file
 
 
+@pytest.mark.slow
 def test_training(trained: tuple[Path, Entered]) -> None:
     check("translucid train", trained[1])
 

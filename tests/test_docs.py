@@ -123,14 +123,17 @@ def allowed(field: FieldInfo) -> str:
     for part in parts:
         if get_origin(part) is Literal:
             words += [f"`{choice!r}`" for choice in get_args(part)]
+        elif get_origin(part) is tuple and get_origin(get_args(part)[0]) is Literal:
+            names = [repr(choice) for choice in get_args(get_args(part)[0])]
+            words.append(f"some of `{'`, `'.join(names)}` in a list")
         elif get_origin(part) is tuple:
             several = "texts" if get_args(part)[0] is str else "numbers"
             words.append(
                 f"{several} in a list, such as `{['a', 'b'] if several == 'texts' else [64]}`"
             )
         elif part is not type(None):
-            names = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
-            words.append(names[part])
+            kinds = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
+            words.append(kinds[part])
     return ", ".join(words)
 
 

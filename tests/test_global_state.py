@@ -234,6 +234,7 @@ def test_a_failure_leaves_the_process_and_the_network_alone(
     assert [module.training for module in asked.network.modules()] == modes
 
 
+@pytest.mark.slow
 def test_loading_and_writing_need_no_trainer(tmp_path: Path) -> None:
     model("language").save(tmp_path / "m")
     code = (

@@ -35,6 +35,7 @@ LAYERS = [
     {"lab", "worked"},
     {"studio", "serving"},
     {"model"},
+    {"trainer"},
     {"demo"},
     {"cli"},
 ]

@@ -13,6 +13,7 @@ PUBLIC = [
     "Model",
     "NO_TRACE",
     "Score",
+    "StopTraining",
     "Task",
     "Trace",
     "TranslucidError",
@@ -23,6 +24,7 @@ PUBLIC = [
     "load",
     "models",
     "position",
+    "resume",
     "task",
     "train",
     "worked",
@@ -44,13 +46,15 @@ def test_each_name_can_be_used_and_seen(name: str) -> None:
 
 
 def test_each_name_is_what_its_module_holds() -> None:
-    from translucid import errors, model, models, trace, worked
+    from translucid import errors, model, models, trace, trainer, worked
 
     assert translucid.NO_TRACE is trace.NO_TRACE
     assert translucid.Trace is trace.Trace
     assert translucid.Model is model.Model
     assert translucid.load is model.load
-    assert translucid.train is model.train
+    assert translucid.train is trainer.train
+    assert translucid.resume is trainer.resume
+    assert translucid.StopTraining is errors.StopTraining
     assert translucid.TranslucidError is errors.TranslucidError
     assert translucid.build is models.build
     assert translucid.worked is worked
@@ -61,6 +65,7 @@ def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
         _ = translucid.tracer
 
 
+@pytest.mark.slow
 def test_a_name_is_found_without_importing_its_module_first() -> None:
     # In a fresh process: here, other tests have imported everything already.
     code = "import translucid as tl; print(tl.worked.__name__, tl.build.__name__)"

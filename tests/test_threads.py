@@ -29,6 +29,7 @@ ASKED: dict[str, Callable[[tl.Model, str], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["translate-lstm", "translate-transformer", "language-rnn"])
 def test_threads_share_a_model(family: str) -> None:
     asked = model(family)

@@ -11,8 +11,8 @@ from translucid._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid import catalogue, models, worked
-    from translucid.errors import TranslucidError
-    from translucid.model import Model, load, train
+    from translucid.errors import StopTraining, TranslucidError
+    from translucid.model import Model, load
     from translucid.models import build
     from translucid.parts.positions import position
     from translucid.see.edits import from_trace
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; must agree with _HOMES
     from translucid.tasks.registry import task
     from translucid.tasks.score import Baseline
     from translucid.trace import NO_TRACE, Trace
+    from translucid.trainer import resume, train
 
 __all__ = [
     "Baseline",
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "NO_TRACE",
     "Score",
+    "StopTraining",
     "Task",
     "Trace",
     "TranslucidError",
@@ -38,6 +40,7 @@ __all__ = [
     "load",
     "models",
     "position",
+    "resume",
     "task",
     "train",
     "worked",
@@ -50,6 +53,7 @@ _HOMES = {
     "Model": ("translucid.model", "Model"),
     "NO_TRACE": ("translucid.trace", "NO_TRACE"),
     "Score": ("translucid.tasks.base", "Score"),
+    "StopTraining": ("translucid.errors", "StopTraining"),
     "Task": ("translucid.tasks.base", "Task"),
     "Trace": ("translucid.trace", "Trace"),
     "TranslucidError": ("translucid.errors", "TranslucidError"),
@@ -59,8 +63,9 @@ _HOMES = {
     "load": ("translucid.model", "load"),
     "models": ("translucid.models", None),
     "position": ("translucid.parts.positions", "position"),
+    "resume": ("translucid.trainer", "resume"),
     "task": ("translucid.tasks.registry", "task"),
-    "train": ("translucid.model", "train"),
+    "train": ("translucid.trainer", "train"),
     "worked": ("translucid.worked", None),
 }
 

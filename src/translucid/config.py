@@ -6,13 +6,13 @@ what is allowed, and the nearest valid name.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from translucid.errors import ConfigError, nearest
-from translucid.renamed import KEYS, is_now
+from translucid.renamed import KEYS, as_here, counted, is_now
 
 
 class Config(BaseModel):
@@ -55,19 +55,28 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     for old, new in KEYS.items():
         if old.rpartition(".")[2] == name and new.rpartition(".")[2] in known:
             return is_now(key, new.rpartition(".")[2])
-    close = nearest(name, known)
+    here = as_here(name, known)
+    close = [here] if here is not None else nearest(name, known)
     hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
+    hint += "" if here is None else counted(name, here)
     return f"{key}: no such key; {hint}"
 
 
-def with_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Nested values with `section.key=value` laid over them; a value is TOML, or else text."""
+def with_overrides(
+    values: Mapping[str, Any],
+    overrides: Iterable[str],
+    full_name: Callable[[str], str | None] = lambda key: None,
+) -> dict[str, Any]:
+    """Nested values with `section.key=value` laid over them; a value is TOML, or else text.
+    full_name: the section and key that a key alone may stand for, for the message."""
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")
         if not (equals and dot and section and key):
-            raise ConfigError(f"{override!r}: an override is written section.key=value")
+            meant = full_name(path.strip()) if equals else None
+            hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
+            raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result
 

@@ -47,6 +47,10 @@ class Interrupted(TrainingError):
     """A run that was asked to stop, and is saved; the message says how to go on."""
 
 
+class StopTraining(Exception):
+    """Raised by a callback of the user's: training ends after this step, and is saved."""
+
+
 class SaveError(TrainingError):
     """A file or folder that could not be written: a full disk, a quota, no permission."""
 

@@ -1,6 +1,6 @@
 """The object people hold: a trained model that translates, labels, writes, and can be seen into."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import wraps
@@ -39,6 +39,7 @@ from translucid.tasks.progress import reporting
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit
+from translucid.untrusted_files import read_lines
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -225,6 +226,18 @@ class Model:
             )
         return records
 
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What was computed while it was trained: the lines of its run's metrics.jsonl, one for
+        each line of progress and each evaluation."""
+        run = None if self.folder is None else bundle.place(self.folder).parent
+        if run is None or not (run / "metrics.jsonl").is_file():
+            raise InputError(
+                "this model is not in a run folder, whose metrics.jsonl would tell its history; "
+                "open it from there: tl.load('runs/...')"
+            )
+        return read_lines(run / "metrics.jsonl")
+
     # ---- what can be seen of it ----
 
     def trace(
@@ -370,15 +383,3 @@ def load(
     Hugging Face's layout, a .gguf file, a .bin file of llama2.c. device: cpu, cuda, or auto, a GPU
     if there is one. say: is told what was done to a foreign model, a line each."""
     return Model(load_any(folder, str(pick_device(device)), say), Path(folder))
-
-
-def train(
-    path: str | Path, out: str | Path, overrides: Iterable[str] = (), *, quiet: bool = False
-) -> Model:
-    """Train as a recipe says: a TOML file or the name of a shipped one, with `section.key=value`
-    overrides. Returns the best model."""
-    from translucid.recipe import recipe, shipped
-    from translucid.runs.run import train_recipe
-
-    chosen = recipe.read(shipped.find(path), overrides)
-    return Model(train_recipe(chosen, Path(out), quiet=quiet), Path(out))

@@ -7,7 +7,7 @@ today is refused with the new one.
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from translucid.errors import ConfigError
 
@@ -23,7 +23,7 @@ KEYS = {
 }
 
 # Keys that came later, with what runs did that were begun without them.
-ADDED: dict[str, Any] = {"data.standardise": False}
+ADDED: dict[str, Any] = {"data.standardise": False, "training.trackers": []}
 
 # Beginnings of the names of weights, within one network.
 WEIGHTS = {
@@ -63,6 +63,84 @@ GENERATION = {
 OPTIONS = {"max_tokens": "max_input_length"}
 
 
+# What other tools call a key or an option: with what it is here, the first that exists.
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "accumulate_grad_batches": ("accumulate",),
+    "activation_function": ("activation",),
+    "batch_size": ("batch_tokens",),
+    "beam_width": ("beam_size",),
+    "betas": ("optimizer",),
+    "bf16": ("precision",),
+    "checkpoint_every": ("save_every",),
+    "dim": ("d_model",),
+    "dtype": ("precision",),
+    "early_stopping": ("patience",),
+    "emb_size": ("d_model",),
+    "embed_dim": ("d_model",),
+    "embedding_size": ("d_model",),
+    "epochs": ("steps",),
+    "eval_every": ("evaluate_every",),
+    "eval_steps": ("evaluate_every",),
+    "ffn_dim": ("d_ff",),
+    "fp16": ("precision",),
+    "grad_clip": ("clip_norm",),
+    "gradient_accumulation_steps": ("accumulate",),
+    "hidden_dim": ("hidden", "d_model"),
+    "hidden_size": ("hidden", "d_model"),
+    "intermediate_size": ("d_ff",),
+    "length_penalty": ("alpha",),
+    "log_steps": ("log_every",),
+    "logging_steps": ("log_every",),
+    "lr": ("learning_rate",),
+    "lr_scheduler": ("schedule",),
+    "max_epochs": ("steps",),
+    "max_grad_norm": ("clip_norm",),
+    "max_steps": ("steps",),
+    "n_embd": ("d_model",),
+    "n_epochs": ("steps",),
+    "n_head": ("heads",),
+    "n_heads": ("heads",),
+    "n_layer": ("layers",),
+    "n_layers": ("layers",),
+    "nbest": ("n_best",),
+    "nhead": ("heads",),
+    "num_attention_heads": ("heads",),
+    "num_beams": ("beam_size",),
+    "num_epochs": ("steps",),
+    "num_heads": ("heads",),
+    "num_hidden_layers": ("layers",),
+    "num_layers": ("layers",),
+    "num_return_sequences": ("n_best",),
+    "num_steps": ("steps",),
+    "num_train_epochs": ("steps",),
+    "save_steps": ("save_every",),
+    "scheduler": ("schedule",),
+    "val_every": ("evaluate_every",),
+    "warmup_steps": ("warmup",),
+}
+# What they count in something else than these keys.
+COUNTED = {"steps": "updates of the weights, not epochs", "batch_tokens": "tokens, not examples"}
+
+
+def as_here(name: str, known: Iterable[str]) -> str | None:
+    """The known name of what other tools call so, in any of its spellings."""
+    names = ELSEWHERE.get(name.lower().replace("-", "_"), ())
+    here = {*known}
+    return next((key for key in names if key in here), None)
+
+
+def counted(name: str, key: str) -> str:
+    """` (tokens, not examples)` where a number for the one means something else for the other."""
+    differs = key in COUNTED and ("epoch" in name or "batch" in name)
+    return f" ({COUNTED[key]})" if differs else ""
+
+
+# Other names of values, by the last part of their key.
+VALUES = {
+    "precision": {"bf16": "bfloat16", "fp32": "float32", "float": "float32", "full": "float32"},
+}
+
+
 class Renamed(UserWarning):
     """What was written with a name of before has been read all the same."""
 
@@ -70,6 +148,19 @@ class Renamed(UserWarning):
 def is_now(old: str, new: str) -> str:
     """The message for a name of before."""
     return f"{old}: now {new}"
+
+
+Value = TypeVar("Value")
+
+
+def value_today(key: str, value: Value) -> Value:
+    """A value by the name that it has here; that it was given by another is said."""
+    names: Mapping[Any, Any] = VALUES.get(key.rpartition(".")[2].lstrip("-"), {})
+    if not isinstance(value, str) or value not in names:
+        return value
+    here: Value = names[value]
+    warnings.warn(f"{key}: {value} is called {here} here", Renamed, stacklevel=3)
+    return here
 
 
 def refuse_old(options: Iterable[str]) -> None:

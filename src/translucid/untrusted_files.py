@@ -103,6 +103,19 @@ def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     return value
 
 
+def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines; half a line at its end is left out."""
+    with open_regular(path, largest) as file:
+        *whole, _ = file.read().split(b"\n")
+    try:
+        lines = [json.loads(line) for line in whole]
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON lines that can be read: {str(error)[:200]}") from None
+    if not all(isinstance(line, dict) for line in lines):
+        raise InputError(f"{path} holds lines that are no objects")
+    return lines
+
+
 def ram_bytes() -> int | None:
     """Bytes of this machine's memory, where the system tells."""
     try:

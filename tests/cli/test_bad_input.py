@@ -766,6 +766,7 @@ def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
     assert running.returncode == 1
 
 
+@pytest.mark.slow
 def test_closed_standard_input(models: dict[str, str]) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *PYTHON, "classify", models["classify"]]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)

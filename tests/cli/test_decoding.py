@@ -451,7 +451,7 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
 
 def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
-    message = "--precision int4: no such precision; choose auto, float32, bf16, int8"
+    message = "--precision int4: no such precision; choose auto, float32, bfloat16, int8"
     assert_refused(command(words, {"in.txt": "the dog\n"}), message)
 
 

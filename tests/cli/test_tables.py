@@ -279,6 +279,7 @@ def test_out_is_whole_or_not_at_all(classifier: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "out.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="waits for a pipe")
 @pytest.mark.parametrize("kind", ["text", "csv", "jsonl"])
 def test_a_pipe_is_answered_before_the_next_line(classifier: Path, kind: str) -> None:

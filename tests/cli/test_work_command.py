@@ -218,6 +218,7 @@ def test_a_misspelt_key_in_a_file(tmp_path: Path) -> None:
     assert str(error.value) == f"file {path}: no such key 'traget'; did you mean target?"
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_plain_utf8_whatever_the_locale() -> None:
     answer = process("attention", PYTHONIOENCODING="ascii")
     assert answer.returncode == 0, answer.stderr

@@ -33,7 +33,7 @@ FLOORS: dict[DemoTask, tuple[str, float, list[str]]] = {
 
 @pytest.mark.parametrize("task", [
     pytest.param(
-        task, marks=pytest.mark.slow if task in ("translate", "regress") else pytest.mark.thorough
+        task, marks=pytest.mark.slow if task == "regress" else pytest.mark.thorough
     )
     for task in FLOORS
 ])  # fmt: skip

@@ -75,7 +75,12 @@ TRANSFORMERS = {
 }
 # Ways to turn, and activations, that stand in for others of their kind in all that they meet.
 ROTARY: dict[str, dict[str, Any]] = {
-    "llama3": {"rotary_method": "llama3", "rotary_scaling": 3.0, "rotary_length": 12},
+    "llama3": {
+        "rotary_method": "llama3",
+        "rotary_scaling": 3.0,
+        "rotary_length": 12,
+        "qk_norm": True,
+    },
     "yarn": {"rotary_method": "yarn", "rotary_scaling": 3.0, "rotary_length": 40},
     "partial": {"rotary_fraction": 0.5},
     "dynamic": {"rotary_method": "dynamic", "rotary_scaling": 3.0, "rotary_length": 3},

@@ -3,6 +3,7 @@
     python tests/invariants/plant.py                 all faults
     python tests/invariants/plant.py alpha reorder   those whose description has one of these words
     python tests/invariants/plant.py --source DIR    plant in a copy of DIR instead of src/
+    python tests/invariants/plant.py --jobs 8        eight at a time
 
 The source itself is never touched.
 """
@@ -12,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,6 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--source", type=Path, default=ROOT / "src")
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     chosen = [f for f in FAULTS if not given.words or any(w in f.what for w in given.words)]
     sound = run(given.source, sorted({where(fault) for fault in chosen}), "-q")
@@ -68,11 +71,13 @@ def main() -> int:
         print(sound.stdout[-3000:], "the source is not sound, so red proves nothing", sep="\n")
         return 1
     missed = 0
-    for fault in chosen:
-        instead = caught(given.source, fault)
-        missed += instead is not None
-        verdict = "red" if instead is None else f"GREEN\n{instead}"
-        print(f"{fault.file}: {fault.what}: {fault.red}: {verdict}", flush=True)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for fault, instead in zip(
+            chosen, pool.map(lambda fault: caught(given.source, fault), chosen), strict=True
+        ):
+            missed += instead is not None
+            verdict = "red" if instead is None else f"GREEN\n{instead}"
+            print(f"{fault.file}: {fault.what}: {fault.red}: {verdict}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} faults caught")
     return int(missed > 0)
 

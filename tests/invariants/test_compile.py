@@ -34,9 +34,11 @@ NAMES = [
 ]
 
 GRAPHS = [  # compiling is slow, so `make test` sees one of them
-    pytest.param(name, padded, marks=[] if (i, padded) == (0, True) else [pytest.mark.slow])
-    for i, name in enumerate(NAMES)
-    for padded in (False, True)
+    *(
+        pytest.param(name, True, marks=pytest.mark.slow if i else ())
+        for i, name in enumerate(NAMES)
+    ),
+    *(pytest.param(name, False, marks=pytest.mark.thorough) for name in NAMES),
 ]
 SLOW_STEPS = [
     pytest.param(name, marks=pytest.mark.slow)
@@ -127,8 +129,13 @@ def test_a_traced_run(name: str, keep: str) -> None:
     seen_is_unseen(model, keep)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gru-decoder", "lstm-encoder-decoder-both-additive"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("gru-decoder", marks=pytest.mark.slow),
+        pytest.param("lstm-encoder-decoder-both-additive", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_traced_recurrent_run(name: str) -> None:
     seen_is_unseen(model_of(name), "*")
 
@@ -155,7 +162,7 @@ def test_a_step_with_a_fixed_state(name: str) -> None:
     assert len(recorder.graphs) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_gradients_through_a_compiled_model() -> None:
     model = randomised(one_layer("transformer-decoder-rotary-layer-pre"))
     text = random_text(model, rows=2, length=4)

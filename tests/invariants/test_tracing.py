@@ -62,6 +62,7 @@ CORNERS = [
     "transformer-encoder-decoder-sinusoidal-layer-post",
     "transformer-encoder-decoder-rotary-window",
     "transformer-encoder-learned-rms-pre",
+    "transformer-decoder-llama3-geglu_tanh",
     "rnn-decoder",
     "rnn_relu-encoder-both",
     "lstm-encoder-decoder-both-additive",

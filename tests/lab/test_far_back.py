@@ -158,7 +158,7 @@ def test_the_rule_of_the_gru(data: list[dict[str, Any]], expected: str) -> None:
     assert verdict(long_range_recall.recall_by_distance, "C27", data) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_recall(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: RECALLED[name] for name in (RNN_UNIFORM, GRU)}
     monkeypatch.setattr(

@@ -338,7 +338,7 @@ def test_order_runs():
     assert found["told"][0] < 0.3 < found["told"][1]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_waves_run():
     found = quick_data(waveforms.waves)
     check(waveforms.waves, [found] * 5)
@@ -348,7 +348,7 @@ def test_waves_run():
     assert found["tangent"]["largest"] > 200
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_beyond_length_runs():
     found = quick_data(length_extrapolation.beyond_length)
     check(length_extrapolation.beyond_length, [found] * 5)
@@ -359,7 +359,7 @@ def test_beyond_length_runs():
     assert found["sinusoidal"]["copy_back"][:3] == [0, 0, 0]  # nothing is asked there
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rotary_scaling_runs(monkeypatch):
     monkeypatch.setattr(length_extrapolation, "_time_ratio", lambda seed, length, tries: 1.0)
     found = changed_data(length_extrapolation.rotary_scaling)

@@ -130,14 +130,14 @@ def test_c67(data, verdict):
     assert judge("C67", data).verdict == verdict
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
             assert rule.judge([measured[name]] * 5).why
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pictures_show_the_means(measured):
     found = measured["gradients-by-layer"]
     drawn = EXPERIMENTS["gradients-by-layer"].draw([found, found])

@@ -144,14 +144,14 @@ def test_by_case_says_where_it_holds_and_where_not():
     assert by_case({"a": False, "b": None}, "", "").verdict == "undecided"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
             assert rule.judge([measured[name]] * 5).why
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pictures_show_the_means(measured):
     found = measured["depth"]
     drawn = EXPERIMENTS["depth"].draw([found, found])

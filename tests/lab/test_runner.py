@@ -189,6 +189,7 @@ def test_few_seeds_decide_nothing(planted: Experiment, tmp_path: Path) -> None:
 # ---- processes and threads ----
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_numbers_of_one(
     planted: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,10 @@ from translucid import atomic_files
 from translucid.runs.checkpoints import Checkpoints
 from translucid.runs.log import RunLog
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills, forks and limits files")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="kills, forks and limits files"),
+]
 NAMES = list(RUNS)
 GRU, ASIDE = NAMES[0], NAMES[2]
 

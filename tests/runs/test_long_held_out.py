@@ -38,6 +38,7 @@ def files(folder: Path, task: str) -> list[str]:
     return [str(folder / f"{part}.{name}") for part in ("train", "test")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("long", "left"), [("skip", 4), ("truncate", 5)])
 @pytest.mark.parametrize("task", ["classify", "tag", "translate"])
 def test_a_very_long_held_out_line_is_limited(

@@ -25,7 +25,14 @@ from translucid.training import loop
 
 TEXT = "The dog sleeps."
 SOON = ("tag rnn, written aside",)
-CASES = [pytest.param(case, marks=[] if case in SOON else pytest.mark.slow) for case in RUNS]
+LATER = ("translate transformer, average", "language gru, best three, mean")
+CASES = [
+    pytest.param(
+        case,
+        marks=() if case in SOON else pytest.mark.slow if case in LATER else pytest.mark.thorough,
+    )
+    for case in RUNS
+]
 FAMILIES = [
     ("translate", "transformer"), ("translate", "lstm"), ("language", "transformer"),
     ("language", "rnn"), ("classify", "lstm"), ("classify", "ensemble"), ("tag", "spelling"),

@@ -111,7 +111,7 @@ def test_the_resolved_recipe_gives_the_same_run(tmp_path: Path) -> None:
         assert torch.equal(weight, second.network.state_dict()[name]), name
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_learns_what_it_is_shown(tmp_path: Path) -> None:
     """Two hundred sentences, read fifty times: the loss on them falls far."""
     settings = {"steps": 150, "learning_rate": 5e-3, "evaluate_every": 150, "log_every": 30}

@@ -50,6 +50,7 @@ def test_a_second_training_does_not_remove_the_first_ones_folder(tmp_path: Path)
         assert everything(out) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
 def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
     folder = small_run(tmp_path)

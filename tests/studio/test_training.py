@@ -204,6 +204,7 @@ def test_a_run_that_is_begun_anew_is_told_anew(studio: Served, run: Path) -> Non
         assert ear.hear()[1][0]["steps"] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_messages_are_few_and_small(studio: Served, run: Path) -> None:
     """However fast a run is: at most four a second, and 10 KB."""
     layers = len(json.loads((run / "studio/about.json").read_text())["layers"])

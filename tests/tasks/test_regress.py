@@ -57,6 +57,7 @@ def least_squares(train: Sequence[Row], test: Sequence[Row]) -> float:
     return float(1 - (error**2).sum() / ((ty - ty.mean()) ** 2).sum())
 
 
+@pytest.mark.slow
 def test_an_ordinary_table_is_learnt_as_well_as_least_squares_does(tmp_path: Path) -> None:
     train, test = houses(400, "train"), houses(200, "test")
     files = [write(tmp_path / name, rows) for name, rows in (("a.csv", train), ("b.csv", test))]

@@ -61,6 +61,7 @@ def _close(words: tuple[str, ...], helper: int, verb: int) -> bool:
     return all(word in SMALL for word in between) and words[verb] not in BE
 
 
+@pytest.mark.slow
 def test_article_adjective_and_noun_agree(sentences: list[Sentence]) -> None:
     seen = set()
     for sentence in sentences:

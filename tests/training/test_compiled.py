@@ -12,7 +12,7 @@ from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, from inside its compiler
 def test_a_compiled_model_trains_as_the_plain_one_with_a_record_and_without(tmp_path: Path) -> None:
     def trained(name: str, recording: Recording | None = None, **options: Any) -> dict[str, Tensor]:

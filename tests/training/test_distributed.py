@@ -87,7 +87,7 @@ def test_two_processes_are_one_and_one_of_them_speaks(alone: Path, tmp_path: Pat
     assert err.count("step 6  loss") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> None:
     """As docs/processes.md has it: the bias of keys, and rows of the embedding."""
     one, two = tmp_path / "one", tmp_path / "two"
@@ -106,6 +106,7 @@ def test_with_adam_only_weights_without_a_gradient_differ(tmp_path: Path) -> Non
         torch.testing.assert_close(theirs[name], weight, rtol=0, atol=tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parallel", WAYS)
 def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path) -> None:
     """One of them writes and serves; norms are of the whole gradient; nothing else changes."""
@@ -141,13 +142,8 @@ def test_translation_with_an_average_and_three_batches_a_step(
     same(tmp_path / "one", tmp_path / "three", 3e-6)
 
 
-@pytest.mark.parametrize(
-    "parallel",
-    [
-        pytest.param("ddp", marks=pytest.mark.thorough),
-        pytest.param("fsdp", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_a_group_of_one_is_a_group(alone: Path, tmp_path: Path, parallel: str) -> None:
     """So that what many processes do can be tried with one, as NCCL on a single GPU."""
     run(*words(tmp_path / "one", *PLAIN, f"--parallel={parallel}"), processes=1)
@@ -206,7 +202,7 @@ def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_shard_that_cannot_be_written_ends_the_job_with_the_way_on(tmp_path: Path) -> None:
     """A limit that the model still fits under; the shards, with moments, do not."""
     more = ["training.save_every=2", "--parallel=fsdp"]
@@ -279,7 +275,7 @@ def test_what_cannot_be_shared_is_refused(more: list[str], message: str, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_machines_are_one(alone: Path, tmp_path: Path) -> None:
     """Two torchrun nodes that find each other over loopback, one process each."""
     with socket.socket() as free:

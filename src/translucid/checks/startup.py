@@ -29,6 +29,7 @@ from translucid.recipe.resources import prepare
 from translucid.tasks.base import Task
 from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.registry import TASKS
+from translucid.training.memory import check_memory
 from translucid.training.random_state import random_state_kept, seed_generators
 
 RECORDS = 2000  # of the training data, from which a self-test makes items
@@ -79,6 +80,8 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     items = task.training_items(spread_out(examples.train, RECORDS), recipe.data, lambda _: None)
     config = recipe.model_config_for(sizes=prepared.sizes)
     seed_generators(recipe.training.seed, torch.device("cpu"))
+    few_tokens = recipe.training.model_copy(update={"batch_tokens": 1})
+    check_memory(config, few_tokens, torch.device("cpu"), recipe.model)
     network = build(config)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])

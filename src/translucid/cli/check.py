@@ -57,7 +57,7 @@ def check(
         )
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     arguments = RecipeArguments(task, overrides or (), files, toyland, data_folder)
-    recipe = arguments.recipe()
+    recipe = arguments.named().recipe
     read: list[str] = []
 
     def say(line: str) -> None:

@@ -33,6 +33,8 @@ EXTRAS = {
         "ipykernel",
         "playwright",
         "axe-playwright-python",
+        "transformers",
+        "sentencepiece",
     ],
 }
 COMPILERS = ["g++", "clang++", "c++", "cl"]

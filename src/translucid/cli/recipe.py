@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from translucid.cli.shared.code import with_code
-from translucid.cli.shared.recipe_arguments import task_named, tasks
+from translucid.cli.shared.recipe_arguments import tasks
 from translucid.tasks.registry import TASKS
 
 app = typer.Typer(
@@ -109,6 +109,7 @@ def new(
     """
     from translucid.errors import InputError
     from translucid.recipe import recipe as recipes
+    from translucid.recipe.named import task_named
     from translucid.recipe.toml import dump
 
     text = dump(recipes.parse({"task": {"kind": task_named(task) or task}}, overrides or ()))

@@ -79,6 +79,7 @@ def train(
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """
+    from translucid.runs.folder import free_folder
     from translucid.runs.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
@@ -88,13 +89,18 @@ def train(
     if self_test:
         _self_test(arguments)
         return
-    chosen, by_task = arguments.recipe(), arguments.by_task
-    folder = out or _free_folder(Path("runs"), Path(recipe).stem)
+    named = arguments.named()
+    folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if out is None and "WORLD_SIZE" in os.environ:
         raise InputError("several processes need to be told the folder of the run: --out FOLDER")
     with stopping() as interrupted, shown(folder, studio, probe, port) as recording:
         done = train_recipe(
-            chosen, folder, pick=by_task, quiet=quiet, interrupted=interrupted, recording=recording
+            named.recipe,
+            folder,
+            pick=named.by_task,
+            quiet=quiet,
+            interrupted=interrupted,
+            recording=recording,
         )
     _say_done(folder, done.task)
 
@@ -135,9 +141,8 @@ def _self_test(arguments: RecipeArguments) -> None:
     from translucid.checks.startup import self_test
     from translucid.cli.shared.findings import show, wrong
 
-    findings = self_test(
-        arguments.recipe(), lambda line: typer.echo(line, err=True), pick=arguments.by_task
-    )
+    named = arguments.named()
+    findings = self_test(named.recipe, lambda line: typer.echo(line, err=True), pick=named.by_task)
     show(findings)
     if wrong(findings):
         raise typer.Exit(2)
@@ -162,14 +167,6 @@ def _short(path: Path) -> str:
     """As it can be typed from here."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def _free_folder(parent: Path, name: str) -> Path:
-    """runs/name, numbered if taken."""
-    folder, number = parent / name, 2
-    while folder.exists():
-        folder, number = parent / f"{name}-{number}", number + 1
-    return folder
 
 
 @contextmanager

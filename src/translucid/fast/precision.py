@@ -15,22 +15,23 @@ from translucid.fast.packed_linear import Int8Linear, PackedLinear, int8_engine
 from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
+from translucid.renamed import value_today
 
-Precision = Literal["auto", "float32", "bf16", "int8"]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
 N = TypeVar("N", bound=Network)
 
 
 def prepare(network: N, precision: Precision = "auto") -> N:
     """A copy for decoding. On a CPU its linear layers are packed, in float32 or int8; on a GPU it
-    is in float32 or bf16. Auto: float32 on a CPU, bf16 on a GPU.
+    is in float32 or bfloat16. Auto: float32 on a CPU, bfloat16 on a GPU.
 
     The copy does not follow the network when that is trained on, and can be neither moved nor
     saved. All trace points are there.
     """
     device = next(network.parameters()).device
-    chosen = _checked(network, precision, device)
+    chosen = _checked(network, value_today("precision", precision), device)
     copy = deepcopy(network).eval().requires_grad_(False)
-    if chosen == "bf16":
+    if chosen == "bfloat16":
         return copy.to(torch.bfloat16)
     copy = copy.float()
     if device.type == "cpu":
@@ -44,12 +45,12 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
         raise InputError("the network was prepared before; prepare the one it was made of")
     on_gpu = device.type == "cuda"
     if precision == "auto":
-        return "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"
-    if precision == "bf16" and not on_gpu and not _cpu_has_bf16():
-        raise InputError("bf16: this processor has no bfloat16; use float32 or int8")
+        return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"
+    if precision == "bfloat16" and not on_gpu and not _cpu_has_bf16():
+        raise InputError("bfloat16: this processor has no bfloat16; use float32 or int8")
     if precision == "int8":
         if device.type != "cpu":
-            raise InputError(f"int8 is for CPUs, but the network is on {device}; use bf16")
+            raise InputError(f"int8 is for CPUs, but the network is on {device}; use bfloat16")
         if not any(isinstance(part, Stack) for part in network.modules()):
             raise InputError("int8 is for Transformers; use float32 for this network")
         int8_engine()  # refuses where there is none

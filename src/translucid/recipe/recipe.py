@@ -15,7 +15,7 @@ from translucid.models import ModelConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.renamed import ADDED, KEYS, is_now, keys_today
+from translucid.renamed import ADDED, KEYS, as_here, is_now, keys_today
 from translucid.tasks.options import DataConfig as DataConfig
 from translucid.tasks.options import DecodingConfig as DecodingConfig
 from translucid.tasks.options import TaskConfig as TaskConfig
@@ -28,6 +28,7 @@ MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConf
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
 }
+DATA = "data"  # the folder of a run that holds what a program gave to learn from
 # What the task and the data decide; a recipe does not say it.
 DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
 
@@ -57,9 +58,25 @@ class Recipe(Config):
         return MODELS[self.model["kind"]](**options, **sizes)
 
 
+def keys_by_section() -> dict[str, list[str]]:
+    """Every key that a recipe may set, of the model those of all families."""
+    keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
+    families = [key for config in MODELS.values() for key in config.model_fields]
+    keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
+    return {name: keys[name] for name in Recipe.model_fields}
+
+
+def full_name(key: str) -> str | None:
+    """`training.steps` of steps, or of what other tools call it, if it stands in one section."""
+    known = keys_by_section()
+    key = as_here(key, [key for keys in known.values() for key in keys]) or key
+    having = [section for section, keys in known.items() if key in keys]
+    return f"{having[0]}.{key}" if len(having) == 1 else None
+
+
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from nested values; all mistakes are reported at once."""
-    values = with_overrides(values, overrides)
+    values = with_overrides(values, overrides, full_name)
     written = [f"{name}.{key}" for name, keys in values.items() for key in keys]
     old = [is_now(key, KEYS[key]) for key in written if key in KEYS]
     if old:
@@ -101,19 +118,30 @@ def _check_model(model: dict[str, Any], name: str | None) -> list[str]:
     return []
 
 
-def of_run(folder: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe of a run folder; a key that came after it was begun has the value of before."""
-    return read(folder / "recipe.toml", overrides, missing=ADDED)
+def of_run(
+    folder: Path,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recipe:
+    """The recipe of a run folder; a key that came after it was begun has the value of before, and
+    data that stands in the folder is found where the folder is now."""
+    chosen = read(folder / "recipe.toml", overrides, changes, missing=ADDED)
+    data, own = chosen.data, folder / DATA
+    parts = (*data.train, *data.valid, *data.test)
+    if Path(data.folder).name != DATA or not any((own / name).is_file() for name in parts):
+        return chosen
+    here = data.model_copy(update={"folder": str(own)})
+    return chosen.model_copy(update={"data": here})
 
 
 def read(
     path: str | Path,
     overrides: Iterable[str] = (),
-    data: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
     missing: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """A recipe from a TOML file; `data` stands in for keys of its data section, `missing` for
-    keys, section and all, that it does not hold."""
+    """A recipe from a TOML file; `changes` stand in for keys of its sections, `missing` for keys,
+    section and all, that it does not hold."""
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -129,8 +157,8 @@ def read(
                 "below"
             )
     values = keys_today(values, str(path))
-    if data:
-        values["data"] = {**values.get("data", {}), **data}
+    for name, keys in (changes or {}).items():
+        values[name] = {**values.get(name, {}), **keys}
     for name, value in (missing or {}).items():
         section, _, key = name.partition(".")
         values.setdefault(section, {}).setdefault(key, value)

@@ -4,7 +4,8 @@ recipe.toml      the resolved recipe, every key explained
 metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
 state/           what an exact resume needs      test.json       the score at the end
-checkpoints/, tensorboard/, studio/              on request
+checkpoints/, studio/, tensorboard/, wandb/, mlflow/                      on request
+data/            what a program gave to learn from and is in no other file
 code.json        the files of the user's that task or positions came from, if they did
 run.lock         while a process trains here: which one, and since when
 """
@@ -22,12 +23,26 @@ from typing import Any
 
 from translucid.atomic_files import aside, old, remove, saving
 from translucid.errors import InputError, TranslucidError
+from translucid.recipe.recipe import DATA
 from translucid.runs.log import FILES
+from translucid.runs.trackers import FOLDERS
 from translucid.untrusted_files import check_tree, open_regular
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 MODELS = ("best", "last")
-OWN = (RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK)
+OWN = (
+    RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK, DATA
+)  # fmt: skip
+# What other packages write here, links among it; nobody here opens it.
+FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """parent/name, numbered if taken."""
+    folder, number = parent / name, 2
+    while folder.exists():
+        folder, number = parent / f"{name}-{number}", number + 1
+    return folder
 
 
 def own_paths(out: Path) -> list[Path]:
@@ -44,7 +59,7 @@ def check_own(out: Path) -> None:
 
 def remove_own(out: Path) -> None:
     """What a run wrote, and nothing else that may stand beside it; links go, not their targets."""
-    for path in own_paths(out):
+    for path in (*own_paths(out), *(out / name for name in FOREIGN)):
         if path.name != LOCK:  # whoever holds it removes it
             remove(path)
 

@@ -6,18 +6,21 @@ uninterrupted one does; what depends on the clock stands in timing.jsonl.
 
 import json
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from translucid.atomic_files import saving
-from translucid.errors import ConfigError
-from translucid.render.progress import Progress, print_line
+from translucid.render.progress import Progress, duration, print_line
+from translucid.runs.trackers import Trackers
 from translucid.tasks.base import Score
 from translucid.terminal import visible
 from translucid.training import loop
+from translucid.training.config import TrackerName
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
+Listener = Callable[[dict[str, Any]], None]  # is told each line of metrics.jsonl
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
@@ -27,8 +30,11 @@ class RunLog:
     Without a folder nothing is written or shown: of several processes, only one speaks.
     """
 
-    def __init__(self, folder: Path | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, *, quiet: bool = False, listeners: Sequence[Listener] = ()
+    ) -> None:
         self._folder, self._quiet = folder, quiet or folder is None
+        self._listeners = listeners
         if folder is not None:
             with saving(folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +42,9 @@ class RunLog:
             open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
         self._bar: Progress | None = None
-        self._tensorboard: Any = None
+        self._words = ""  # that stand behind the bar
+        self._seconds_left: Callable[[int], float | None] = lambda step: None
+        self._trackers: Trackers | None = None
 
     def go_back(self, length: int) -> None:
         """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
@@ -59,10 +67,19 @@ class RunLog:
             os.fsync(self._metrics.fileno())
             return os.fstat(self._metrics.fileno()).st_size
 
-    def begin(self, step: int, steps: int, *, tensorboard: bool = False) -> None:
-        """Training starts at `step` of `steps`."""
-        if tensorboard and self._folder is not None:
-            self._tensorboard = _tensorboard_writer(self._folder, step)
+    def begin(
+        self,
+        step: int,
+        steps: int,
+        trackers: Sequence[TrackerName] = (),
+        settings: Mapping[str, Any] | None = None,
+        seconds_left: Callable[[int], float | None] = lambda step: None,
+    ) -> None:
+        """Training starts at `step` of `steps`. settings: of the run, for its trackers.
+        seconds_left: from a step on, as far as that is known."""
+        self._seconds_left = seconds_left
+        if trackers and self._folder is not None:
+            self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
         self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
 
     def say(self, line: str) -> None:
@@ -71,36 +88,54 @@ class RunLog:
         if not self._quiet:
             (print_line if self._bar is None else self._bar.say)(line)
 
+    def tick(self, step: int) -> None:
+        """After each step: the bar goes on."""
+        if self._bar is not None and self._bar.live:
+            self._bar.move(step, self._words + self._left(step))
+
+    def _left(self, step: int) -> str:
+        seconds = self._seconds_left(step)
+        return f"  {duration(seconds)} left" if seconds else ""
+
     def progress(self, now: loop.Progress) -> None:
         words = f"loss {now.loss:.3f}  {now.targets_per_second:,.0f} targets/s"
         if now.memory is not None:
             words += f"  {now.memory / 2**30:.1f} GiB"
+        self._words = words
         if self._bar is not None and self._bar.live:
-            self._bar.move(now.step, words + self._bar.left(now.step))
+            self._bar.move(now.step, words + self._left(now.step))
         else:
-            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s")
+            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s{self._left(now.step)}")
         values = vars(now)
         computed = {k: v for k, v in values.items() if k not in TIMING}
-        write_line(self._metrics, json.dumps(computed))
+        line = json.dumps(computed)
+        write_line(self._metrics, line)
         write_line(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
             self._plot(f"train/{name}", values[name], now.step)
+        self._tell(line)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
-        write_line(self._metrics, json.dumps({"step": step, "valid": score.numbers, "best": best}))
+        line = json.dumps({"step": step, "valid": score.numbers, "best": best})
+        write_line(self._metrics, line)
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
+        self._tell(line)
+
+    def _tell(self, line: str) -> None:
+        for listener in self._listeners:
+            listener(json.loads(line))  # one's own to keep or change
 
     def _plot(self, name: str, value: float, step: int) -> None:
-        if self._tensorboard is not None and self._folder is not None:
-            with saving(self._folder / "tensorboard"):
-                self._tensorboard.add_scalar(name, value, step)
+        if self._trackers is not None:
+            self._trackers.add(name, value, step)
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        for file in (self._tensorboard, self._metrics, self._timing, self._log):
+        trackers, self._trackers = self._trackers, None
+        for file in (trackers, self._metrics, self._timing, self._log):
             with suppress(OSError):  # what could not be written was reported then
                 if file is not None:
                     file.close()
@@ -121,14 +156,3 @@ def write_line(file: TextIO, line: str) -> None:
     with saving(Path(file.name)):
         file.write(line + "\n")
         file.flush()
-
-
-def _tensorboard_writer(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError(
-            "training.tensorboard = true: the package tensorboard is not installed; "
-            "pip install tensorboard"
-        ) from None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -73,8 +73,8 @@ def reproduce(
     scores, minutes = {}, {}
     notes: tuple[str, ...] = ()
     for seed in seeds:
-        data_options = {} if data is None else {"folder": data}
-        chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], data=data_options)
+        where = {} if data is None else {"data": {"folder": data}}
+        chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], where)
         folder = out / f"seed-{seed}"
         _train(chosen, folder, quiet=quiet, interrupted=interrupted)
         scored = json.loads((folder / "test.json").read_text("utf-8"))

@@ -3,7 +3,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -30,10 +30,11 @@ from translucid.runs.folder import (
     remove_own,
     saved,
 )
-from translucid.runs.log import FILES, RunLog
+from translucid.runs.log import FILES, Listener, RunLog
 from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
 from translucid.runs.setup import Setup, set_up
+from translucid.runs.trackers import check_installed
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.random_state import random_state_kept
@@ -50,13 +51,18 @@ def train_recipe(
     interrupted: Callable[[], bool] = lambda: False,
     recording: Recording | None = None,
     allowed: Collection[str] = (),
+    listeners: Sequence[Listener] = (),
+    write_data: Callable[[], None] = lambda: None,
 ) -> Bundle:
     """Train as the recipe says, into a new folder, and return the best model.
 
     With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
     `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
     view shows, and changes nothing else. `allowed`: names that may stand in the folder already.
+    `listeners` are told each line of metrics.jsonl. `write_data` writes what the recipe reads, once
+    the folder is this run's own.
     """
+    check_installed(recipe.training)
     device = pick_device(recipe.training.device, "training.device")
     with (
         random_state_kept(device),
@@ -69,8 +75,10 @@ def train_recipe(
         with made(out, main=processes.main), locked(out, main=processes.main):
             if processes.main:
                 _check_new(out, allowed)  # again: somebody may have begun and ended meanwhile
-            run_log = _open_journal(out, quiet=quiet, main=processes.main)
+            run_log = _open_journal(out, listeners, quiet=quiet, main=processes.main)
             try:
+                if processes.main:
+                    write_data()
                 processes.wait()
                 return _begin(recipe, out, run_log, processes, interrupted, recording, pick=pick)
             except BaseException:
@@ -156,9 +164,9 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
         raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
 
 
-def _open_journal(out: Path, *, quiet: bool, main: bool) -> RunLog:
+def _open_journal(out: Path, listeners: Sequence[Listener], *, quiet: bool, main: bool) -> RunLog:
     try:
-        return RunLog(out if main else None, quiet=quiet)
+        return RunLog(out if main else None, quiet=quiet, listeners=listeners)
     except SaveError as error:
         raise InputError(f"{error}; choose another folder with --out") from None
 
@@ -171,6 +179,8 @@ def resume_run(
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
     recording: Recording | None = None,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> Bundle:
     """Go on with a run from its newest whole checkpoint, as if it had never stopped.
 
@@ -181,7 +191,8 @@ def resume_run(
     check_own(out)
     if (out / CODE).is_file():
         extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
-    chosen = recipe.of_run(out, overrides)
+    chosen = recipe.of_run(out, overrides, changes)
+    check_installed(chosen.training)
     device = pick_device(chosen.training.device, "training.device")
     with (
         random_state_kept(device),
@@ -190,7 +201,8 @@ def resume_run(
         locked(out, main=processes.main),
     ):
         check_together(chosen, processes)
-        run_log = RunLog(out if processes.main else None, quiet=quiet)
+        main = out if processes.main else None
+        run_log = RunLog(main, quiet=quiet, listeners=listeners)
         try:
             if not Checkpoints(out).steps():
                 run_log.say(f"{out} was stopped before its first save: it begins again")

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +19,12 @@ from translucid.bundle import Bundle
 from translucid.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
-from translucid.runs import fingerprint, recorder
+from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.log import RunLog
+from translucid.runs.pace import Pace, evaluation_seconds
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
@@ -105,10 +106,18 @@ class Session:
         if self.processes.main:
             for place in (self.out, self.out / "state", self.out / "checkpoints"):
                 sweep(place)
-        self.run_log.begin(self.state.step, training.steps, tensorboard=training.tensorboard)
+        self.pace = Pace(
+            training, self.state.step, self.state.seconds, self._evaluation_seconds,
+            self.run_log.say,
+        )  # fmt: skip
+        self.run_log.begin(
+            self.state.step, training.steps, trackers.chosen(training), self.fingerprint["recipe"],
+            self.pace.left,
+        )  # fmt: skip
         watchers = Watchers(
-            self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say
-        )
+            self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
+            ticked=self._ticked,
+        )  # fmt: skip
         if self.recording is None:
             return self._train(watchers)
         with Recorder(
@@ -122,6 +131,18 @@ class Session:
                     looks=record.looks, looked=record.looked,
                 )
             )  # fmt: skip
+
+    def _ticked(self, step: int, seconds: float) -> None:
+        self.pace.ticked(step, seconds)
+        self.run_log.tick(step)
+
+    def _evaluation_seconds(self) -> float:
+        """Measured on a few examples; of several processes nobody knows alone."""
+        if not self.processes.alone:
+            return 0.0
+        with suppress(Left), leaving(self.interrupted), self.state.readable() as network:
+            return evaluation_seconds(self.setup.task, network, self.setup.valid)
+        return 0.0
 
     def _train(self, watchers: Watchers) -> Bundle:
         setup, training = self.setup, self.setup.recipe.training

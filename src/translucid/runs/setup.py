@@ -27,6 +27,7 @@ from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.registry import TASKS
 from translucid.training import cuda_graphs
+from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 
 Say = Callable[[str], None]
@@ -95,6 +96,7 @@ def set_up(
     config = recipe.model_config_for(sizes=known.sizes)
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
     recipe = recipe.model_copy(update={"training": training})
+    check_memory(config, training, device, recipe.model)
     network = build(config)
     _check_positions(network, known.task, recipe.data, valid, test)
     network.to(device)

@@ -190,7 +190,7 @@ def _apart(name: str, a: Tensor, b: Tensor) -> Apart:
     a, b = a.flatten(), b.flatten()
     cosine = a @ b / (a.norm() * b.norm())
     most = float(gap.abs().max()) if gap.numel() else 0.0
-    return Apart(name, most, float(_share(gap.norm(), a.norm())), float(cosine.clamp(-1, 1)))
+    return Apart(name, most, float(_relative(gap.norm(), a.norm())), float(cosine.clamp(-1, 1)))
 
 
 def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,7 +201,7 @@ def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a.masked_fill(same, 0.0), b.masked_fill(same, 0.0)
 
 
-def _share(gap: Tensor, size: Tensor) -> Tensor:
+def _relative(gap: Tensor, size: Tensor) -> Tensor:
     """gap / size; nothing of nothing is 0."""
     return torch.where(gap == 0, 0.0, gap / size)
 
@@ -218,7 +218,7 @@ def _moved(a: Tensor, b: Tensor, name: str, start: int, stop: int) -> Tensor:
     assert along is not None
     a, b = _comparable(*(value[:1].narrow(along, start, stop - start) for value in (a, b)))
     a, b = (value.movedim(along, 0).flatten(1) for value in (a, b))  # (words, numbers)
-    return _share((a - b).norm(dim=1), a.norm(dim=1))
+    return _relative((a - b).norm(dim=1), a.norm(dim=1))
 
 
 def _depth(name: str) -> str:

@@ -85,10 +85,10 @@ def _picture(reading: TextTrace) -> list[str]:
     for wanted in PICTURED:
         names = [name for name in reading.names(wanted) if reading[name].dim() > 2]
         if names:
-            longest = max(len(reading.words.source), len(reading.words.target), 1)
+            length = max(len(reading.words.source), len(reading.words.target), 1)
             many = "heads" in describe(names[0]).axes and reading[names[0]].shape[1] > HEADS
             drawn = reading.figure(
-                names[0], head="mean" if many else None, tokens=(0, min(PICTURE, longest))
+                names[0], head="mean" if many else None, tokens=(0, min(PICTURE, length))
             )
             return [folded(f"<code>{escape(names[0])}</code>", drawn.figure(), opened=True)]
     return []

@@ -18,7 +18,7 @@ FEW = 24  # labels that all find room
 DASHES = ((), (7.0, 4.0), (8.0, 3.0, 2.0, 3.0), (2.0, 3.0))
 DOTS = 64  # points of a line that are marked
 BAR = 26.0  # height of a bar with the room around it
-LONGEST = 300.0  # of a bar
+BAR_LENGTH = 300.0  # of a bar
 
 
 def draw_lines(picture: Lines) -> Drawing:
@@ -164,10 +164,10 @@ def draw_bars(bars: Bars) -> Drawing:
     shown = [f"{value:.3g}".replace("-", "\N{MINUS SIGN}") for value in bars.values]
     finite = [float(value) for value in bars.values if np.isfinite(value)]
     low, high = min(0.0, *finite, 0.0), max(0.0, *finite, 0.0)
-    scale = LONGEST / ((high - low) or 1.0)
-    beside = widest(shown) + 8
-    before = beside if low < 0 else 0.0
-    drawing, y = sheet(bars.title, left + before + LONGEST + beside)
+    scale = BAR_LENGTH / ((high - low) or 1.0)
+    room = widest(shown) + 8
+    before = room if low < 0 else 0.0
+    drawing, y = sheet(bars.title, left + before + BAR_LENGTH + room)
     zero = EDGE + left + before - low * scale
     top = y
     for place, (label, value) in enumerate(zip(labels, bars.values, strict=True)):
@@ -181,7 +181,7 @@ def draw_bars(bars: Bars) -> Drawing:
         )  # fmt: skip
         y += BAR
     drawing.add(Line(((zero, top), (zero, y)), "ink3"))
-    y = drawing.paragraph(EDGE + left, y + 4, bars.x, LONGEST + beside, SIZE, "ink3")
+    y = drawing.paragraph(EDGE + left, y + 4, bars.x, BAR_LENGTH + room, SIZE, "ink3")
     return finish(drawing, y, bars.note)
 
 

@@ -12,14 +12,14 @@ from translucid.see.draw_sheet import AXIS, EDGE, TURNED, WIDEST, finish, readab
 from translucid.see.picture_data import Grid, Heat
 
 CELL = 33.0  # a cell of a table alone
-BESIDE = (21.0, 19.0, 17.0)  # of tables side by side, the largest that fit
+CELLS_IN_COLUMNS = (21.0, 19.0, 17.0)  # of tables side by side, the largest that fit
 TINY = 13.0  # of a table with more than SMALL rows or columns
 SMALL = 40
 NUMBERS = 12  # tables of up to this many rows and columns get their numbers written in
 EVERY = 8  # of many numbers along a side
 FEW = 24  # tokens on a side that tables side by side can show
 THUMB = 134.0  # width and height of a table without labels
-HEADING = 13.0  # letters above a table of a grid
+HEADING = 13.0  # font size above a table of a grid
 BAR = 12.0  # width of the legend's bar
 
 
@@ -83,14 +83,14 @@ class Table:
         if not self.rows:
             return 0.0
         labels = readable(self.heat.rows.labels)
-        return widest(labels, self._letters(0)) + 8 + AXIS * bool(self.heat.rows.name)
+        return widest(labels, self._font_size(0)) + 8 + AXIS * bool(self.heat.rows.name)
 
     @cached_property
     def top(self) -> float:
         if not self.columns:
             return 0.0
         labels = self._column_labels
-        high = SIZE + 6 if self._flat else TURNED * widest(labels, self._letters(1)) + SIZE
+        high = SIZE + 6 if self._flat else TURNED * widest(labels, self._font_size(1)) + SIZE
         return high * any(labels) + AXIS * bool(self.heat.columns.name)
 
     @cached_property
@@ -98,11 +98,11 @@ class Table:
         """How far a turned label reaches beyond the last column."""
         if not self.columns or self._flat:
             return 0.0
-        wide = [TURNED * text_width(label, self._letters(1)) for label in self._column_labels]
+        wide = [TURNED * text_width(label, self._font_size(1)) for label in self._column_labels]
         ends = [(n + 0.5) * self.size[0] + w for n, w in enumerate(wide)]
         return max(0.0, *(end - self.across for end in ends))
 
-    def _letters(self, side: int) -> float:
+    def _font_size(self, side: int) -> float:
         """Many labels are set smaller, unless most of them are left out."""
         many = self._shape[side] > SMALL and not (side == 1 and self._every > 1)
         return 8.0 if many else SIZE
@@ -121,7 +121,7 @@ class Table:
     @cached_property
     def _flat(self) -> bool:
         room = self.size[0] * self._every - 4
-        return widest(self._column_labels, self._letters(1)) <= room
+        return widest(self._column_labels, self._font_size(1)) <= room
 
     def draw(self, drawing: Drawing, x: float, y: float) -> None:
         """x, y: the upper left corner of its cells."""
@@ -142,22 +142,22 @@ class Table:
             self._label_columns(drawing, x, y)
 
     def _label_rows(self, drawing: Drawing, x: float, y: float) -> None:
-        letters, high = self._letters(0), self.size[1]
+        font_size, high = self._font_size(0), self.size[1]
         for place, label in enumerate(readable(self.heat.rows.labels)):
-            middle = y + (place + 0.5) * high + 0.35 * letters
-            drawing.add(Text(x - 6, middle, label, letters, anchor="end"))
+            middle = y + (place + 0.5) * high + 0.35 * font_size
+            drawing.add(Text(x - 6, middle, label, font_size, anchor="end"))
         middle = y + self.down / 2
         name = Text(x - self.left + SIZE, middle, self.heat.rows.name, SIZE, "ink3", "middle", 90)
         drawing.add(name)
 
     def _label_columns(self, drawing: Drawing, x: float, y: float) -> None:
-        letters, wide = self._letters(1), self.size[0]
+        font_size, wide = self._font_size(1), self.size[0]
         for place, label in enumerate(self._column_labels):
             middle = x + (place + 0.5) * wide
             if self._flat:
-                drawing.add(Text(middle, y - 6, label, letters, anchor="middle"))
+                drawing.add(Text(middle, y - 6, label, font_size, anchor="middle"))
             elif label:
-                drawing.add(Text(middle + 0.25 * letters, y - 5, label, letters, turn=45))
+                drawing.add(Text(middle + 0.25 * font_size, y - 5, label, font_size, turn=45))
         above = y - self.top + SIZE
         drawing.add(Text(x + self.across / 2, above, self.heat.columns.name, SIZE, "ink3",
                          "middle"))  # fmt: skip
@@ -206,7 +206,7 @@ def draw_grid(grid: Grid) -> Drawing:
     columns = min(grid.columns, len(grid.heats))
     small = len(grid.heats) > NUMBERS or (columns > 1 and max(grid.heats[0].values.shape) > FEW)
     tables = _small(grid) if small else _fitting(grid, columns)
-    letters = 9.5 if small else HEADING
+    font_size = 9.5 if small else HEADING
     left, across = (
         [max(getattr(table, side) for table in tables[at::columns]) for at in range(columns)]
         for side in ("left", "across")
@@ -221,18 +221,18 @@ def draw_grid(grid: Grid) -> Drawing:
     for start in range(0, len(tables), columns):
         row = tables[start : start + columns]
         headings = [
-            lines(table.heat.title, max(wide, 100.0), letters)
+            lines(table.heat.title, max(wide, 100.0), font_size)
             for table, wide in zip(row, across, strict=False)
         ]
-        y += 1.3 * letters * max(map(len, headings)) + 4
+        y += 1.3 * font_size * max(map(len, headings)) + 4
         above = y
         y += max(table.top for table in row)
         x = EDGE
         for table, heading, before, wide in zip(row, headings, left, across, strict=False):
             x += before
             for place, line in enumerate(reversed(heading)):
-                at = above - 4 - 1.3 * letters * place
-                drawing.add(Text(x, at, line, letters, "ink2"))
+                at = above - 4 - 1.3 * font_size * place
+                drawing.add(Text(x, at, line, font_size, "ink2"))
             table.draw(drawing, x, y)
             x += wide + gap
         y += max(table.down for table in row) + 10
@@ -251,7 +251,7 @@ def _small(grid: Grid) -> list[Table]:
 def _fitting(grid: Grid, columns: int) -> list[Table]:
     """Large cells where there is room for them, and never too small for the tokens beside them."""
     tables: list[Table] = []
-    for cell in (CELL,) if columns == 1 else BESIDE:
+    for cell in (CELL,) if columns == 1 else CELLS_IN_COLUMNS:
         tables = [
             Table(heat, cell, False, _own_rows(grid, place, columns),
                   _own_columns(grid, place, columns))

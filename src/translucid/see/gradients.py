@@ -31,7 +31,7 @@ STREAM = ("embedding.scaled", "feedforward_residual.sum")  # what runs through a
 PARTS = ("embedding", "characters", "positions", "bridge", "self attention", "cross attention",
          "feedforward", "norms")  # fmt: skip
 FUSED = re.compile(r"(weight|bias)_(ih|hh)_l(\d+)(_reverse)?")  # torch's names
-SAID = {("weight", "ih"): "input weights", ("weight", "hh"): "state weights",
+WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weights",
         ("bias", "ih"): "biases", ("bias", "hh"): "biases"}  # fmt: skip
 
 
@@ -146,8 +146,11 @@ class Gradients(Trace):
 
     def _over_words(self, pattern: str | None) -> list[str]:
         if pattern is None:
+            stream = STREAM
+            if not any(name.endswith("embedding.scaled") for name in self):
+                stream = ("embedding.lookup", *STREAM)
             names = [name for name in self if name.endswith(STATES)] or [
-                name for name in self if name.endswith(STREAM)
+                name for name in self if name.endswith(stream)
             ]
             if not names:
                 raise InputError(
@@ -259,7 +262,7 @@ def _place(name: str, network: Network) -> tuple[str, str]:
         kind, source, layer, backward = fused.groups()
         stack = network.get_submodule(name.rpartition(".fused.")[0])
         assert isinstance(stack, Recurrent)
-        part = f"{stack.cell.partition('_')[0]} {SAID[kind, source]}"
+        part = f"{stack.cell.partition('_')[0]} {WEIGHT_NAMES[kind, source]}"
         return _layer([*scopes[:-3], "layers", layer]), f"{part}, backward" if backward else part
     if "layers" in scopes:
         behind = scopes.index("layers") + 2

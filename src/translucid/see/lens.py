@@ -68,13 +68,13 @@ def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = Non
 def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat:
     target = int(reading.example.batch.targets[0])
     ids = reading.example.batch.inputs["ids"]
-    said_at = []
+    probabilities = []
     for stream in _streams(reading, speakers):
         outputs = [
             _with_ngrams(one, _speak(one, x), ids) for one, x in zip(speakers, stream, strict=True)
         ]
-        said_at.append(_together(outputs)[0].exp())  # (outputs,)
-    table = torch.stack(said_at)
+        probabilities.append(_together(outputs)[0].exp())  # (outputs,)
+    table = torch.stack(probabilities)
     first = table.argmax(dim=-1).tolist()
     return Heat(
         "How likely each class would be after each layer",

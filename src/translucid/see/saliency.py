@@ -195,9 +195,9 @@ class _Asked:
             chunk = rows[start : start + several]
             part = self.slopes([answers[row] for row, _ in chunk], nodes[[at for _, at in chunk]])
             for name, slope in part.items():
-                share = slope.new_tensor(weights[[at for _, at in chunk]])
+                weight = slope.new_tensor(weights[[at for _, at in chunk]])
                 where = torch.tensor([row for row, _ in chunk], device=slope.device)
-                slopes[name].index_add_(0, where, slope * share.view(-1, *[1] * (slope.dim() - 1)))
+                slopes[name].index_add_(0, where, slope * weight.view(-1, *[1] * (slope.dim() - 1)))
         return self.per_token(slopes), self.ends(answers)
 
     def slopes(self, answers: Sequence[Answer], part: Numbers) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from translucid.see.predictions import check_count
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
-LONGEST = 512  # positions that a picture can hold
+MAX_POSITIONS = 512  # positions that a picture can hold
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
@@ -148,8 +148,8 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
         raise InputError(
             "a recurrent network reads one word after the other; it has no table of positions"
         )
-    if not 1 <= length <= LONGEST:
-        raise InputError(f"length = {length}: give 1 to {LONGEST} positions")
+    if not 1 <= length <= MAX_POSITIONS:
+        raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
     note = ""
     if isinstance(stack.positions, Learned) and length > len(stack.positions.table):
         length = len(stack.positions.table)

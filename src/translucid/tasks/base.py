@@ -64,6 +64,8 @@ class Task(ABC, Generic[Record, Item]):
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart
     command: ClassVar[str] = "predict"  # by which a trained model is asked
+    # What a row of data holds that a program gives without names of columns; none: numbers.
+    row_columns: ClassVar[tuple[str, ...]] = ("text",)
     # What a model is asked about in a table: the first of these columns that it has ("text", say,
     # is data.text_column); none: whole lines.
     asks_about: ClassVar[tuple[str, ...]] = ()

@@ -56,6 +56,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     shape, head = "encoder", "classify"
     label_noun = "label"
     command = "classify"
+    row_columns = ("text", "label")
     asks_about = ("text",)
     data_keys = ("text_column", "label_column", "max_length", "long")
     decoding_keys = ()

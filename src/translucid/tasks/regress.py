@@ -54,6 +54,7 @@ class Regress(Task[Numbers, RegressItem]):
     higher_is_better = True
     models = ("mlp",)
     shape = head = ""
+    row_columns = ()
     asks_about = ("input",)
     data_keys = ("input_columns", "output_columns")
     decoding_keys = ()

@@ -54,6 +54,7 @@ class Tag(Task[Tagged, TagItem]):
     shape, head = "encoder", "tag"
     label_noun = "tag"
     command = "tag"
+    row_columns = ("words", "tags")
     asks_about = ("words", "text")
     data_keys = ("words_column", "tags_column", "max_length", "long")
     decoding_keys = ("spans",)

@@ -63,6 +63,7 @@ class Translate(Task[Pair, TranslateItem]):
     shape, head = "encoder-decoder", "language"
     max_files = 2
     command = "translate"
+    row_columns = ("source", "target")
     asks_about, answer_name = ("source", "text"), "translation"
     suggested: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task": {"label_smoothing": 0.1}}
     costly_metric = True

@@ -2,9 +2,14 @@
 
 from typing import Literal
 
+from pydantic import field_validator
+
 from translucid.config import Config, key
+from translucid.renamed import value_today
 from translucid.training.distributed import Parallel
 from translucid.training.optimisers import OptimizerName, ScheduleName
+
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
 class TrainingConfig(Config):
@@ -26,6 +31,12 @@ class TrainingConfig(Config):
     precision: Literal["float32", "bfloat16"] = key(
         "float32", "autocast dtype; master weights stay float32"
     )
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _by_any_name(cls, value: object) -> object:
+        return value_today("training.precision", value)
+
     compile: bool = key(False, "torch.compile: fuse the model's kernels before training")
     cuda_graphs: Literal["auto", True, False] = key(
         "auto", "on one GPU: a Transformer's step as one CUDA graph for each shape of a batch"
@@ -53,6 +64,15 @@ class TrainingConfig(Config):
     )
     log_every: int = key(20, "logging interval: steps between two lines of progress", gt=0)
     tensorboard: bool = key(False, "also write the curves for TensorBoard")
+    trackers: tuple[TrackerName, ...] = key(
+        (), "trackers that are told the curves too: tensorboard, wandb, mlflow", strict=False
+    )
+
+    @field_validator("trackers", mode="before")
+    @classmethod
+    def _one_alone(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
     parallel: Parallel = key("ddp", "data parallelism of several processes (torchrun)")
     deterministic: bool = key(False, "deterministic GPU kernels: repeat to the bit; slower")
     seed: int = key(0, "random seed of weights, order and dropout", ge=0)

@@ -27,6 +27,7 @@ from translucid.training.state import State
 from translucid.training.stop_request import Left, leaving
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
+FIRST_SAVE = 300.0  # seconds after which a session is saved, due or not
 ADVICE = "lower training.learning_rate, lengthen training.warmup, or look at those lines"
 
 
@@ -73,6 +74,8 @@ class Watchers:
     # and `looked`, of the network as it is after it? The second: is it evaluated there?
     looks: Callable[[int, bool], bool] = lambda step, evaluating: False
     looked: Callable[[nn.Module], None] = _ignore
+    # After each step: how many there were, and the seconds of this one, evaluations not counted.
+    ticked: Callable[[int, float], None] = _ignore
 
 
 def train(
@@ -105,7 +108,9 @@ def train(
         look(state, watchers)
         marked = time.monotonic()
 
+    saved, session_began = False, time.monotonic()
     while not state.finished:
+        step_began = time.monotonic()
         factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:
@@ -170,11 +175,14 @@ def train(
         state.finished = (last or state.best.stalled) and not state.unscored
         interrupted = processes.any(watchers.interrupted())
         due = evaluating if config.save_every is None else state.step % config.save_every == 0
-        if due or interrupted or state.finished:
+        overdue = not saved and processes.any(time.monotonic() - session_began > FIRST_SAVE)
+        if due or overdue or interrupted or state.finished:
             state.seconds = time.monotonic() - began
             watchers.save()
+            saved = True
         if interrupted and not state.finished:
             return "interrupted"
+        watchers.ticked(state.step, now - step_began)
         marked += time.monotonic() - now  # to evaluate, look and save is not to train
     return _ending(state, config)
 

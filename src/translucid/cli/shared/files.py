@@ -8,13 +8,15 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperOption
+
+from translucid.cli.shared.old_options import CommandOfToday
 
 SEVERAL = ("--train", "--valid", "--test", "--data")
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
-class CommandWithFiles(TyperCommand):
+class CommandWithFiles(CommandOfToday):
     """A command whose file options may be followed by several files."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from translucid.errors import ConfigError, InputError
+from translucid.renamed import value_today
 
 if TYPE_CHECKING:
     from translucid.model import Model
@@ -18,7 +19,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda.")]
 InPrecision = Annotated[
-    str, typer.Option(help="auto (bf16 on a GPU, else float32), float32, bf16, int8 (on a CPU).")
+    str,
+    typer.Option(
+        help="auto (bfloat16 on a GPU, else float32), float32, bfloat16, int8 (on a CPU)."
+    ),
 ]
 Ensemble = Annotated[
     list[Path] | None,
@@ -110,6 +114,7 @@ def in_precision(models: "list[Model]", precision: str) -> "list[Model]":
     from translucid.fast.precision import Precision
 
     allowed: tuple[Precision, ...] = get_args(Precision)
+    precision = value_today("--precision", precision)
     chosen = next((name for name in allowed if name == precision), None)
     if chosen is None:
         raise ConfigError(

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid import extensions
-from translucid.errors import InputError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # a command's top stays light
-    from translucid.recipe.recipe import Recipe
+    from translucid.recipe.named import Named
 
 # The options that say so, for every command that takes them.
 TrainFiles = Annotated[
@@ -35,19 +33,6 @@ def tasks(incomplete: str = "") -> list[str]:
     return [name for name in TASKS.names() if name.startswith(incomplete)]
 
 
-def task_named(what: str) -> str | None:
-    """The task of this name, or the one that a Python file registers; None: it is no task."""
-    if not what.endswith(".py"):
-        return what if TASKS.knows(what) else None
-    names = TASKS.from_file(extensions.load(what))
-    if len(names) != 1:
-        raise InputError(
-            f"{what}: registers {len(names)} tasks{': ' if names else ''}{', '.join(names)}; a "
-            "file that is trained registers one, with @tl.task; others are named with --code"
-        )
-    return names[0]
-
-
 @dataclass(frozen=True)
 class RecipeArguments:
     """A task or a recipe, its files, and changes to it."""
@@ -58,41 +43,16 @@ class RecipeArguments:
     toyland: int | None
     folder: str | None
 
-    @property
-    def task(self) -> str | None:
-        """The task, if that is what was named and not a recipe."""
-        return task_named(self.what)
-
-    @property
-    def by_task(self) -> bool:
-        return self.task is not None
-
-    def recipe(self) -> "Recipe":
-        from translucid.recipe import recipe as recipes
-        from translucid.recipe import shipped
+    def named(self) -> "Named":
+        from translucid.recipe.named import named
 
         data: dict[str, Any] = {name: list(paths) for name, paths in self.files.items() if paths}
         if self.toyland is not None:
             data["toyland"] = self.toyland
         if self.folder is not None:
             data["folder"] = self.folder
-        if self.task is not None:
-            return recipes.parse({"task": {"kind": self.task}, "data": data}, self.overrides)
-        path = shipped.find(self.what)
-        if not data.get("train"):
-            return recipes.read(path, self.overrides, data=data)
-        # What else the recipe names belongs to its own training data.
-        others: dict[str, Any] = {"valid": [], "test": [], "folder": "", "toyland": None}
-        chosen = recipes.read(path, self.overrides, data=others | data)
-        own = recipes.read(path).data
-        left_out = {*own.valid, *own.test} - {*chosen.data.valid, *chosen.data.test}
-        if left_out:
-            typer.echo(
-                f"--train: the recipe's own {', '.join(sorted(left_out))} left out, which belong "
-                "to its own training data; name others with --valid and --test",
-                err=True,
-            )
-        return chosen
+        changes = {"data": data} if data else {}
+        return named(self.what, self.overrides, changes, lambda line: typer.echo(line, err=True))
 
     def words(self) -> str:
         """As it can be typed after `translucid train`."""

@@ -9,13 +9,13 @@ from translucid.render.frame import escape, table
 from translucid.see.draw import draw
 from translucid.see.pictures import Bars, Grid, Heat, Lines, Picture
 
-LETTERS = 1.3  # rem, at most: the size of a picture's letters
+FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
 
 
 def figure(picture: Picture) -> str:
     """As a part of the page: large letters for the last row of the room, but no larger than the
     claim above them."""
-    return picture.figure(f"max-width: {round(draw(picture).width * LETTERS / SIZE, 1)}rem")
+    return picture.figure(f"max-width: {round(draw(picture).width * FONT_SIZE / SIZE, 1)}rem")
 
 
 def numbers(picture: Picture) -> str:

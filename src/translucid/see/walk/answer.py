@@ -44,7 +44,7 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
     if int((value > 0).sum()) == 1:
         sentence = "One vector is taken for the whole text: that of the token with weight 1."
     return Stage("sizes", CHAPTER, "one vector for the text", sentence, **at(reading, name),
-                 rows=_each(value, along(reading, name)))  # fmt: skip
+                 rows=_rows(value, along(reading, name)))  # fmt: skip
 
 
 def _ngrams(reading: TextTrace, name: str) -> Stage:
@@ -56,10 +56,10 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
         f"scores directly (n-gram features). The values: what it adds for {answer.name!r}."
     )
     return Stage("sizes", CHAPTER, "n-gram features", sentence, **at(reading, name),
-                 rows=_each(scores[:, answer.choice], along(reading, name)))  # fmt: skip
+                 rows=_rows(scores[:, answer.choice], along(reading, name)))  # fmt: skip
 
 
-def _each(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
+def _rows(values: Tensor, labels: Sequence[str]) -> tuple[Row, ...]:
     return tuple(
         Row(label, (Cell("", value),)) for label, value in zip(labels, floats(values), strict=True)
     )

@@ -23,7 +23,7 @@ Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choice
 
 NOTHING = "(nothing: it ends at once)"  # an answer without words
 
-# Kinds of letters that are no letters: punctuation, and signs such as + and $.
+# Unicode categories of punctuation, and of signs such as + and $.
 SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
 
 # What a size along an axis is called.
@@ -96,9 +96,9 @@ def quoted(label: str) -> str:
     return repr(label) if signs else label
 
 
-def shortened(text: str, words: int = 15, letters: int = 120) -> str:
+def shortened(text: str, words: int = 15, characters: int = 120) -> str:
     """The first words of a long text."""
-    first = " ".join(text.split()[:words])[:letters].rstrip()
+    first = " ".join(text.split()[:words])[:characters].rstrip()
     return text.strip() if first == " ".join(text.split()) else f"{first} …"
 
 

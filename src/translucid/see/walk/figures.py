@@ -15,7 +15,7 @@ from translucid.tasks.outputs import Cell
 
 FIRST = 32  # values of a vector
 MOST = 32  # tokens on a side: so many labels can still be read on a page
-BESIDE = 16  # tokens of which two tables stand side by side
+TWO_COLUMNS = 16  # tokens of which two tables stand side by side
 TOGETHER = 12  # tables of one drawing
 MEANS = "means over all units"
 LEAST = 0.001  # a probability below is not written
@@ -78,7 +78,7 @@ def _links(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> l
     if head is None and stage.heads > 1:
         grid = reading.figure(stage.address, tokens=(0, MOST), gold=pairs)
         assert isinstance(grid, Grid)
-        columns = 2 if max(queries, keys) <= BESIDE else 1
+        columns = 2 if max(queries, keys) <= TWO_COLUMNS else 1
         for first in range(0, len(grid.heats), TOGETHER):
             heats = grid.heats[first : first + TOGETHER]
             drawn.append(Grid(f"{title}, each head", heats, columns, note))

@@ -21,10 +21,10 @@ LEAST = 0.001  # a probability below is not shown
 
 def as_text(walk: Walk, width: int = 96, *, colour: bool = False) -> str:
     """At most `width` columns wide. colour: for a terminal that wants it."""
-    return "\n".join(line.rstrip() for line in _Writer(width, colour).lines(walk)) + "\n"
+    return "\n".join(line.rstrip() for line in _Printer(width, colour).lines(walk)) + "\n"
 
 
-class _Writer:
+class _Printer:
     def __init__(self, width: int, colour: bool) -> None:
         self.width, self.colour = width, colour
         self.explained: set[str] = set()  # what a part is, is said once
@@ -74,13 +74,13 @@ class _Writer:
         shapes = [_shape(point) for point in stage.points]
         wide, deep = max(map(len, names)) + 2, max(map(len, shapes)) + 2
         before = len(GAP) + wide + deep
-        beside = before if self.width - before >= 24 else 2 * len(GAP)  # else on lines of its own
+        indent = before if self.width - before >= 24 else 2 * len(GAP)  # else on lines of its own
         for name, shape, point in zip(names, shapes, stage.points, strict=True):
-            meaning = wrap(point.meaning, self.width - beside)
+            meaning = wrap(point.meaning, self.width - indent)
             line = f"{GAP}{name:<{wide}}{shape:<{deep}}"
-            if beside == before and meaning:
+            if indent == before and meaning:
                 line += meaning.pop(0)
-            for part in (line, *(" " * beside + more for more in meaning)):
+            for part in (line, *(" " * indent + more for more in meaning)):
                 yield self._styled(_cut(part, self.width), DIM)
 
     def _title(self, number: int, stage: Stage) -> Iterator[str]:
@@ -314,7 +314,7 @@ def _printable(text: str) -> str:
 
 
 def _wide(text: str) -> int:
-    """Columns that a text takes: letters of some scripts take two, combining marks none."""
+    """Columns that a text takes: characters of some scripts take two, combining marks none."""
     return sum(
         0 if unicodedata.combining(letter) else
         2 if unicodedata.east_asian_width(letter) in "WF" else 1

@@ -1,0 +1,158 @@
+"""Data that a program holds, as rows of a table: lists, columns, frames of pandas and polars,
+datasets of Hugging Face.
+
+None of those packages is needed: an object is known by its methods.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.untrusted_files import LARGEST
+
+Row = dict[str, Any]
+
+
+def write_rows(data: Any, path: Path, columns: Sequence[str], name: str) -> None:
+    """As JSON lines. columns: what a row that is no dict holds, in order; none: numbers.
+    name: that messages call the data by."""
+    size = 0
+    with path.open("wb") as file:
+        for row in rows_of(data, columns, name):
+            size += file.write(_line(row) + b"\n")
+            if size > LARGEST:
+                raise InputError(
+                    f"{name}: takes more than {LARGEST >> 30} GiB as text; write it to a file and "
+                    "give its name"
+                )
+    if not size:
+        raise InputError(f"{name}: no rows; give at least two")
+
+
+def _line(row: Row) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a character: whoever reads the row refuses it by its line
+        return json.dumps(row).encode()
+
+
+def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
+    """Rows with the names of their columns."""
+    for number, row in enumerate(_elements(data, name), start=1):
+        yield _row(row, columns, f"{name}, row {number}")
+
+
+def _elements(data: Any, name: str) -> Iterable[Any]:
+    """What the data yields: dicts where its columns have names."""
+    if hasattr(data, "iter_rows") and hasattr(data, "columns"):  # polars
+        return iter(data.iter_rows(named=True))
+    if hasattr(data, "itertuples") and hasattr(data, "columns"):  # pandas
+        titles = [str(column) for column in data.columns]
+        tuples = data.itertuples(index=False, name=None)
+        return (dict(zip(titles, values, strict=True)) for values in tuples)
+    if isinstance(features := getattr(data, "features", None), Mapping):  # datasets
+        return _named(data, {str(key): _namer(feature) for key, feature in features.items()})
+    if isinstance(data, Mapping):
+        return _of_columns(data, name)
+    if isinstance(data, str | bytes) or not hasattr(data, "__iter__"):
+        raise InputError(
+            f"{name}: {type(data).__name__} is no data; give a file, a list of rows, a dict of "
+            "columns, a frame of pandas or polars, a dataset, or an iterator over rows"
+        )
+    return iter(data)
+
+
+def _of_columns(data: Mapping[Any, Any], name: str) -> Iterator[Row]:
+    """{"text": [...], "label": [...]} row by row."""
+    lengths = {}
+    for key, column in data.items():
+        if hasattr(column, "features") or hasattr(column, "itertuples"):
+            raise InputError(
+                f"{name}: a dict of tables ({', '.join(map(repr, data))}); give one of them, such "
+                f"as {name}=data[{key!r}]"
+            )
+        if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+            raise InputError(
+                f"{name}: a dict of columns holds lists, but {key!r} holds "
+                f"{type(column).__name__}; one row is given as [row]"
+            )
+        lengths[str(key)] = len(column)
+    if len({*lengths.values()}) > 1:
+        listed = ", ".join(f"{key!r} has {count:,}" for key, count in lengths.items())
+        raise InputError(f"{name}: columns must have equally many values, but {listed}")
+    for values in zip(*data.values(), strict=True):
+        yield dict(zip(lengths, values, strict=True))
+
+
+def _named(data: Iterable[Any], namers: Mapping[str, Callable[[Any], Any]]) -> Iterator[Row]:
+    for row in data:
+        yield {key: namers[key](value) if key in namers else value for key, value in row.items()}
+
+
+def _namer(feature: Any) -> Callable[[Any], Any]:
+    """From the number of a class to its name."""
+    names = getattr(feature, "names", None)
+    if isinstance(names, list | tuple):
+        # -1 marks "no label" in test sets: it must not count from the end
+        return lambda value: names[value] if isinstance(value, int) and value >= 0 else value
+    inner = getattr(feature, "feature", None)
+    if inner is None and isinstance(feature, list | tuple) and len(feature) == 1:
+        inner = feature[0]
+    if inner is None:
+        return lambda value: value
+    name_of = _namer(inner)
+    return lambda value: [name_of(item) for item in value] if isinstance(value, list) else value
+
+
+def _row(row: Any, columns: Sequence[str], where: str) -> Row:
+    if isinstance(row, Mapping):
+        if len(row) == 1 and isinstance(inner := next(iter(row.values())), Mapping):
+            row = inner  # {"translation": {"en": ..., "de": ...}}
+        return {str(key): _plain(value) for key, value in row.items()}
+    row = _plain(row)
+    if isinstance(row, str):
+        row = [row]
+    if isinstance(row, list) and not columns:
+        return _numbers(row, where)
+    if not isinstance(row, list) or len(row) != len(columns):
+        needed = "(" + ", ".join(columns or ("inputs", "output")) + ")"
+        raise InputError(
+            f"{where}: {row!r:.80} is given, but {needed} is needed; give that, or a dict with "
+            "the names of columns"
+        )
+    return dict(zip(columns, row, strict=True))
+
+
+def _numbers(row: list[Any], where: str) -> Row:
+    """Inputs and one output: (inputs, output), or all in a row."""
+    if len(row) == 2 and isinstance(row[0], list):
+        output = row[1][0] if isinstance(row[1], list) and len(row[1]) == 1 else row[1]
+        if isinstance(output, list):
+            raise InputError(
+                f"{where}: {len(output)} outputs; give dicts or a frame, and say which columns "
+                "they are: output_columns=['a', 'b']"
+            )
+        row = [*row[0], output]
+    return {f"x{n}": value for n, value in enumerate(row[:-1], start=1)} | {"y": row[-1]}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it; what it cannot have becomes an object, which no column may hold."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)  # how frames mark an empty cell
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "tolist"):  # of numpy and torch
+        return _plain(value.tolist())
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+        return None
+    return {type(value).__name__: str(value)}

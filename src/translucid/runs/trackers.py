@@ -1,0 +1,146 @@
+"""Where else the curves of a run go: TensorBoard, Weights & Biases, MLflow, if they are installed.
+
+What they write stays in the run folder; nothing is sent anywhere unless the tracker's own variables
+(WANDB_MODE, MLFLOW_TRACKING_URI) say so.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from translucid.atomic_files import saving
+from translucid.errors import ConfigError
+from translucid.training.config import TrackerName, TrainingConfig
+
+PROJECT = "translucid"
+FOLDERS = ("tensorboard", "wandb", "mlflow")  # in the run folder
+
+
+class Tracker(Protocol):
+    def add(self, name: str, value: float, step: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def chosen(training: TrainingConfig) -> list[TrackerName]:
+    """The trackers of a recipe, each once."""
+    first: list[TrackerName] = ["tensorboard"] if training.tensorboard else []
+    return list(dict.fromkeys([*first, *training.trackers]))
+
+
+def check_installed(training: TrainingConfig) -> None:
+    """Refuse a tracker that is not there, before anybody waits."""
+    for name in chosen(training):
+        if find_spec(name) is None:
+            said = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
+            raise ConfigError(
+                f"training.{said}: the package {name} is not installed; pip install {name}"
+            )
+
+
+class Trackers:
+    """All that a run has. One that fails is left out from then on, and that is said: what it shows
+    stands in metrics.jsonl too."""
+
+    def __init__(
+        self, names: Sequence[TrackerName], folder: Path, step: int, settings: Mapping[str, Any],
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._say = say
+        self._open: dict[str, Tracker] = {}
+        for name in names:
+            self._try(name, lambda name=name: self._begin(name, folder, step, settings))
+
+    def _begin(
+        self, name: TrackerName, folder: Path, step: int, settings: Mapping[str, Any]
+    ) -> None:
+        match name:
+            case "tensorboard":
+                self._open[name] = TensorBoard(folder, step)
+            case "wandb":
+                self._open[name] = Wandb(folder, settings)
+            case "mlflow":
+                self._open[name] = MLflow(folder, settings)
+
+    def add(self, name: str, value: float, step: int) -> None:
+        for key, tracker in [*self._open.items()]:
+            self._try(key, lambda tracker=tracker: tracker.add(name, value, step))
+
+    def close(self) -> None:
+        for key, tracker in [*self._open.items()]:
+            self._try(key, tracker.close)
+
+    def _try(self, name: str, act: Callable[[], None]) -> None:
+        if name == "tensorboard":  # writes files of the run, whose failures end it
+            act()
+            return
+        try:
+            act()
+        except Exception as error:  # of another package: it may be any
+            self._open.pop(name, None)
+            self._say(
+                f"{name} failed ({type(error).__name__}: {error}); the run goes on without it"
+            )
+
+
+class TensorBoard:
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._folder = folder / "tensorboard"
+        self._writer: Any = SummaryWriter(str(self._folder), purge_step=step)
+
+    def add(self, name: str, value: float, step: int) -> None:
+        with saving(self._folder):
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Wandb:
+    """A resumed run goes on under its id."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        wandb = import_module("wandb")
+        place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+        self._run: Any = wandb.init(
+            project=PROJECT, name=folder.name, id=place, resume="allow",
+            dir=str(folder.absolute()), config=dict(settings),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+        )  # fmt: skip
+
+    def add(self, name: str, value: float, step: int) -> None:
+        self._run.log({name: value}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class MLflow:
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        tracking = import_module("mlflow.tracking")
+        place = folder.absolute() / "mlflow"
+        place.mkdir(exist_ok=True)
+        address = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{place / 'mlflow.db'}")
+        self._client: Any = tracking.MlflowClient(tracking_uri=address)
+        experiment = self._client.get_experiment_by_name(PROJECT)
+        if experiment is None:
+            artifacts = (place / "artifacts").as_uri()
+            number = self._client.create_experiment(PROJECT, artifact_location=artifacts)
+        else:
+            number = experiment.experiment_id
+        run = self._client.create_run(number, run_name=folder.name)
+        self._run: str = run.info.run_id
+        for key, value in settings.items():
+            self._client.log_param(self._run, key, str(value)[:250])  # it takes no longer ones
+
+    def add(self, name: str, value: float, step: int) -> None:
+        self._client.log_metric(self._run, name, value, step=step)
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)

@@ -1,0 +1,157 @@
+"""How long a run will take: said early, near enough, and without changing what it computes."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs.test_runs import small
+
+from translucid.errors import Interrupted
+from translucid.runs import pace
+from translucid.runs.pace import Forecast, Pace, evaluation_seconds
+from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.setup import set_up
+from translucid.training import loop
+from translucid.training.config import TrainingConfig
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All that a run computes."""
+    names = ["metrics.jsonl", "best/model.safetensors", "last/model.safetensors"]
+    newest = max((folder / "state").glob("step-*"))
+    tensors = [path.relative_to(folder).as_posix() for path in newest.glob("*.safetensors")]
+    return {name: (folder / name).read_bytes() for name in [*names, *tensors]}
+
+
+PAIRS = [("translate", "transformer"), ("classify", "lstm"), ("language", "ensemble")]
+
+
+@pytest.mark.parametrize(("task", "family"), PAIRS)
+def test_measuring_changes_nothing(
+    task: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an average of the weights and dropout, measured after the third step."""
+    chosen = small(task, family, steps=8, evaluate_every=3, ema=0.9)
+    train_recipe(chosen, tmp_path / "plain", quiet=True)
+    assert "a step" not in (tmp_path / "plain/log.txt").read_text(), "it is too quick for that"
+    monkeypatch.setattr(pace, "QUICK", 0.0)
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    train_recipe(chosen, tmp_path / "told", quiet=True)
+    log = (tmp_path / "told/log.txt").read_text()
+    assert re.search(
+        r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; the first save",
+        log, re.MULTILINE,
+    )  # fmt: skip
+    assert files(tmp_path / "plain") == files(tmp_path / "told")
+
+
+def simulated(done: int, steps: int, every: int, step: float, evaluation: float) -> float:
+    seconds = 0.0
+    for number in range(done + 1, steps + 1):
+        seconds += step
+        if number % every == 0 or number == steps:
+            seconds += evaluation
+    return seconds
+
+
+@pytest.mark.parametrize("done", [0, 1, 7, 10, 99, 100])
+@pytest.mark.parametrize("every", [1, 7, 10, 30, 1000])
+def test_a_forecast_is_what_a_run_goes_through(done: int, every: int) -> None:
+    forecast = Forecast(0.5, 3.0)
+    assert forecast.seconds(done, 100, every) == simulated(done, 100, every, 0.5, 3.0)
+    for seconds in (0.0, 4.0, 20.0, 1e9):
+        reached = forecast.steps_in(seconds, done, 100, every)
+        assert reached == 100 or simulated(done, reached, every, 0.5, 3.0) > seconds
+        before = max(reached - 1, done)
+        assert simulated(done, before, every, 0.5, 3.0) <= max(seconds, 0.0) or before == done
+
+
+def told(training: TrainingConfig, seconds: float, done: int = 0, spent: float = 0.0) -> list[str]:
+    """By steps that all take so long, the first ten times."""
+    lines: list[str] = []
+    steps = Pace(training, done, spent, lambda: 12.0, lines.append)
+    assert steps.left(done) is None
+    steps.ticked(done + 1, 10 * seconds)
+    left = steps.left(done + 1)
+    assert left is not None, "from the first step"
+    assert left > 0
+    for step in range(done + 2, done + 30):
+        steps.ticked(step, seconds)
+    expected = Forecast(seconds, 12.0 if lines else 0.0)
+    assert steps.left(done + 29) == pytest.approx(
+        expected.seconds(done + 29, training.steps, training.evaluate_every)
+    )
+    return lines
+
+
+def test_the_line_says_what_will_be() -> None:
+    training = TrainingConfig(steps=1000, evaluate_every=100)
+    (line,) = told(training, 1.0)
+    assert line == (
+        "about 18 min 49 s for 1,000 steps: 1.0 s a step, 10 evaluations of 12.0 s, one every "
+        "1 min 40 s; the first save after 1 min 52 s"
+    )
+    (line,) = told(training, 10.0)
+    assert line.endswith("one every 16 min 40 s; the first save after 5 min 0 s")
+    assert told(training, 0.001) == [], "it is over before anybody has read it"
+
+
+def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
+    training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
+    (line,) = told(training, 1.0)
+    found = re.search(
+        r"training.minutes = 5 ends it at about step (\d+): with training.steps=\1 ", line
+    )
+    assert found
+    assert 250 < int(found[1]) < 300
+    (line,) = told(TrainingConfig(steps=1000, evaluate_every=100, minutes=60), 1.0)
+    assert "minutes" not in line
+    (line,) = told(TrainingConfig(steps=1000, evaluate_every=100, minutes=60), 1.0, 500, 3500.0)
+    assert "for 500 steps" in line
+    assert "training.minutes = 60 ends it at about step 589: " in line
+
+
+def test_an_evaluation_is_measured_on_some_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = set_up(small("classify", "still"), lambda line: None)
+    clock, counts = [0.0], []
+    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+
+    def evaluate(network: Any, items: list[Any]) -> None:
+        counts.append(len(items))
+        clock[0] += 0.02 * len(items)
+
+    monkeypatch.setattr(setup.task, "evaluate", evaluate)
+    valid = list(setup.valid) * 20
+    seconds = evaluation_seconds(setup.task, setup.network, valid)
+    assert seconds == pytest.approx(0.02 * len(valid))
+    assert counts == [4, 16, 64], "four times as many until it takes half a second"
+    assert evaluation_seconds(setup.task, setup.network, []) == 0.0
+    counts.clear()
+    assert evaluation_seconds(setup.task, setup.network, valid[:7]) == pytest.approx(0.14)
+    assert counts == [4, 7]
+
+
+def stop_at(step: int, folder: Path) -> Callable[[], bool]:
+    def asked() -> bool:
+        return len((folder / "metrics.jsonl").read_text().splitlines()) >= step
+
+    return asked
+
+
+def test_a_first_save_comes_in_time_and_can_be_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed after it loses no more."""
+    chosen = small("classify", "still", steps=6, evaluate_every=5)
+    train_recipe(chosen, tmp_path / "plain", quiet=True)
+    monkeypatch.setattr(loop, "FIRST_SAVE", 0.0)
+    with pytest.raises(Interrupted):
+        train_recipe(chosen, tmp_path / "run", quiet=True, interrupted=stop_at(3, tmp_path / "run"))
+    saves = sorted(path.name for path in (tmp_path / "run/state").glob("step-*"))
+    assert saves == ["step-00000001", "step-00000003"], "the first, and that of the stop"
+    shutil.rmtree(tmp_path / "run/state/step-00000003")
+    resume_run(tmp_path / "run", quiet=True)
+    assert files(tmp_path / "plain") == files(tmp_path / "run")

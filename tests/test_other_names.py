@@ -1,0 +1,101 @@
+"""What other tools call it: answered with the name here, in Python and on the command line."""
+
+from pathlib import Path
+
+import pytest
+from tests.in_process import run
+
+from translucid.errors import ConfigError
+from translucid.fast.precision import prepare
+from translucid.generate.beam_search import GenerationConfig
+from translucid.models.build import build
+from translucid.models.mlp import MLPConfig
+from translucid.recipe.recipe import MODELS, SECTIONS, keys_by_section, parse
+from translucid.renamed import ELSEWHERE, VALUES, Renamed
+
+TASK = {"task": {"kind": "translate"}}
+
+
+def test_every_name_leads_to_one_that_is_here() -> None:
+    here = {key for keys in keys_by_section().values() for key in keys}
+    here |= {*GenerationConfig.model_fields}
+    assert [name for name, keys in ELSEWHERE.items() if not {*keys} <= here or name in here] == []
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.lr=1", r"^training.lr: no such key; did you mean learning_rate\?$"),
+        ("training.epochs=1", r"did you mean steps\? \(updates of the weights, not epochs\)$"),
+        ("training.batch_size=1", r"did you mean batch_tokens\? \(tokens, not examples\)$"),
+        ("model.hidden_size=1", r"^model.hidden_size: no such key; did you mean d_model\?$"),
+        ("model.num_layers=1", r"did you mean layers\?$"),
+        ("decoding.num_beams=1", r"did you mean beam_size\?$"),
+        ("lr=1", r"'lr=1': an override is written section.key=value; did you mean "
+                 r"training.learning_rate=1\?$"),
+        ("steps=300", r"did you mean training.steps=300\?$"),
+        ("kind=gru", r"'kind=gru': an override is written section.key=value$"),
+    ],
+)  # fmt: skip
+def test_keys(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(TASK, [override])
+
+
+def test_options_of_generation() -> None:
+    with pytest.raises(ConfigError, match=r"^nbest: no such key; did you mean n_best\?$"):
+        GenerationConfig(nbest=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train classify --lr 0.1", "--lr: no such option; a key of the recipe is written at the "
+         "end of the command: training.learning_rate=..."),
+        ("train classify --epochs=3", "training.steps=3 (updates of the weights, not epochs)"),
+        ("train classify --batch-size=3", "training.batch_tokens=3 (tokens, not examples)"),
+        ("train classify --hidden-size=3", "model.hidden=3"),
+        ("train classify --steps 3", "training.steps=..."),
+        ("resume runs/x --steps=3", "training.steps=3"),
+        ("translate runs/x --nbest 3", "--nbest: no such option; did you mean --n-best?"),
+        ("translate runs/x --num-beams 3", "did you mean --beam-size?"),
+        ("generate runs/x --beams 3", "--beams: now --beam-size"),
+        ("train classify --wrong 3", "No such option: --wrong"),
+    ],
+)  # fmt: skip
+def test_the_command_line(words: str, message: str, tmp_path: Path) -> None:
+    answer = run(*words.split(), cwd=tmp_path)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+
+
+def test_another_spelling_of_an_option_is_understood(tmp_path: Path) -> None:
+    answer = run("translate", "runs/x", "--beam_size=3", "--n_best", "2", cwd=tmp_path)
+    assert "--beam_size: taken as --beam-size" in answer.stderr
+    assert "--n_best: taken as --n-best" in answer.stderr
+    assert "runs/x is no model folder" in answer.stderr
+
+
+def test_options_that_are_there_are_left_alone() -> None:
+    assert run("train", "--help").returncode == 0
+    assert run("translate", "-h").returncode == 0
+
+
+@pytest.mark.parametrize("value", VALUES["precision"])
+def test_a_precision_by_another_name_is_taken_and_said(value: str) -> None:
+    today = VALUES["precision"][value]
+    with pytest.warns(Renamed, match=rf"^training.precision: {value} is called {today} here$"):
+        chosen = parse(TASK, [f"training.precision={value}"])
+    assert chosen.training.precision == today
+
+
+def test_the_same_of_a_model_that_decodes(tmp_path: Path) -> None:
+    network = build(MLPConfig(inputs=2, outputs=1, hidden=[2]))
+    with pytest.warns(Renamed, match="precision: fp32 is called float32 here"):
+        prepare(network, "fp32")  # type: ignore[arg-type]
+
+
+def test_every_section_is_looked_through() -> None:
+    assert keys_by_section().keys() == {*SECTIONS, "model"}
+    assert {"kind", "hidden", "layers"} <= {*keys_by_section()["model"]}
+    assert len(MODELS) == 3
