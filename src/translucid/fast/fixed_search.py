@@ -33,6 +33,7 @@ class Settings:
     eos: int
     pad: int
     never: tuple[int, ...] = ()  # tokens that are not written
+    ends: tuple[int, ...] = ()  # that end a text as eos does
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ class Rounds:
         self.newest = torch.zeros(rows[0] * rows[1], 1, dtype=torch.long, device=device)
         self.number = torch.zeros((), dtype=torch.long, device=device)  # of the round
         self.done = torch.zeros(shape.sources, dtype=torch.bool, device=device)
-        never = shape.settings.never
+        never, ends = shape.settings.never, shape.settings.ends
         self.never = torch.tensor(never, device=device) if never else None
+        ends = (shape.settings.eos, *ends) if ends else ()
+        self.ends = torch.tensor(ends, device=device) if ends else None
         self.state = self._state()
 
     def _read(self) -> DecoderState:
@@ -160,12 +163,16 @@ class Rounds:
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
         early = (self.number < self.inputs.least).repeat_interleave(beams)  # too soon for an end
-        allowed = logits if self.never is None else logits.index_fill(1, self.never, -torch.inf)
+        allowed = logits
+        if self.ends is not None:
+            likeliest = logits.index_select(1, self.ends).amax(dim=1, keepdim=True)
+            allowed = allowed.index_fill(1, self.ends, -torch.inf)
+            allowed[:, eos : eos + 1] = likeliest
+        if self.never is not None:
+            allowed = allowed.index_fill(1, self.never, -torch.inf)
         best = self.kernels.top_and_normaliser(allowed, min(beams, logits.shape[1]), eos, early)
-        if self.never is not None:  # what is not written counts in the sum, as in the plain search
-            values, places, normaliser = best
-            hidden = logits.index_select(1, self.never).float().logsumexp(dim=-1, keepdim=True)
-            best = values, places, torch.logaddexp(normaliser, hidden)
+        if allowed is not logits:  # what is not written counts in the sum, as in the plain search
+            best = *best[:2], logits.float().logsumexp(dim=-1, keepdim=True)
         if self.lean is not None:
             self._select_by_kernel(best)
         else:

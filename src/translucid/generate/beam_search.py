@@ -113,6 +113,7 @@ def search(
     *,
     eos: int,
     pad: int,
+    ends: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -120,7 +121,8 @@ def search(
 
     step: the newest tokens (rows, 1) and the state to logits, such as a model's own. prefix:
     (sources, length), of which the state has read all but the last token, -1 where it is
-    not text; the state has `beams` beams. least, most: (sources,).
+    not text; the state has `beams` beams. least, most: (sources,). ends: tokens that end a text as
+    `eos` does.
     """
     checks = list(extra)
     if config.no_repeat_ngram:
@@ -136,6 +138,8 @@ def search(
     while len(numbers):
         rounds += 1
         log_probs = as_log_probs(step(newest, state)[:, -1])
+        if ends:
+            log_probs = constraints.one_end(log_probs, eos, ends)
         log_probs = log_probs.view(len(numbers), config.beam_size, -1)
         adjusted = constraints.apply(checks, log_probs, beams.tokens)
         if rounds <= earliest:  # for some of them an end would come too soon

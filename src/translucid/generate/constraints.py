@@ -23,6 +23,16 @@ def forbid(ids: Sequence[int]) -> Constraint:
     return constraint
 
 
+def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
+    """Several tokens may end a text: `eos` stands for the likeliest of them, the others are not
+    written."""
+    others = torch.tensor(ends, device=log_probs.device)
+    best = log_probs[..., [eos, *ends]].amax(dim=-1)
+    log_probs = log_probs.index_fill(-1, others, -torch.inf)
+    log_probs[..., eos] = best
+    return log_probs
+
+
 def forbid_run(ids: Sequence[int]) -> Constraint:
     """These tokens are never written in a row: the last may not follow the others."""
     if len(ids) == 1:

@@ -62,6 +62,7 @@ def find(
     eos: int,
     pad: int,
     never: Sequence[int] = (),
+    ends: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
     trace: NoTrace = NO_TRACE,
@@ -70,16 +71,18 @@ def find(
     """The best texts that go on from each prefix, best first.
 
     inputs: the sources of an encoder-decoder. never: tokens that are not written, rows of the
-    vocabulary that are no tokens among them. trace: every step is taken with it. graphs: whoever
-    searches again and again keeps them, for the GPU.
+    vocabulary that are no tokens among them. ends: tokens that end a text as `eos` does. trace:
+    every step is taken with it. graphs: whoever searches again and again keeps them, for the GPU.
     """
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
         extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
     )
     if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
-        return captured(graphs, model, prefixes, inputs, (least, most), config, eos=eos, pad=pad,
-                        never=tuple(never))  # fmt: skip
+        return captured(
+            graphs, model, prefixes, inputs, (least, most), config,
+            eos=eos, pad=pad, never=tuple(never), ends=tuple(ends),
+        )  # fmt: skip
     if never:
         extra = [constraints.forbid(never), *extra]
     state, prefix = begin(model, prefixes, inputs, steps=int(most.max()), trace=trace)
@@ -93,6 +96,7 @@ def find(
         config,
         eos=eos,
         pad=pad,
+        ends=ends,
         extra=extra,
         watch=watch,
     )
@@ -109,6 +113,7 @@ def captured(
     eos: int,
     pad: int,
     never: tuple[int, ...] = (),
+    ends: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """The same by graphs, for a search that does not look back at the tokens it has written."""
     tensors = graphs.search(
@@ -116,7 +121,7 @@ def captured(
         as_rows(prefixes, model),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
-        Settings(config.beam_size, config.n_best, config.alpha, eos, pad, never),
+        Settings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
         PlainRound(choose, _settled),
     )
     return harvest(Beams(*tensors), config, 0)
@@ -166,21 +171,22 @@ def draw(
     least: Sequence[int] | None = None,
     most: Sequence[int] | None = None,
     never: Sequence[int] = (),
+    ends: Sequence[int] = (),
     extra: Sequence[Constraint] = (),
     stop: Callable[[int, int], bool] = lambda row, token: False,
     trace: NoTrace = NO_TRACE,
 ) -> Iterator[Written]:
     """Texts token by token. numbers: (rows, tokens), the random numbers of each text, between 0
-    and 1. A text ends with `eos`, which does not come before its `least` tokens, where
-    `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is taken
-    with the trace."""
+    and 1. A text ends with `eos` or one of `ends`, which do not come before its `least` tokens,
+    where `stop(row, token)` says so, with its `most` tokens, or with its numbers. Every step is
+    taken with the trace."""
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
-    ends = [
+    most_steps = [
         min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
         for own, prefix in zip(max_lengths, prefixes, strict=True)
     ]
-    steps = max(1, *ends)  # where there is no room, the model says so
+    steps = max(1, *most_steps)  # where there is no room, the model says so
     if never:
         extra = [constraints.forbid(never), *extra]
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
@@ -189,6 +195,8 @@ def draw(
     numbers = numbers.to(tokens.device)
     for step in range(steps):
         log_probs = as_log_probs(take_step(tokens[:, -1:], state)[:, -1])
+        if ends:
+            log_probs = constraints.one_end(log_probs, eos, ends)
         allowed = constraints.apply(extra, log_probs, tokens)
         early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
         if early:
@@ -201,7 +209,7 @@ def draw(
         goes_on = [
             place
             for place, (row, token) in enumerate(zip(rows, written.tokens, strict=True))
-            if token != eos and step + 1 < ends[row] and not stop(row, token)
+            if token != eos and step + 1 < most_steps[row] and not stop(row, token)
         ]
         if not goes_on:
             return

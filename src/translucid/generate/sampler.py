@@ -27,12 +27,13 @@ class SampledTexts:
         trace: NoTrace = NO_TRACE,
         *,
         never: Sequence[int] = (),
+        ends: Sequence[int] = (),
         special: int = 1,
     ) -> None:
         """never: tokens that are not drawn. special: tokens before each text that are none of
         it."""
         self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
-        self.trace, self.never, self.special = trace, never, special
+        self.trace, self.never, self.ends, self.special = trace, never, ends, special
         self.streams = [TextStream(tokenizer, prefix, stop) for prefix in prefixes]
         self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
         self.ended = [False] * len(prefixes)
@@ -65,7 +66,7 @@ class SampledTexts:
         ]
         for step in draw(
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
-            least=least.tolist(), most=most.tolist(), never=self.never, extra=extra,
+            least=least.tolist(), most=most.tolist(), never=self.never, ends=self.ends, extra=extra,
             stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
         ):  # fmt: skip
             pieces = [""] * len(self.prefixes)

@@ -144,6 +144,7 @@ class Language(Task[Text, LanguageItem]):
         ((best,),) = find(
             model, [[*start, *prompt]], None, config, eos=self.tokenizer.eos_id,
             pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, model),
+            ends=self.tokenizer.special.ends,
         )  # fmt: skip
         return self.tokenizer.decode([*prompt, *best.tokens])
 

@@ -119,7 +119,7 @@ class TextGenerator:
             return find(
                 self.model, prefixes, sources, plain, eos=self.tokenizer.eos_id,
                 pad=self.tokenizer.pad_id, never=never_generated(self.tokenizer, self.network),
-                extra=extra, **watching,
+                ends=self.tokenizer.special.ends, extra=extra, **watching,
             )  # fmt: skip
 
         return self._in_batches(items, act)
@@ -243,7 +243,7 @@ class TextGenerator:
         never = never_generated(self.tokenizer, self.network)
         return SampledTexts(
             self.model, self.tokenizer, prefixes, stop, trace,
-            never=never, special=self.start_size,
+            never=never, ends=self.tokenizer.special.ends, special=self.start_size,
         )  # fmt: skip
 
     def _is_empty(self, item: Any) -> bool:

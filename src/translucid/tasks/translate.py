@@ -249,6 +249,7 @@ class Translate(Task[Pair, TranslateItem]):
                 eos=self.target.eos_id,
                 pad=self.target.pad_id,
                 never=never_generated(self.target, model),
+                ends=self.target.special.ends,
                 extra=extra,
                 watch=watch,
                 trace=trace,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from translucid.data.tokenizers.pipelines import WORDS
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 ALONG_TEXT = ("length", "queries", "keys")  # axes with one entry for each token
@@ -60,9 +59,9 @@ def of_text(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
 def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
     """Tokens as labels: `·` before one that goes on with a word, blanks made visible."""
     pieces = tokenizer.pieces(ids)
-    if tokenizer.kind in WORDS:
+    if tokenizer.unit == "word":
         return tuple(pieces)
-    if tokenizer.kind in ("char", "bytes"):
+    if tokenizer.unit == "character":
         return tuple(_visible(piece) for piece in pieces)
     special = tokenizer.special_ids
     return tuple(

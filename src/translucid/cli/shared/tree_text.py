@@ -101,10 +101,9 @@ class _Drawing:
         return words
 
     def _apart(self, piece: str) -> bool:
-        from translucid.data.tokenizers.pipelines import WORDS
         from translucid.generate.results import END
 
-        return self.tokenizer.kind in WORDS or piece == END
+        return self.tokenizer.unit == "word" or piece == END
 
     def _styled(self, line: str, style: str) -> str:
         return f"{style}{line}{PLAIN}" if self.colour and style else line

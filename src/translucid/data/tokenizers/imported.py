@@ -15,7 +15,7 @@ from tokenizers import Tokenizer as Backend
 
 from translucid.data.tokenizers import limits, patterns
 from translucid.data.tokenizers.special_tokens import SpecialTokens
-from translucid.data.tokenizers.surface import spelt, steps
+from translucid.data.tokenizers.surface import Spelling, spelt, steps
 from translucid.errors import InputError
 
 IMPORTED: Literal["imported"] = "imported"
@@ -55,7 +55,7 @@ class Imported:
     def special_ids(self) -> frozenset[int]:
         """Control tokens: those that the file calls special, and those that have a role."""
         special = self.special
-        roles = {special.pad, special.bos, special.eos, special.mask, *special.ends, *special.start}
+        roles = {special.pad, special.bos, special.eos, special.mask, *special.start}
         if special.frame is not None:
             roles |= {*special.frame.prefix, *special.frame.suffix, *special.frame.between}
         added = self.data.get("added_tokens") or []
@@ -69,7 +69,7 @@ class Imported:
         return limits.MAX_BYTES if all(known) else patterns.MAX_BYTES
 
     @cached_property
-    def spelling(self) -> tuple[list[bytes], int]:
+    def spelling(self) -> Spelling:
         added = {token["id"] for token in self.data.get("added_tokens") or []}
         return spelt(self.data, self.names, self.special_ids | added)
 

@@ -6,7 +6,7 @@ Token files spell it in their own ways: GPT-2's letters for bytes, sentencepiece
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from translucid.data.tokenizers.pipelines import BYTE_OF, WORD_START
 
@@ -16,6 +16,17 @@ _CLEANED = (
     (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
     (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
 )  # fmt: skip
+
+
+Unit = Literal["word", "subword", "character"]
+
+
+class Spelling(NamedTuple):
+    """What tokens are as text."""
+
+    pieces: list[bytes]
+    spaces: int  # that a text begins with, and loses
+    unit: Unit
 
 
 def steps(part: Any) -> Iterator[dict[str, Any]]:
@@ -29,16 +40,14 @@ def steps(part: Any) -> Iterator[dict[str, Any]]:
             yield part
 
 
-def spelt(
-    spec: dict[str, Any], names: Sequence[str], plain: Collection[int]
-) -> tuple[list[bytes], int]:
-    """The bytes of each token, and how many of the spaces that a text begins with it loses. Tokens
-    of `plain` (special and added ones) are what their names say."""
+def spelt(spec: dict[str, Any], names: Sequence[str], plain: Collection[int]) -> Spelling:
+    """Tokens of `plain` (special and added ones) are what their names say."""
     decoding = list(steps(spec.get("decoder")))
     kinds = {step.get("type"): step for step in decoding}
     splitting = list(steps(spec.get("pre_tokenizer"))) + list(steps(spec.get("normalizer")))
     byte_level = "ByteLevel" in kinds or any(s.get("type") == "ByteLevel" for s in splitting)
     drops = 0
+    unit: Unit = "subword"
     read: Callable[[str], bytes]
     if byte_level:
         read = _byte_level
@@ -56,11 +65,11 @@ def spelt(
         elif space:
             drops = int(space.get("prepend_scheme", "always") != "never")
     elif "Fuse" in kinds:
-        read = str.encode
-    else:
-        read, drops = (lambda piece: f" {piece}".encode()), 1  # joined by spaces
+        read, unit = str.encode, "character"
+    else:  # joined by spaces
+        read, drops, unit = (lambda piece: f" {piece}".encode()), 1, "word"
     spelling = [piece.encode() if i in plain else read(piece) for i, piece in enumerate(names)]
-    return spelling, drops
+    return Spelling(spelling, drops, unit)
 
 
 def _replaces_spaces(step: dict[str, Any]) -> bool:

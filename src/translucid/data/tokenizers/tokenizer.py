@@ -32,6 +32,7 @@ from translucid.data.tokenizers.pipelines import (
 )
 from translucid.data.tokenizers.roles import Roles
 from translucid.data.tokenizers.special_tokens import SpecialTokens
+from translucid.data.tokenizers.surface import Unit
 from translucid.errors import (
     ConfigError,
     InputError,
@@ -57,7 +58,7 @@ class Tokenizer(Roles):
         self._backend, self._imported = backend, imported
         if imported is not None:
             self.special, self._pieces = imported.special, imported.names
-            self.vocab = {piece: i for i, piece in reversed([*enumerate(self._pieces)])}
+            self.vocab = dict(zip(self._pieces, range(len(self._pieces)), strict=True))
             self._check_roles(imported)
             return
         vocab = backend.get_vocab()
@@ -244,7 +245,7 @@ class Tokenizer(Roles):
         shown = [
             self._bytes[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)
         ]
-        return [piece.removeprefix(" ") for piece in shown] if self.kind in WORDS else shown
+        return [p.removeprefix(" ") for p in shown] if self.unit == "word" else shown
 
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))
@@ -253,7 +254,7 @@ class Tokenizer(Roles):
     def _bytes(self) -> list[bytes]:
         """What each id stands for in UTF-8."""
         if self._imported is not None:
-            return self._imported.spelling[0]
+            return self._imported.spelling.pieces
         special = [token.encode() for token in SPECIAL]
         if self.kind in BYTE_LEVEL:
             return special + [bytes(BYTE_OF[c] for c in piece) for piece in self._pieces[4:]]
@@ -266,7 +267,16 @@ class Tokenizer(Roles):
     @cached_property
     def _spaces_dropped(self) -> int:
         """Spaces that the first tokens of a text bring, and that are not in the text."""
-        return int(self.kind in WORDS) if self._imported is None else self._imported.spelling[1]
+        return int(self.kind in WORDS) if self._imported is None else self._imported.spelling.spaces
+
+    @cached_property
+    def unit(self) -> Unit:
+        """What a token is, for people: how it is shown depends on it."""
+        if self._imported is not None:
+            return self._imported.spelling.unit
+        if self.kind in WORDS:
+            return "word"
+        return "character" if self.kind in ("char", "bytes") else "subword"
 
     def _known(self, ids: Iterable[int]) -> Iterator[int]:
         for i in ids:

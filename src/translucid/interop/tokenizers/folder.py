@@ -20,6 +20,7 @@ from translucid.interop.tokenizers.specs import (
     ReadTokenizers,
     bpe,
     byte_level,
+    damaged,
     spec_text,
     token,
 )
@@ -45,6 +46,11 @@ class Found(NamedTuple):
 
 def read_tokenizers(folder: Path, config: Mapping[str, Any] | None = None) -> ReadTokenizers:
     """config: what config.json holds; not given, it is read."""
+    with damaged(str(folder)):
+        return _read(folder, config)
+
+
+def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
     files = RoleFiles(
         _held(folder, "config.json") if config is None else config,
         *(_held(folder, name) for name in
@@ -151,7 +157,7 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Found
     roles = {role: names[i] for role, i in model.roles.items()}
     bos = model.roles.get("bos")
     encodes = bool(files.config.get("is_encoder_decoder"))
-    frame = None if encodes or bos is None else Frame((bos,))
+    frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
     text = sentencepiece.spec(model, str(path), added=outside)
     return Found(text, frame, sentencepiece.hidden(model), roles)
 

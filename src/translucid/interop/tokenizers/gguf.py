@@ -24,6 +24,7 @@ from translucid.interop.tokenizers.specs import (
     added_token,
     bpe,
     byte_level,
+    damaged,
     spec_text,
     split_on,
 )
@@ -52,6 +53,11 @@ PRE_TOKENIZERS: dict[str, list[Part]] = {
 
 def tokenizer(metadata: dict[str, Any]) -> ReadTokenizers:
     """What the metadata of a GGUF file says; keys of other things are ignored."""
+    with damaged("the GGUF file"):
+        return _read(metadata)
+
+
+def _read(metadata: dict[str, Any]) -> ReadTokenizers:
     values = {k.removeprefix(KEY): v for k, v in metadata.items() if k.startswith(KEY)}
     kind, tokens = values.get("model"), values.get("tokens")
     if kind not in _MAKERS:

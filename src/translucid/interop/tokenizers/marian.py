@@ -51,9 +51,9 @@ def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tup
         score, kind = known.get(names[i], (0.0, UNUSED))
         pieces.append((names[i], score, kind))
     special = _roles(vocab, files)
-    for i in (special.pad, special.eos):
-        if i is not None:
-            pieces[i] = (names[i], 0.0, CONTROL)
+    for role in (special.pad, special.eos):
+        if role is not None:
+            pieces[role] = (names[role], 0.0, CONTROL)
     if special.unk is None:
         raise InputError(f"{path.parent / 'vocab.json'} has no <unk>; it belongs to another model")
     pieces[special.unk] = (names[special.unk], 0.0, UNKNOWN)

@@ -109,7 +109,8 @@ def _frame(
     if cls is not None and sep is not None:
         return Frame((cls,), (sep,), (sep,))
     if files.config.get("is_encoder_decoder"):
-        return Frame((), () if eos is None else (eos,))
+        end = () if eos is None else (eos,)
+        return Frame((), end, end)
     return Frame()
 
 

@@ -1,10 +1,12 @@
 """A tokenizer.json from its parts, for files that come in another form."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError, TranslucidError
 
 Part = dict[str, Any]
 
@@ -14,6 +16,21 @@ class ReadTokenizers(NamedTuple):
 
     tokenizers: dict[str, Tokenizer]  # "tokenizer", or "source" and "target"
     notes: list[str]
+
+
+@contextmanager
+def damaged(where: str) -> Iterator[None]:
+    """Files that have another form than they should, whoever wrote them, as one named error."""
+    try:
+        yield
+    except TranslucidError:
+        raise
+    except (AttributeError, LookupError, OverflowError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        raise InputError(
+            f"{where} holds no tokenizer that can be read: {type(error).__name__}: "
+            f"{str(error)[:200]}; copy its files again"
+        ) from error
 
 
 def spec_text(

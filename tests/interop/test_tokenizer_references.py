@@ -1,0 +1,177 @@
+"""The same ids as the tools that the files come from: where those, or their files, are at hand."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interop.tokenizer_files import HARD, random_texts, read_gguf, shared
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.tokenizers import (
+    gguf,
+    llama2c,
+    read_tokenizers,
+    sentencepiece,
+    tiktoken,
+)
+
+TEXTS = [*HARD, *random_texts()]
+pytestmark = pytest.mark.filterwarnings("ignore")  # other people's libraries have many
+
+
+def only(read: Any) -> Tokenizer:
+    (tokenizer,) = read.tokenizers.values()
+    assert isinstance(tokenizer, Tokenizer)
+    return tokenizer
+
+
+def differing(reference: Any, tokenizer: Tokenizer, texts: list[str] = TEXTS) -> list[str]:
+    ids = tokenizer.encode_batch(texts)
+    return [text for text, own in zip(texts, ids, strict=True) if list(reference(text)) != own]
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "bert-bge", "llama-spm", "phi-3"])
+def test_the_ids_that_llama_cpp_expects(name: str) -> None:
+    path = shared("tokenizers", f"ggml-vocab-{name}.gguf")
+    made = only(gguf.tokenizer(read_gguf(path)))
+    texts = Path(f"{path}.inp").read_text("utf-8").split("\n__ggml_vocab_test__\n")
+    lines = Path(f"{path}.out").read_text("utf-8").split("\n")
+    expected = {
+        text: [int(i) for i in line.split()] for text, line in zip(texts, lines, strict=True)
+    }
+    assert len(expected) > 40
+    assert differing(expected.__getitem__, made, texts) == []
+    if name != "bert-bge":  # which keeps neither capitals nor accents
+        assert [made.decode(ids) for ids in made.encode_batch(texts)] == texts
+
+
+@pytest.mark.parametrize("parts", [("tokenizers", "test_model.model"),
+                                   ("stories260K", "tok512.model")])  # fmt: skip
+def test_sentencepiece(parts: tuple[str, str]) -> None:
+    library = pytest.importorskip("sentencepiece")
+    path = shared(*parts)
+    reference = library.SentencePieceProcessor(model_file=str(path))
+    made = only(sentencepiece.tokenizer(path))
+    assert differing(reference.encode, made) == []
+    known = [text for text in TEXTS if made.unk_id not in made.encode(text)]
+    assert len(known) > 30
+    for text in known:
+        assert made.decode(made.encode(text)) == reference.decode(reference.encode(text))
+
+
+def test_llama2c_beside_its_sentencepiece_model() -> None:
+    made = only(llama2c.tokenizer(shared("stories260K", "tok512.bin"), 512))
+    other = only(sentencepiece.tokenizer(shared("stories260K", "tok512.model")))
+    plain = [text for text in TEXTS if " ".join(text.split(" ")) == text.strip(" ▁")]
+    plain = [text for text in plain if "  " not in text]  # which the second makes one
+    assert len(plain) > 200
+    assert made.encode_batch(plain) == other.encode_batch(plain)
+
+
+@pytest.mark.parametrize(("family", "encoding"), [("gpt2", "gpt2"), ("cl100k", "cl100k_base"),
+                                                  ("o200k", "o200k_base")])  # fmt: skip
+def test_tiktoken(family: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the ranks of gpt2 for all: the patterns are what differs."""
+    library = pytest.importorskip("tiktoken")
+    public = pytest.importorskip("tiktoken_ext.openai_public")
+    path = shared("tokenizers", "gpt2.tiktoken")
+    for loader in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
+        monkeypatch.setattr(public, loader, lambda *_, **__: {})
+    pattern = public.ENCODING_CONSTRUCTORS[encoding]()["pat_str"]
+    reference = library.Encoding(
+        "x", pat_str=pattern, mergeable_ranks=tiktoken.read_ranks(path), special_tokens={}
+    )
+    made = only(tiktoken.tokenizer(path, family, control={"<|end|>": 50256}, eos="<|end|>"))
+    assert differing(reference.encode_ordinary, made) == []
+    assert [made.decode(ids) for ids in made.encode_batch(TEXTS)] == TEXTS
+
+
+# --- transformers
+
+
+def saved(folder: Path, reference: Any, config: dict[str, Any]) -> Path:
+    """The same tokenizer as its tokenizer.json."""
+    reference.save_pretrained(folder / "json")
+    (folder / "json" / "config.json").write_text(json.dumps(config))
+    return folder / "json"
+
+
+def compare(reference: Any, folder: Path, forged: tuple[str, ...] = ()) -> None:
+    """transformers finds special tokens in a text; ours does not, so such texts are left out."""
+    made = only(read_tokenizers(folder))
+    texts = [text for text in TEXTS if not any(name in text for name in forged)]
+    assert len(texts) > 500
+    assert len(made) == len(reference)
+    assert differing(lambda t: reference(t, add_special_tokens=False).input_ids, made, texts) == []
+    for text in texts[:50]:
+        ids = made.encode(text)
+        assert reference(text).input_ids == made.frame()(ids)
+        assert reference(text, "a b").input_ids == made.frame()(ids, made.encode("a b"))
+
+
+def test_gpt2_in_transformers(tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    made = only(tiktoken.tokenizer(shared("tokenizers", "gpt2.tiktoken"), "gpt2"))
+    vocab = dict(made.vocab) | {"<|endoftext|>": len(made)}
+    made.save(tmp_path / "ours")
+    spec = json.loads((tmp_path / "ours" / "tokenizer.json").read_text("utf-8"))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in spec["model"]["merges"])]
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    config = {"model_type": "gpt2", "bos_token_id": len(made), "eos_token_id": len(made)}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    reference = library.GPT2TokenizerFast.from_pretrained(tmp_path)
+    compare(reference, tmp_path)
+    compare(reference, saved(tmp_path, reference, config))
+
+
+def test_bert_in_transformers(tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    made = only(gguf.tokenizer(read_gguf(shared("tokenizers", "ggml-vocab-bert-bge.gguf"))))
+    (tmp_path / "vocab.txt").write_text("\n".join(made.vocab) + "\n", "utf-8")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    reference = library.BertTokenizerFast.from_pretrained(tmp_path)
+    compare(reference, tmp_path)
+    folder = saved(tmp_path, reference, {"model_type": "bert"})
+    compare(reference, folder)
+    assert only(read_tokenizers(folder)).frame().segments([7], [8]) == (
+        reference("the", "cat").token_type_ids
+    )
+
+
+def test_llama_in_transformers(tmp_path: Path) -> None:
+    """Its tokenizer.json; from the .model alone it makes other texts of runs of spaces than
+    sentencepiece itself."""
+    library = pytest.importorskip("transformers")
+    raw = shared("stories260K", "tok512.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(raw)
+    names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True}
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps(names | {"tokenizer_class": "LlamaTokenizer"})
+    )
+    config = {"model_type": "llama", "bos_token_id": 1, "eos_token_id": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    reference = library.AutoTokenizer.from_pretrained(tmp_path)
+    compare(reference, saved(tmp_path, reference, config), ("<s>", "</s>", "<unk>"))
+
+
+def test_marian_in_transformers(tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    path = shared("tokenizers", "test_model.model")
+    for side in ("source", "target"):
+        (tmp_path / f"{side}.spm").write_bytes(path.read_bytes())
+    pieces = list(only(sentencepiece.tokenizer(path)).vocab)[3:]
+    random.Random(1).shuffle(pieces)
+    tokens = ["</s>", "<unk>", *pieces[:-20], "<pad>"]  # 20 pieces are unknown to it
+    (tmp_path / "vocab.json").write_text(json.dumps({t: i for i, t in enumerate(tokens)}))
+    last = len(tokens) - 1
+    config = {"model_type": "marian", "is_encoder_decoder": True, "pad_token_id": last,
+              "decoder_start_token_id": last, "eos_token_id": 0}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer_config.json").write_text('{"source_lang": "a", "target_lang": "b"}')
+    reference = library.MarianTokenizer.from_pretrained(tmp_path)
+    made = read_tokenizers(tmp_path).tokenizers["source"]
+    texts = [t for t in TEXTS if not any(n in t for n in ("</s>", "<unk>", "<pad>"))]
+    assert differing(lambda t: reference(t).input_ids[:-1], made, texts) == []
