@@ -28,7 +28,7 @@ def configs() -> Iterator[ModelConfig]:
     yield PerceptronConfig(inputs=3)
     yield MLPConfig(inputs=3, hidden=(4, 4), residual=True, standardise=True)
     small = {"vocab": 8, "d_model": 8, "dropout": 0.0}
-    schemes = ("sinusoidal", "learned", "rotary", "alibi", "none")
+    schemes = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
     for positions, norm in product(schemes, ("layer", "rms", "batch", "none")):
         options = small | {"heads": 2, "layers": 1, "positions": positions, "norm": norm}
         yield TransformerConfig(shape="encoder-decoder", head="language", **options)
@@ -43,9 +43,15 @@ def configs() -> Iterator[ModelConfig]:
     yield RecurrentConfig(hidden=8, ngram_features=5, **labels, **small)
     yield RecurrentConfig(hidden=8, ensemble_size=2, **labels, **small)
     yield RecurrentConfig(shape="decoder", head="language", hidden=8, ensemble_size=2, **small)
+    yield TransformerConfig(heads=2, layers=1, head_dense="tanh", **labels, **small)
+    for head in ("none", "fill", "embed"):
+        yield TransformerConfig(shape="encoder", head=head, heads=2, layers=1, **small)
+    copied = {"shape": "encoder-decoder", "head": "language", "bridge": "copy"}
+    yield RecurrentConfig(hidden=8, **copied, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, characters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, characters=3, **tags, **small)
+    yield TransformerConfig(heads=2, layers=1, segments=3, **tags, **small)
     for cell, attention in product(("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot")):
         shape = {"shape": "encoder-decoder", "head": "language", "cell": cell}
         yield RecurrentConfig(hidden=8, attention=attention, **shape, **small)
@@ -102,6 +108,7 @@ def test_the_names_are_a_promise() -> None:
     assert parts == {
         "embedding": "lookup scaled",
         "characters": "lookup convolved activated loudest output sum",
+        "segments": "lookup sum",
         "positions": "encoding output angles bias",
         "masks": "causal window padding",
         "attention": "query key value normed_query normed_key rotated_query rotated_key scale "
@@ -119,8 +126,9 @@ def test_the_names_are_a_promise() -> None:
         "lstm": "forget_sum input_sum candidate_sum output_sum forget_gate input_gate candidate "
         "output_gate cell hidden",
         "gru": "reset_sum update_sum reset_gate update_gate candidate_sum candidate hidden",
-        "bridge": "hidden cell",
-        "head": "pool_scores pool_pattern pooled logits class_logits",
+        "bridge": "hidden cell copied_hidden copied_cell",
+        "head": "pool_scores pool_pattern pooled dense embedding hidden transformed logits "
+        "class_logits",
         "ngrams": "words pairs sum",
         "ensemble": "logits class_logits",
         "softmax": "shift exponentials normaliser probabilities",

@@ -31,10 +31,10 @@ from translucid.trace import NO_TRACE, NoTrace
 
 VOCAB, TARGET_VOCAB, OUTPUTS = 11, 9, 3
 D_MODEL, MAX_LENGTH = 8, 24
-POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
 NORMS = ("layer", "rms", "batch", "none")
 PLACEMENTS = ("pre", "post")
-ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu", "silu", "tanh", "sigmoid")
+ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu", "silu", "tanh")
 POOLING = ("tag", "mean", "attention", "last", "first")  # "tag" pools nothing
 SHAPES = ("decoder", "encoder-decoder", "encoder")
 CELLS = ("rnn", "rnn_relu", "lstm", "gru")
@@ -45,9 +45,8 @@ def transformer(shape: str, **options: Any) -> TransformerConfig:
     """A tiny Transformer of this shape."""
     head = {"head": "language"} if shape != "encoder" else {"head": "tag", "outputs": OUTPUTS}
     sizes = {"vocab": VOCAB, "d_model": D_MODEL, "heads": 4, "layers": 2, "d_ff": 12}
-    return TransformerConfig(
-        shape=shape, dropout=0.0, max_length=MAX_LENGTH, **{**head, **sizes, **options}
-    )
+    sizes |= {"relative_buckets": 8, "relative_distance": 10, "max_length": MAX_LENGTH}
+    return TransformerConfig(shape=shape, dropout=0.0, **{**head, **sizes, **options})
 
 
 def recurrent(shape: str, **options: Any) -> RecurrentConfig:
@@ -71,6 +70,9 @@ TRANSFORMERS = {
     "embedding_scale": ("", "unscaled-embedding"),
     "norm_eps": ("", "0.01"),
     "final_norm": ("", "other-end"),
+    "embedding_norm": ("", "embedding-norm"),
+    "parallel_residual": ("", "parallel"),
+    "first_position": ("0", "2"),
     "head_bias": ("", "head-bias"),
 }
 # Ways to turn, and activations, that stand in for others of their kind in all that they meet.
@@ -85,7 +87,7 @@ ROTARY: dict[str, dict[str, Any]] = {
     "partial": {"rotary_fraction": 0.5},
     "dynamic": {"rotary_method": "dynamic", "rotary_scaling": 3.0, "rotary_length": 3},
 }
-LATER = ("geglu_tanh", "gelu_tanh", "quick_gelu", "relu_squared")
+LATER = ("geglu_tanh", "sigmoid", "gelu_tanh", "quick_gelu", "relu_squared")
 BIASES: dict[str, dict[str, Any]] = {
     "biased": {},
     "unbiased": {"bias": False},
@@ -115,6 +117,9 @@ ONLY = {
 
 def fits(row: Row) -> bool:
     """No option without the shape that has it, and no two that no shape has."""
+    parallel = bool(row.get("parallel_residual"))
+    if parallel and (row.get("placement") == "post" or row.get("shape") == "encoder-decoder"):
+        return False
     if row.get("norm") == "batch" and row.get("biases") == "unshifted":
         return False
     shapes = {row["shape"]} if "shape" in row else set(SHAPES)
@@ -134,6 +139,10 @@ def _transformers() -> Iterator[tuple[str, ModelConfig]]:
         options |= {"qk_norm": bool(row["qk_norm"]), "embedding_scale": not row["embedding_scale"]}
         options["final_norm"] = (row["placement"] == "post") if row["final_norm"] else None
         options["head_bias"] = bool(options.get("head_bias"))
+        options["logit_scale"] = 0.5 if options["head_bias"] else 1.0
+        options["embedding_norm"] = bool(row["embedding_norm"])
+        options["parallel_residual"] = bool(row["parallel_residual"])
+        options["first_position"] = int(row["first_position"])
         options |= BIASES[options.pop("biases")] | head
         yield name, transformer(**options)
 
@@ -181,6 +190,10 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
         shape, activation = SHAPES[number % 3], LATER[number]
         options = {"positions": "rotary", "activation": activation, "d_head": 4, **more}
         yield f"transformer-{shape}-{method}-{activation}", transformer(shape, **options)
+    for shape, layout in zip(SHAPES, ("halves", "fairseq", "halves"), strict=True):
+        more = {"segments": 2} if shape == "encoder" else {}
+        name = f"transformer-{shape}-{layout}"
+        yield name, transformer(shape, sinusoid_layout=layout, embedding_norm=True, **more)
     yield (
         "transformer-encoder-decoder-two-vocabularies",
         transformer("encoder-decoder", target_vocab=TARGET_VOCAB, decoder_layers=1),
@@ -190,6 +203,17 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
 def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
     yield "transformer-encoder-characters", transformer("encoder", characters=5)
     yield "lstm-encoder-characters", recurrent("encoder", bidirectional=True, characters=5)
+    for head in ("none", "fill", "embed"):
+        yield f"transformer-encoder-{head}", transformer("encoder", head=head, outputs=None)
+    labels = {"head": "classify", "pooling": "first", "head_dense": "tanh"}
+    yield "transformer-encoder-dense", transformer("encoder", **labels)
+    for cell, bridge, both in (
+        ("lstm", "copy", True), ("gru", "copy", False), ("rnn", "last", True),
+        ("lstm", "zero", False),
+    ):  # fmt: skip
+        options = {"cell": cell, "bridge": bridge, "bidirectional": both}
+        options["encoder_hidden"] = D_MODEL // 2 if both else None
+        yield f"{cell}-encoder-decoder-{bridge}", recurrent("encoder-decoder", **options)
     features = {"head": "classify", "ngram_features": 7}
     yield "transformer-encoder-ngrams", transformer("encoder", **features)
     yield "lstm-encoder-ngrams", recurrent("encoder", bidirectional=True, **features)

@@ -31,6 +31,9 @@ CHARACTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
 CHARACTERS[0, 2], CHARACTERS[1, 1, 3:], CHARACTERS[2, 5] = 3, 0, 0
 
 
+SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 1, 1], [2, 0, 1, 2, 0, 1]])
+
+
 class Ran:
     """A network that has run, watched by a trace, and what each of its modules was called with."""
 
@@ -48,6 +51,8 @@ class Ran:
                 network(torch.randn(5, 3, dtype=torch.float64), trace=self.trace)
             elif config.shape == "encoder-decoder":
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
+            elif getattr(config, "segments", 0):
+                network(IDS, masks[0], trace=self.trace, segments=SEGMENTS)
             elif config.characters:
                 network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
@@ -155,16 +160,43 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
         found["m_h"] = torch.tensor([2 ** (-8 * (h + 1) / heads) for h in range(heads)])[
             :, None, None
         ].double()
-    if hasattr(part, "table"):
-        found |= {"table": part.table.detach(), "p": p.long()}
-    made = ("characters.sum", "embedding.scaled", "embedding.lookup")
-    found["x"] = ran.first(stem, *made)
     config = ran.network.config
+    if config.positions == "relative":
+        found |= {"table": part.table.weight.detach(), "bucket": partial(_bucket, config, scope)}
+    elif hasattr(part, "table"):
+        found |= {"table": part.table.detach(), "p": p.long() + config.first_position}
+    made = ("segments.sum", "characters.sum", "embedding.scaled", "embedding.lookup")
+    found["x"] = ran.first(stem, *made)
+    if config.positions == "sinusoidal":
+        found["p"] = p + config.first_position
     if config.positions == "rotary":  # sinusoids have a base of their own
         d = int((config.d_head or config.d_model // config.heads) * config.rotary_fraction)
         found |= {"base": config.rotary_base, "scaling": config.rotary_scaling, "d": d}
         return found | {"original_length": config.rotary_length, "kept": _kept(config, d)}
     return found | {"base": 10000.0, "d": config.d_model}
+
+
+def _bucket(config: Any, scope: str, offsets: Tensor) -> Tensor:
+    """One by one: near distances have a bucket each, far ones by the logarithm."""
+    both = scope.startswith("encoder")
+    half = config.relative_buckets // 2 if both else config.relative_buckets
+    exact = half // 2
+    found = torch.zeros(offsets.shape, dtype=torch.long)
+    for place in torch.cartesian_prod(*map(torch.arange, offsets.shape)).tolist():
+        offset = int(offsets[tuple(place)])
+        away = abs(offset) if both else max(-offset, 0)
+        wide = math.log(config.relative_distance / exact)
+        far = exact + int(math.log(max(away, 1) / exact) / wide * (half - exact) + 1e-6)
+        bucket = away if away < exact else min(far, half - 1)
+        found[tuple(place)] = bucket + (half if both and offset > 0 else 0)
+    return found
+
+
+def _segments(ran: Ran, scope: str) -> dict[str, Any]:
+    stem = scope.rpartition(".")[0]
+    x = ran.first(stem, "characters.sum", "embedding.scaled", "embedding.lookup")
+    table = ran.module(scope).table.weight.detach()
+    return {"table": table, "segments": SEGMENTS, "x": x}
 
 
 def _kept(config: Any, d: int) -> Tensor | None:
@@ -331,11 +363,11 @@ def _cell(ran: Ran, scope: str) -> dict[str, Any]:
         if point not in ran.points[scope]:
             continue
         states = ran[f"{scope}.{point}"]
-        start = (
-            ran[f"{bridge}.{point}"]
-            if f"{bridge}.{point}" in ran.trace
-            else torch.zeros_like(states[:, 0])
-        )
+        start = torch.zeros_like(states[:, 0])
+        if f"{bridge}.{point}" in ran.trace:
+            start = ran[f"{bridge}.{point}"]
+        elif f"{bridge}.copied_{point}" in ran.trace:
+            start = ran[f"{bridge}.copied_{point}"][:, layer]
         found[f"{letter}_before"] = _before(states, start, ran.mask(path), backward)
     return found
 
@@ -391,8 +423,32 @@ def _last_state(ran: Ran, path: str, point: str) -> Tensor:
     return torch.cat(found, dim=-1)
 
 
+def _copied(ran: Ran) -> dict[str, Any]:
+    """The encoder's last states, layer by layer: (batch, layers, hidden)."""
+    path, found = "encoder.recurrent", {}
+    part = ran.module(path)
+    for letter, point in (("h", "hidden"), ("c", "cell")):
+        by_way: dict[bool, list[Tensor]] = {}
+        for layer in range(part.layers):
+            for scope, backward in _ways(ran, path, layer):
+                if f"{scope}.{point}" in ran.trace:
+                    states = ran[f"{scope}.{point}"]
+                    start = torch.zeros_like(states[:, 0])
+                    last = _after(states, ran.mask(path), backward, start)
+                    by_way.setdefault(backward, []).append(last)
+        for backward, layers in by_way.items():
+            name = letter if len(by_way) == 1 else f"{letter}_{WAYS[backward]}"
+            found[name] = torch.stack(layers, dim=1)
+    return found
+
+
+WAYS = ("forward", "backward")
+
+
 def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
+    if not hasattr(part, "hidden"):
+        return _copied(ran)
     found = linear(part.hidden, "W_h", "b_h", h=_last_state(ran, "encoder.recurrent", "hidden"))
     if part.cell is not None:
         last = _last_state(ran, "encoder.recurrent", "cell")
@@ -402,7 +458,13 @@ def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
 
 def _head(ran: Ran, scope: str) -> dict[str, Any]:
     part, (x, *_) = ran.module(scope), ran.calls[scope]
-    found = linear(part.linear, "W", "b", x=x)
+    found = {"x": x, "logit_scale": ran.network.config.logit_scale}
+    if hasattr(part, "linear"):
+        found |= linear(part.linear, "W", "b")
+    if getattr(part, "dense", None) is not None:
+        found |= linear(part.dense.linear, "W_d", "b_d")
+    if f"{scope}.norm.output" in ran.trace:
+        found["normed"] = ran[f"{scope}.norm.output"]
     if getattr(part, "query", None) is not None:
         found["w"] = part.query.weight.detach()[0]
     stem = "encoder" if hasattr(ran.network, "encoder") else "decoder"
@@ -441,7 +503,8 @@ def _ensemble(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 GIVEN = {
-    "embedding": _embedding, "characters": _characters, "positions": _positions, "masks": _masks,
+    "embedding": _embedding, "characters": _characters, "segments": _segments,
+    "positions": _positions, "masks": _masks,
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,

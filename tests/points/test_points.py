@@ -69,6 +69,29 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
     for place in ("qkv", "attention_output", "feedforward"):
         apart = {"bias": False, f"{place}_bias": True, "norm_bias": False, "final_norm": False}
         yield f"{place} bias alone", transformer("encoder-decoder", head_bias=True, **apart)
+    for shape in ("decoder", "encoder", "encoder-decoder"):
+        relative = {"positions": "relative", "relative_buckets": 8, "relative_distance": 10}
+        yield f"relative {shape}", transformer(shape, layers=1, scaled=False, **relative)
+    for layout in ("halves", "fairseq"):
+        options = {"sinusoid_layout": layout, "first_position": 2, "embedding_norm": True}
+        yield layout, transformer("encoder-decoder", layers=1, logit_scale=0.3, **options)
+    apart = {"segments": 3, "first_position": 2, "embedding_norm": True, "positions": "learned"}
+    yield "segments", transformer("encoder", layers=1, **apart)
+    for shape in ("decoder", "encoder"):
+        yield f"parallel {shape}", transformer(shape, parallel_residual=True)
+    for pooling, dense in (("first", "tanh"), ("mean", "relu"), ("last", "identity")):
+        labels = {"head": "classify", "outputs": 3, "pooling": pooling, "head_dense": dense}
+        yield f"dense {pooling}", transformer("encoder", layers=1, **labels)
+    for outputs, normalise in product((None, 5), (False, True)):
+        vector = {"head": "embed", "outputs": outputs, "normalise": normalise, "layers": 1}
+        yield f"embed {outputs} {normalise}", transformer("encoder", **vector)
+    yield "hidden states", transformer("encoder", head="none", outputs=None)
+    yield "masked", transformer("encoder", head="fill", outputs=None)
+    yield "masked untied", transformer("encoder", head="fill", outputs=None, tied=False)
+    for cell, bridge, both in product(("lstm", "gru"), ("copy", "last", "zero"), (False, True)):
+        options = {"cell": cell, "bridge": bridge, "bidirectional": both}
+        options["encoder_hidden"] = 4 if both else None
+        yield f"{cell} {bridge} {both}", recurrent("encoder-decoder", **options)
     yield "rotary base alone", transformer("decoder", rotary_base=50.0)
     for make, pooling in product((transformer, recurrent), ("mean", "first", "last", "attention")):
         labels = {"head": "classify", "outputs": 3, "pooling": pooling}

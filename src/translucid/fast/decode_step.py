@@ -101,6 +101,8 @@ class DecodeStep:
         if self.factor != 1.0:
             x = x * self.factor
         x = self._add_positions(x, positions, timeline).view(tokens.shape[0], -1)
+        if self.decoder.embedding_norm is not None:
+            x = self.kernels.add_norm(x, None, self.decoder.embedding_norm, keep_sum=False)
         index = self._advance(timeline)
         state.length += 1
         now = self._now(state, index, positions, like=x)
@@ -115,6 +117,8 @@ class DecodeStep:
                 h = add_norm(h, branch(now, h), norm, keep_sum=False)
             if self.last is not None:
                 h = add_norm(h, None, self.last, keep_sum=False)
+        if self.head.scale != 1:
+            h = h * self.head.scale
         if self.filled is None:
             return self.logits_of(h)[:, None]
         logits = F.linear(h, self.filled)[:, : self.head.linear.weight.shape[0]]

@@ -31,6 +31,7 @@ CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
     TransformerDecoder: {
         "embedding": (Embedding,),
         "positions": (Sinusoidal, Learned, Rotary, NoPositions),
+        "embedding_norm": NORM,
         "dropout": DROPOUT,
         "layers": (nn.ModuleList,),
         "final_norm": (*NORM, NoNorm),
@@ -72,6 +73,7 @@ def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
         and unchanged(modules)
         and decoder.window is None
         and decoder.embedding.table.max_norm is None
+        and not any(layer.parallel for layer in decoder.blocks())
         and _one_placement(decoder)
     )
     return model if fits else None

@@ -25,11 +25,16 @@ from translucid.trace import NO_TRACE, NoTrace
 
 
 class Layer(nn.Module):
-    """Self-attention, perhaps cross-attention, feed-forward; each within its residual frame."""
+    """Self-attention, perhaps cross-attention, feed-forward; each within its residual frame.
+
+    With a parallel residual, attention and feed-forward both read x, and both are added to it
+    (Wang & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
+    """
 
     def __init__(self, config: TransformerConfig, *, cross: bool) -> None:
         super().__init__()
         c = config
+        self.parallel = c.parallel_residual
         qkv_bias, output_bias, feedforward_bias = (
             c.bias if bias is None else bias
             for bias in (c.qkv_bias, c.attention_output_bias, c.feedforward_bias)
@@ -68,6 +73,7 @@ class Layer(nn.Module):
         slots: Slots | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
+        start = x
         frame, scope = self.self_attention_residual, trace.at("self_attention_residual")
         y = frame.enter(x, mask, scope)
         y = self.self_attention(y, layout, cache, slots, trace.at("self_attention"))
@@ -80,16 +86,17 @@ class Layer(nn.Module):
             x = frame.leave(x, y, mask, scope)
 
         frame, scope = self.feedforward_residual, trace.at("feedforward_residual")
-        y = frame.enter(x, mask, scope)
+        y = frame.enter(start if self.parallel else x, mask, scope)
         y = self.feedforward(y, trace.at("feedforward"))
         return frame.leave(x, y, mask, scope)
 
 
 def _residual(config: TransformerConfig) -> Residual:
-    return Residual(_norm(config), config.placement, config.dropout)
+    return Residual(norm_of(config), config.placement, config.dropout)
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
+def norm_of(config: TransformerConfig) -> nn.Module:
+    """A norm of the kind that the whole model has."""
     return make_norm(
         config.norm,
         config.d_model,
@@ -131,11 +138,16 @@ class Stack(nn.Module):
             d_head=config.head_size,
             max_length=config.max_length,
             base=config.rotary_base,
-            options=PositionOptions(config.rotary, config.rotary_fraction),
-        )
+            options=PositionOptions(
+                config.rotary, config.rotary_fraction, config.sinusoid_layout,
+                config.first_position, config.relative_buckets, config.relative_distance,
+                both_ways=not causal,
+            ),
+        )  # fmt: skip
+        self.embedding_norm = norm_of(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
-        self.final_norm = _norm(config) if config.has_final_norm else NoNorm()
+        self.final_norm = norm_of(config) if config.has_final_norm else NoNorm()
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 
@@ -143,12 +155,15 @@ class Stack(nn.Module):
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def embed(self, ids: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
-        return self.place(self.embedding(ids, trace.at("embedding")), positions, trace)
+    def embed(self, ids: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
+        return self.place(self.embedding(ids, trace.at("embedding")), positions, mask, trace)
 
-    def place(self, x: Tensor, positions: Tensor, trace: NoTrace) -> Tensor:
+    def place(self, x: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
         """The vectors of tokens, told where they stand."""
-        return self.dropout(self.positions.add(x, positions, trace.at("positions")))
+        x = self.positions.add(x, positions, trace.at("positions"))
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x, mask, trace.at("embedding_norm"))
+        return self.dropout(x)
 
     def through(
         self,
@@ -238,7 +253,7 @@ class TransformerEncoder(Encoder, Stack):
     def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
         mask = tokens.mask
         positions = masks.token_positions(tokens.ids, mask)
-        x = self.place(self.look_up(tokens, trace), positions, trace)
+        x = self.place(self.look_up(tokens, trace), positions, mask, trace)
         return Encoded(self.through(x, self.layout(positions, mask, trace), mask, trace), mask)
 
 
@@ -264,7 +279,7 @@ class TransformerDecoder(Decoder, Stack):
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         positions = masks.token_positions(ids, mask)
-        x = self.embed(ids, positions, trace)
+        x = self.embed(ids, positions, mask, trace)
         layout = self.layout(positions, mask, trace)
         return Encoded(self.through(x, layout, mask, trace, encoder_output=encoder_output), mask)
 
@@ -300,7 +315,7 @@ class TransformerDecoder(Decoder, Stack):
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)
-        x = self.embed(tokens.reshape(folded), positions, trace)
+        x = self.embed(tokens.reshape(folded), positions, mask, trace)
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         outputs = self.through(

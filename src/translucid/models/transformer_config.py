@@ -10,7 +10,7 @@ from translucid.parts.activations import ActivationName
 from translucid.parts.attention import check_heads
 from translucid.parts.feedforward import GatedName
 from translucid.parts.norms import NormName
-from translucid.parts.positions import POSITIONS, PositionName, check_rotary
+from translucid.parts.positions import POSITIONS, PositionName, SinusoidLayout, check_rotary
 from translucid.parts.residual import Placement
 from translucid.parts.rotary_scaling import (
     BY_PARTS,
@@ -19,12 +19,20 @@ from translucid.parts.rotary_scaling import (
     yarn_attention_factor,
 )
 
+PARALLEL = (("pre", "decoder"), ("pre", "encoder"))  # placement and shape
+
 
 class TransformerConfig(SequenceConfig):
     """A Transformer, in words and sizes."""
 
     kind: Literal["transformer"] = "transformer"
     embedding_scale: bool = key(True, "embedding scale: multiply embeddings by sqrt(d_model)")
+    embedding_norm: bool = key(
+        False, "embedding norm: a norm behind embeddings and positions, before the first layer"
+    )
+    segments: int = key(
+        0, "segments that an encoder tells apart, a row of their table each; 0: none", ge=0
+    )
     heads: int = key(4, "attention heads; they split d_model", gt=0)
     kv_heads: int | None = key(
         None, "key/value heads (grouped-query attention); not set: as heads", gt=0
@@ -47,11 +55,26 @@ class TransformerConfig(SequenceConfig):
     placement: Placement = key(
         "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
     )
+    parallel_residual: bool = key(
+        False, "parallel residual: attention and feed-forward read the same input"
+    )
     final_norm: bool | None = key(
         None, "final norm: one more behind the last layer; not set: with pre-norm"
     )
     positions: PositionName = key(
         "sinusoidal", "position encoding: how the order of tokens is told"
+    )
+    sinusoid_layout: SinusoidLayout = key(
+        "interleaved", "layout of sinusoidal positions: sines and cosines in turn, or in two halves"
+    )
+    first_position: int = key(
+        0, "number of the first position: sinusoidal, or rows before those of learned ones", ge=0
+    )
+    relative_buckets: int = key(
+        32, "relative positions: rows of the table of distances", ge=4, multiple_of=2
+    )
+    relative_distance: int = key(
+        128, "relative positions: distance beyond which all are alike", gt=1
     )
     max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
     rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
@@ -101,6 +124,22 @@ class TransformerConfig(SequenceConfig):
             raise ValueError(
                 f"d_model {self.d_model} is odd, but sinusoidal positions come in pairs; "
                 f"try {self.d_model + 1}"
+            )
+        if self.sinusoid_layout == "fairseq" and self.d_model < 4:
+            raise ValueError("sinusoid_layout fairseq needs d_model of 4 or more")
+        if self.positions == "relative" and self.relative_buckets > self.relative_distance:
+            raise ValueError(
+                f"relative_buckets {self.relative_buckets} are more than relative_distance "
+                f"{self.relative_distance}; make the distance larger"
+            )
+        if self.segments and self.shape != "encoder":
+            raise ValueError(
+                f"segments = {self.segments} is for shape encoder, not {self.shape}; leave it out"
+            )
+        if self.parallel_residual and (self.placement, self.shape) not in PARALLEL:
+            raise ValueError(
+                "parallel_residual = true needs placement pre and shape decoder or encoder, not "
+                f"{self.placement} and {self.shape}"
             )
         if not self.norm_bias and self.norm == "batch":
             raise ValueError("norm_bias = false is for layer norm; batch norm has a shift")

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor, nn
 
-from translucid.catalogue import Variant
+from translucid.catalogue import Variant, variant
 from translucid.trace import NO_TRACE, NoTrace
 
 
@@ -26,14 +26,22 @@ class Embedding(nn.Module):
 
 
 class LanguageHead(nn.Module):
-    """Logits over the vocabulary, W x + b; tied, W is the embedding table. A bias starts at 0."""
+    """Logits over the vocabulary, W x + b; tied, W is the embedding table. A bias starts at 0.
+    With a `scale`, W (scale x) + b: a table with entries near 1 makes logits near 1 with it."""
 
     output_point = "logits"
 
     def __init__(
-        self, d_model: int, vocab: int, *, bias: bool = False, tied: Embedding | None = None
+        self,
+        d_model: int,
+        vocab: int,
+        *,
+        bias: bool = False,
+        scale: float = 1.0,
+        tied: Embedding | None = None,
     ) -> None:
         super().__init__()
+        self.scale = scale
         self.linear = nn.Linear(d_model, vocab, bias=bias)
         if bias:
             nn.init.zeros_(self.linear.bias)
@@ -42,7 +50,10 @@ class LanguageHead(nn.Module):
 
     @property
     def variant(self) -> Variant:
-        return Variant(absent=() if self.linear.bias is not None else ("b",))
+        absent = () if self.linear.bias is not None else ("b",)
+        return variant(absent, scaled=self.scale != 1)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        if self.scale != 1:
+            x = x * self.scale
         return trace("logits", self.linear(x))  # (batch, length, vocab)

@@ -1,16 +1,16 @@
-"""Where a token stands: five ways to tell an attention layer, which by itself cannot know. A sixth
+"""Where a token stands: six ways to tell an attention layer, which by itself cannot know. A seventh
 of your own registers itself with `@position("name")`.
 
 A scheme acts in one of three places and leaves the other two alone: `add` on the embeddings
 (sinusoidal, learned), `angles` for rotating queries and keys (rotary), `bias` on the scores
-(ALiBi). Positions are (batch, length) and come from the token mask or the decoder state, never
-from the padded index.
+(ALiBi, relative). Positions are (batch, length) and come from the token mask or the decoder state,
+never from the padded index.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,11 @@ def _check(cls: "type[NoPositions]") -> None:
 
 POSITIONS: "Registry[type[NoPositions]]" = Registry(
     "position",
-    dict.fromkeys(("sinusoidal", "learned", "rotary", "alibi", "none"), __name__),
+    {
+        **dict.fromkeys(("sinusoidal", "learned", "rotary", "alibi"), __name__),
+        "relative": "translucid.parts.relative",
+        "none": __name__,
+    },
     _check,
 )
 PositionName = Annotated[str, POSITIONS]
@@ -49,12 +53,20 @@ def position(name: str) -> Callable[[Scheme], Scheme]:
     return register
 
 
+SinusoidLayout = Literal["interleaved", "halves", "fairseq"]
+
+
 @dataclass(frozen=True)
 class PositionOptions:
     """What a model's config says to one scheme or another, beyond sizes."""
 
     rotary: RotaryScaling = RotaryScaling()  # noqa: RUF009 (frozen)
     fraction: float = 1.0  # of each head that rotary positions turn
+    layout: SinusoidLayout = "interleaved"
+    first: int = 0  # the number of the first position: sinusoidal, learned
+    buckets: int = 32  # of relative positions,
+    distance: int = 128  # beyond which all are alike,
+    both_ways: bool = True  # before and behind apart
 
 
 class NoPositions(nn.Module):
@@ -101,10 +113,13 @@ POSITIONS.add("none", NoPositions)
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); fixed, never trained.
 
-    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    Layouts: "interleaved" as here; "halves": all sines, then all cosines; "fairseq": halves, with
+    base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
-    variant = Variant(["sinusoidal"])
+    @property
+    def variant(self) -> Variant:
+        return Variant(["sinusoidal" if self.layout == "interleaved" else self.layout])
 
     @classmethod
     def make(
@@ -118,23 +133,35 @@ class Sinusoidal(NoPositions):
         scaling: float,
         options: PositionOptions,
     ) -> Self:
-        return cls(d_model)  # the base is that of rotary positions
+        return cls(d_model, layout=options.layout, first=options.first)  # the base is rotary's
 
-    def __init__(self, d_model: int, base: float = 10000.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        base: float = 10000.0,
+        *,
+        layout: SinusoidLayout = "interleaved",
+        first: int = 0,
+    ) -> None:
+        """first: the number of the first position."""
         super().__init__()
         if d_model % 2:
             raise ConfigError(
                 f"d_model {d_model} is odd, but sinusoidal positions come in pairs; "
                 f"try {d_model + 1}"
             )
-        self.d_model, self.base = d_model, base
+        self.d_model, self.base, self.layout, self.first = d_model, base, layout, first
 
     def encode(self, positions: Tensor) -> Tensor:
         """PE of these positions, in float64: (..., d_model)."""
-        turn = positions.to(torch.float64)[..., None] * frequencies(
-            self.d_model, self.base, positions.device
-        )
-        return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even, cosine odd
+        d = self.d_model
+        rates = frequencies(d, self.base, positions.device)
+        if self.layout == "fairseq":
+            rates = rates ** (d / (d - 2))
+        turn = (positions + self.first).to(torch.float64)[..., None] * rates
+        if self.layout == "interleaved":
+            return torch.stack([turn.sin(), turn.cos()], dim=-1).flatten(-2)  # sine even
+        return torch.cat([turn.sin(), turn.cos()], dim=-1)
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         encoding = trace("encoding", self.encode(positions).to(x.dtype))
@@ -143,7 +170,8 @@ class Sinusoidal(NoPositions):
 
 @position("learned")
 class Learned(NoPositions):
-    """One trained vector per position, up to `max_length` of them."""
+    """One trained vector per position, up to `max_length` of them; the rows before the `first` are
+    never used."""
 
     variant = Variant(["learned"])
     limited = True
@@ -160,14 +188,15 @@ class Learned(NoPositions):
         scaling: float,
         options: PositionOptions,
     ) -> Self:
-        return cls(d_model, max_length)
+        return cls(d_model, max_length, options.first)
 
-    def __init__(self, d_model: int, max_length: int) -> None:
+    def __init__(self, d_model: int, max_length: int, first: int = 0) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(max_length, d_model))
+        self.first, self.max_length = first, max_length
+        self.table = nn.Parameter(torch.empty(first + max_length, d_model))
 
     def check(self, farthest: int) -> None:
-        limit = self.table.shape[0]
+        limit = self.max_length
         if farthest >= limit:
             raise InputError(
                 f"position {farthest} was asked for, but learned positions end at {limit - 1} "
@@ -177,9 +206,10 @@ class Learned(NoPositions):
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         # No position is beyond its slot, and a decoder state checked its capacity at the start.
-        if x.shape[1] > self.table.shape[0]:
+        if x.shape[1] > self.max_length:
             self.check(int(positions.max()))
-        encoding = trace("encoding", self.table[positions])
+        rows = positions + self.first if self.first else positions
+        encoding = trace("encoding", self.table[rows])
         return trace("output", x + encoding)
 
 

@@ -28,8 +28,8 @@ from translucid.trace import DEFAULT_BUDGET, Trace
 
 STATES = ("rnn.hidden", "lstm.hidden", "lstm.cell", "gru.hidden")
 STREAM = ("embedding.scaled", "feedforward_residual.sum")  # what runs through a Transformer
-PARTS = ("embedding", "characters", "positions", "bridge", "self attention", "cross attention",
-         "feedforward", "norms")  # fmt: skip
+PARTS = ("embedding", "characters", "segments", "positions", "bridge", "self attention",
+         "cross attention", "feedforward", "norms")  # fmt: skip
 FUSED = re.compile(r"(weight|bias)_(ih|hh)_l(\d+)(_reverse)?")  # torch's names
 WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weights",
         ("bias", "ih"): "biases", ("bias", "hh"): "biases"}  # fmt: skip

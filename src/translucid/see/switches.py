@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from translucid.errors import InputError, nearest
 from translucid.models.base import Network
 from translucid.models.mlp import MLP
-from translucid.models.recurrent import Bridge
+from translucid.models.recurrent import Bridge, CopyBridge
 from translucid.models.transformer import Layer, Stack
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead
@@ -24,13 +24,15 @@ from translucid.parts.ngrams import NGramFeatures
 from translucid.parts.norms import BatchNorm, LayerNorm, RMSNorm
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
 from translucid.parts.recurrent import Recurrent
+from translucid.parts.relative import RelativeBias
 from translucid.parts.residual import Residual
+from translucid.parts.segments import Segments
 from translucid.trace import Edit
 
 # Each kind by the word for several of them.
 Kind = Literal[
     "heads", "layers", "attention", "feedforward", "patterns", "positions", "masks", "scale",
-    "norms", "gates", "alignment", "bridge", "characters", "ngrams",
+    "norms", "gates", "alignment", "bridge", "characters", "segments", "ngrams",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -116,13 +118,22 @@ def _of(network: Network, path: str, part: nn.Module) -> Iterator[Switch]:
             stack = network.get_submodule(path.rpartition(".layers.")[0])
             assert isinstance(stack, Stack)
             yield from _layer(path, part, biased=_position_point(stack.positions) == "bias")
-        case LayerNorm() | RMSNorm() | BatchNorm() if path.endswith("final_norm"):
+        case LayerNorm() | RMSNorm() | BatchNorm() if path.endswith(
+            ("final_norm", "embedding_norm")
+        ):
             where = in_words(path.rpartition(".")[0])
-            yield Switch(path, f"{where}, last norm", "norms", _no_norm(path, part))
+            which = "last norm" if path.endswith("final_norm") else "norm of the embedding"
+            yield Switch(path, f"{where}, {which}", "norms", _no_norm(path, part))
         case Recurrent():
             yield from _recurrent(path, part)
         case Bridge():
             points = ["hidden"] + (["cell"] if part.cell is not None else [])
+            yield Switch(
+                path, "decoder starts from nothing", "bridge",
+                {f"{path}.{point}": 0.0 for point in points},
+            )  # fmt: skip
+        case CopyBridge():
+            points = ["copied_hidden"] + (["copied_cell"] if part.with_cell else [])
             yield Switch(
                 path, "decoder starts from nothing", "bridge",
                 {f"{path}.{point}": 0.0 for point in points},
@@ -132,6 +143,8 @@ def _of(network: Network, path: str, part: nn.Module) -> Iterator[Switch]:
             yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
         case Characters():
             yield Switch(path, place, "characters", {f"{path}.output": 0.0})
+        case Segments():
+            yield Switch(path, place, "segments", {f"{path}.lookup": 0.0})
         case NGramFeatures():
             for what in ("words", "pairs"):
                 name = f"{place} of {what}"
@@ -172,7 +185,7 @@ def _position_point(positions: NoPositions) -> str | None:
             return "encoding"
         case Rotary():
             return "angles"
-        case Alibi():
+        case Alibi() | RelativeBias():
             return "bias"
         case _:
             return None

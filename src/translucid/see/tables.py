@@ -19,6 +19,7 @@ from translucid.models.base import (
 from translucid.models.ensemble import Ensemble
 from translucid.models.transformer import Stack
 from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
+from translucid.parts.relative import RelativeBias
 from translucid.see.of_points import MOST, numbers
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Bars, Heat
@@ -31,7 +32,8 @@ MAX_POSITIONS = 512  # positions that a picture can hold
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
     """How each position is told apart: the vector that is added at it (sinusoidal, learned), the
-    cosine of each turn (rotary), or what each head takes off with distance (alibi)."""
+    cosine of each turn (rotary), or what each head takes off (alibi) or adds (relative) with
+    distance."""
     stack, places, note = _places(network, length, side)
     match stack.positions:
         case Sinusoidal() | Learned():
@@ -42,11 +44,12 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
             table, thinned = _thin(rotary.angles(places)[0].cos(), group=1)
             columns = Axis("pair of dimensions", tuple(map(str, thinned)))
             title, most = "The cosine of the angle that each position turns each pair by", 1.0
-        case Alibi() as alibi:
-            bias = alibi.bias(places[:, :1], places)[0, :, 0]  # (heads, distances)
+        case Alibi() | RelativeBias() as biased:
+            bias = biased.bias(places[:, -1:], places.flip(1))[0, :, 0]  # (heads, distances)
             rows = Axis("head", tuple(map(str, range(len(bias)))))
             far = Axis("distance", _numbered(places))
-            return Heat("What each head takes off a score with distance", numbers(bias), rows, far)
+            adds = "takes off" if isinstance(biased, Alibi) else "adds to"
+            return Heat(f"What each head {adds} a score with distance", numbers(bias), rows, far)
         case other:
             raise _unplaced(other)
     return Heat(
@@ -71,10 +74,11 @@ def position_gram(network: Network, length: int = 64, *, side: Side = "source") 
             angles = rotary.angles(places)[0]  # (length, pairs)
             between = angles[:, None] - angles[None]
             title, alike = "Mean cosine of the turns between two positions", between.cos().mean(-1)
-        case Alibi():
+        case Alibi() | RelativeBias():
+            name = "alibi" if isinstance(stack.positions, Alibi) else "relative"
             raise InputError(
-                "alibi has no vectors of positions to compare; position_table shows what each head "
-                "takes off with distance"
+                f"{name} has no vectors of positions to compare; position_table shows what each "
+                "head takes off or adds with distance"
             )
         case other:
             raise _unplaced(other)
@@ -151,8 +155,8 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
     if not 1 <= length <= MAX_POSITIONS:
         raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
     note = ""
-    if isinstance(stack.positions, Learned) and length > len(stack.positions.table):
-        length = len(stack.positions.table)
+    if isinstance(stack.positions, Learned) and length > stack.positions.max_length:
+        length = stack.positions.max_length
         note = f"the model has learned {length} positions and no more"
     return stack, torch.arange(length, device=stack.embedding.table.weight.device)[None], note
 

@@ -172,8 +172,13 @@ def _before(run: Run, scope: str, point: str, index: tuple[int, ...]) -> float:
     place += 1 if "backward" in scope.split(".") else -1
     if 0 <= place < values.shape[0]:
         return float(values[place, unit])
-    bridge = f"{scope.partition('decoder.')[0]}decoder.bridge.{point}"
-    return float(run[bridge][0, unit]) if "decoder." in scope and bridge in run.shapes else 0.0
+    if "decoder." not in scope:
+        return 0.0
+    bridge = f"{scope.partition('decoder.')[0]}decoder.bridge."
+    if f"{bridge}copied_{point}" in run.shapes:
+        layer = int(scope.partition(".layers.")[2].partition(".")[0])
+        return float(run[f"{bridge}copied_{point}"][0, layer, unit])
+    return float(run[f"{bridge}{point}"][0, unit]) if f"{bridge}{point}" in run.shapes else 0.0
 
 
 def _line(name: str, operation: str, value: float) -> dict[str, Any]:
