@@ -12,8 +12,10 @@ from translucid.interop.source import Kind, Source, kind_of
 from translucid.interop.tokenizers import gguf, llama2c, read_tokenizers
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
+from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import inside
 
+GIVES = {"none": "hidden states", "fill": "masked tokens"}  # heads without a task
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
     "ctranslate2": "CTranslate2's format",
@@ -37,6 +39,11 @@ def load(
 def import_model(path: Path) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours."""
     opened = open_network(path)
+    if opened.plan.task not in TASKS:
+        raise InputError(
+            f"{path}: a {opened.plan.family} model that gives {GIVES[opened.plan.task]}, for which "
+            "there is no task yet; open its network with translucid.interop.opening.open_network"
+        )
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
