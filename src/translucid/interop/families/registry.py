@@ -4,7 +4,7 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bert, gpt2, llama
+from translucid.interop.families import bert, gpt2, llama, neox
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -14,6 +14,7 @@ Read = Callable[[Options, ModelFile], Plan]
 HUGGING_FACE: Mapping[str, Read] = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), llama.from_huggingface),
     "gpt2": gpt2.from_huggingface,
+    "gpt_neox": neox.from_huggingface,
     **dict.fromkeys(("bert", "roberta", "distilbert"), bert.from_huggingface),
 }
 GGUF: Mapping[str, Read] = dict.fromkeys(("llama", "qwen2", "qwen3"), llama.from_gguf)
