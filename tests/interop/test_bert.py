@@ -1,5 +1,6 @@
 """BERT, RoBERTa and DistilBERT against transformers: tiny random models, by head."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -99,4 +100,39 @@ def test_another_head_is_refused_by_name(tmp_path: Path) -> None:
     library = transformers()
     save(library.BertForMultipleChoice(library.BertConfig(**FAMILIES["Bert"])), tmp_path)
     with pytest.raises(InputError, match="the head of BertForMultipleChoice is not known"):
+        open_network(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["mean_tokens", "cls_token"])
+@pytest.mark.parametrize("normalised", [True, False])
+def test_sentence_transformers(tmp_path: Path, mode: str, normalised: bool) -> None:
+    theirs = made("Bert", "Model")
+    save(theirs, tmp_path)
+    kinds = ["Transformer", "Pooling", *["Normalize"] * normalised]
+    places = ["", "1_Pooling", "2_Normalize"]
+    modules = [
+        {
+            "idx": i,
+            "name": str(i),
+            "path": places[i],
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for i, kind in enumerate(kinds)
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "1_Pooling").mkdir()
+    config = {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(config))
+    ids, mask = prompts(53, left=False)
+    with torch.inference_mode():
+        states = theirs(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        ours = open_network(tmp_path).network(ids, mask)
+    weight = mask.float()[..., None]
+    mean = (states * weight).sum(1) / weight.sum(1)
+    wanted = mean if mode == "mean_tokens" else states[:, 0]
+    wanted = wanted / wanted.norm(dim=-1, keepdim=True) if normalised else wanted
+    assert far(ours, wanted, float(wanted.abs().max())) < FLOAT32
+    config["pooling_mode_max_tokens"] = True
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="another pooling"):
         open_network(tmp_path)

@@ -15,7 +15,9 @@ from translucid.models.base import SequenceConfig
 from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import inside
 
-GIVES = {"none": "hidden states", "fill": "masked tokens"}  # heads without a task
+GIVES = {  # heads without a task
+    "none": "hidden states", "fill": "masked tokens", "embed": "an embedding of each text",
+}  # fmt: skip
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
     "ctranslate2": "CTranslate2's format",
