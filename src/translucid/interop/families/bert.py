@@ -104,8 +104,8 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in file.tensors) else ""
     modules = {role: prefix + name for role, name in names.items()}
     old = any(name.endswith("LayerNorm.gamma") for name in file.tensors)
-    suffixes = {"gain": ".gamma", "shift": ".beta"} if old else {}
-    rules = stack_rules(made, "encoder", made.layers, Names(modules, **suffixes))
+    named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
+    rules = stack_rules(made, "encoder", made.layers, named)
     rules += _head_rules(made, heads)
     ignored = (*IGNORED, *heads.ignored, *(OF_TRAINING if made.head == "none" else ()))
     return Plan(kind, task, made, rules, ignored, labels)
