@@ -47,7 +47,7 @@ def configs() -> Iterator[ModelConfig]:
     for head in ("none", "fill", "embed"):
         yield TransformerConfig(shape="encoder", head=head, heads=2, layers=1, **small)
     copied = {"shape": "encoder-decoder", "head": "language", "bridge": "copy"}
-    yield RecurrentConfig(hidden=8, **copied, **small)
+    yield RecurrentConfig(hidden=8, input_feeding=True, **copied, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, characters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, characters=3, **tags, **small)
@@ -127,6 +127,7 @@ def test_the_names_are_a_promise() -> None:
         "output_gate cell hidden",
         "gru": "reset_sum update_sum reset_gate update_gate candidate_sum candidate hidden",
         "bridge": "hidden cell copied_hidden copied_cell",
+        "feeding": "input",
         "head": "pool_scores pool_pattern pooled dense embedding hidden transformed logits "
         "class_logits",
         "ngrams": "words pairs sum",

@@ -161,6 +161,7 @@ CATALOGUE: dict[str, Point] = {
     "bridge.cell": Point("c_0", _axes("batch hidden"), "the cell state with which the decoder starts", r"<W_c> <c> + <b_c>"),
     "bridge.copied_hidden": Point("h_0", _axes("batch layers hidden"), "where each layer of the decoder starts: its encoder layer's last state", r"<h>", {"top bidirectional": r"[<h_forward>; <h_backward>]_{\mathrm{top}}", "bidirectional": r"[<h_forward>; <h_backward>]", "top": r"<h>_{\mathrm{top}}"}),
     "bridge.copied_cell": Point("c_0", _axes("batch layers hidden"), "the cell state with which each layer of the decoder starts", r"<c>", {"top bidirectional": r"[<c_forward>; <c_backward>]_{\mathrm{top}}", "bidirectional": r"[<c_forward>; <c_backward>]", "top": r"<c>_{\mathrm{top}}"}),
+    "feeding.input": Point("x'", _axes("batch length d_fed"), "the embedding, and what attention gave at the token before", r"[<x>; <output_before>]"),
     # Heads
     "head.pool_scores": Point("e", _axes("batch length"), "how much each token matters for the label", r"<w> \cdot <x>"),
     "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the weight of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)", {"mean": r"[\,t \text{ is real}\,] / n", "first": r"[\,t \text{ is the first}\,]", "last": r"[\,t \text{ is the last}\,]", "attention": r"\mathrm{softmax}(<pool_scores>)"}),
@@ -195,6 +196,7 @@ SYMBOLS = {
     "ids": r"\mathrm{ids}",
     "characters": r"\mathrm{characters}",
     "h_before": "h_{t-1}",
+    "output_before": r"\tilde{h}_{t-1}",
     "c_before": "c_{t-1}",
     "h_forward": r"h^{\to}",
     "h_backward": r"h^{\leftarrow}",

@@ -212,6 +212,7 @@ def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
         ("lstm", "zero", False),
     ):  # fmt: skip
         options = {"cell": cell, "bridge": bridge, "bidirectional": both}
+        options["input_feeding"] = cell != "gru"
         options["encoder_hidden"] = D_MODEL // 2 if both else None
         yield f"{cell}-encoder-decoder-{bridge}", recurrent("encoder-decoder", **options)
     features = {"head": "classify", "ngram_features": 7}

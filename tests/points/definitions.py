@@ -148,6 +148,7 @@ DEFINITIONS: dict[str, str] = {
     "bridge.copied_cell | top": "top_of(c)",
     "bridge.copied_cell | bidirectional": "side_by_side(c_forward, c_backward)",
     "bridge.copied_cell | top bidirectional": "top_of(side_by_side(c_forward, c_backward))",
+    "feeding.input": "side_by_side(x, output_before)",
     "head.pool_scores": "x @ w",
     "head.pool_pattern | mean": "divided(is_real.double(), n_real)",
     "head.pool_pattern | first": "first_of(is_real)",

@@ -400,6 +400,8 @@ def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
 
 def _below(ran: Ran, path: str, layer: int) -> Tensor:
     """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
+    if layer == 0 and f"{path.rpartition('.')[0]}.input_feeding.input" in ran.trace:
+        return ran[f"{path.rpartition('.')[0]}.input_feeding.input"]
     if layer == 0:
         return ran.first(path.rpartition(".")[0], "characters.sum", "embedding.lookup")
     mask = ran.mask(path)[..., None]
@@ -443,6 +445,14 @@ def _copied(ran: Ran) -> dict[str, Any]:
 
 
 WAYS = ("forward", "backward")
+
+
+def _feeding(ran: Ran, scope: str) -> dict[str, Any]:
+    stem = scope.rpartition(".")[0]
+    outputs = ran[f"{stem}.alignment.output"]
+    start = torch.zeros_like(outputs[:, 0])
+    before = _before(outputs, start, ran.mask(scope), backward=False)
+    return {"x": ran[f"{stem}.embedding.lookup"], "output_before": before}
 
 
 def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
@@ -508,5 +518,5 @@ GIVEN = {
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
-    "bridge": _bridge, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
+    "bridge": _bridge, "feeding": _feeding, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
 }  # fmt: skip

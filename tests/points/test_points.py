@@ -92,6 +92,9 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
         options = {"cell": cell, "bridge": bridge, "bidirectional": both}
         options["encoder_hidden"] = 4 if both else None
         yield f"{cell} {bridge} {both}", recurrent("encoder-decoder", **options)
+    for cell, attention in (("lstm", "dot"), ("gru", "additive")):
+        options = {"cell": cell, "attention": attention, "input_feeding": True}
+        yield f"{cell} {attention} fed", recurrent("encoder-decoder", **options)
     yield "rotary base alone", transformer("decoder", rotary_base=50.0)
     for make, pooling in product((transformer, recurrent), ("mean", "first", "last", "attention")):
         labels = {"head": "classify", "outputs": 3, "pooling": pooling}

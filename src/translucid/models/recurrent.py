@@ -5,6 +5,7 @@ after it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -19,6 +20,7 @@ from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
+from translucid.parts.input_feeding import OneStep
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
@@ -40,6 +42,9 @@ class RecurrentConfig(SequenceConfig):
     attention: Literal["none", AlignmentName] = key("additive", "attention of an encoder-decoder")
     bridge: BridgeName = key(
         "project", "bridge: what an encoder-decoder's decoder makes of the encoder's last states"
+    )
+    input_feeding: bool = key(
+        False, "input feeding: the decoder also reads what attention gave at the token before"
     )
     forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
     locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
@@ -72,6 +77,12 @@ class RecurrentConfig(SequenceConfig):
             raise ValueError(
                 f"bridge {self.bridge} needs an encoder state of {self.hidden} values, not "
                 f"{self.d_encoder}; set encoder_hidden = {each}"
+            )
+        aligned = self.shape == "encoder-decoder" and self.attention != "none"
+        if self.input_feeding and not aligned:
+            raise ValueError(
+                "input_feeding = true needs shape encoder-decoder with attention additive or dot, "
+                f"not {self.shape} with {self.attention}"
             )
         if self.head == "fill":
             raise ValueError("head fill is for kind transformer; use head tag or none")
@@ -110,7 +121,9 @@ class RecurrentDecoder(Decoder):
         super().__init__()
         self.embedding = Embedding(config.target_vocab or config.vocab, config.d_model)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
-        self.recurrent = _stack(config, config.hidden)
+        self.feeding = config.input_feeding
+        inputs = config.d_model + (config.hidden if self.feeding else 0)
+        self.recurrent = _stack(config, config.hidden, inputs)
         self.d_output = config.hidden
         self.bridge: Bridge | CopyBridge | None = None
         self.alignment: Alignment | None = None
@@ -172,6 +185,19 @@ class RecurrentDecoder(Decoder):
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        if self.feeding:
+            return self._feed(x, mask, state, encoder_output, trace)
+        return self._pass(x, mask, state, encoder_output, trace)
+
+    def _pass(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None,
+        encoder_output: EncoderOutput | None,
+        trace: NoTrace,
+    ) -> tuple[Tensor, RecurrentState]:
+        """Recurrence and attention for all positions of x."""
         outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))
         if self.alignment is not None:
             assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
@@ -179,6 +205,36 @@ class RecurrentDecoder(Decoder):
                 outputs, encoder_output.projected[0], encoder_output.mask, trace.at("alignment")
             )
         return self.dropout(outputs), after
+
+    def _feed(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None,
+        encoder_output: EncoderOutput | None,
+        trace: NoTrace,
+    ) -> tuple[Tensor, RecurrentState]:
+        """The same position after position, each with the output of the one before."""
+        state = state or self.recurrent.zero_state(x.shape[0], x)
+        fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
+        looped = x.shape[1] > 1 and trace is not NO_TRACE
+        if looped:
+            assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
+            keys, values = encoder_output.projected[0]
+            keys = trace.at("alignment")("key", keys)
+            encoder_output = replace(encoder_output, projected=[(keys, values)])
+        outputs = []
+        for t in range(x.shape[1]):
+            scope = OneStep(trace, t, known=("key",)) if looped else trace
+            here = None if mask is None else mask[:, t : t + 1]
+            joined = torch.cat([x[:, t : t + 1], fed[:, None]], dim=-1)
+            joined = scope.at("input_feeding")("input", joined)
+            output, state = self._pass(joined, here, state, encoder_output, scope)
+            fed = output[:, 0] if here is None else torch.where(here, output[:, 0], fed)
+            outputs.append(output)
+        if not outputs:  # no token in any text
+            outputs.append(x.new_zeros(x.shape[0], 0, self.d_output))
+        return torch.cat(outputs, dim=1), replace(state, fed=fed)
 
 
 def _bridge(config: RecurrentConfig) -> "Bridge | CopyBridge | None":
@@ -195,10 +251,12 @@ def _bridge(config: RecurrentConfig) -> "Bridge | CopyBridge | None":
             return None
 
 
-def _stack(config: RecurrentConfig, hidden: int, *, bidirectional: bool = False) -> Recurrent:
+def _stack(
+    config: RecurrentConfig, hidden: int, inputs: int | None = None, *, bidirectional: bool = False
+) -> Recurrent:
     return Recurrent(
         config.cell,
-        config.d_model,
+        inputs or config.d_model,
         hidden,
         config.layers,
         bidirectional=bidirectional,

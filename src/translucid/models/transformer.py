@@ -155,10 +155,14 @@ class Stack(nn.Module):
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def embed(self, ids: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
-        return self.place(self.embedding(ids, trace.at("embedding")), positions, mask, trace)
+    def embed(
+        self, ids: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
+    ) -> Tensor:
+        return self.place(self.embedding(ids, trace.at("embedding")), positions, trace, mask)
 
-    def place(self, x: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
+    def place(
+        self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
+    ) -> Tensor:
         """The vectors of tokens, told where they stand."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
@@ -253,7 +257,7 @@ class TransformerEncoder(Encoder, Stack):
     def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
         mask = tokens.mask
         positions = masks.token_positions(tokens.ids, mask)
-        x = self.place(self.look_up(tokens, trace), positions, mask, trace)
+        x = self.place(self.look_up(tokens, trace), positions, trace, mask)
         return Encoded(self.through(x, self.layout(positions, mask, trace), mask, trace), mask)
 
 
@@ -279,7 +283,7 @@ class TransformerDecoder(Decoder, Stack):
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         positions = masks.token_positions(ids, mask)
-        x = self.embed(ids, positions, mask, trace)
+        x = self.embed(ids, positions, trace, mask)
         layout = self.layout(positions, mask, trace)
         return Encoded(self.through(x, layout, mask, trace, encoder_output=encoder_output), mask)
 
@@ -315,7 +319,7 @@ class TransformerDecoder(Decoder, Stack):
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)
-        x = self.embed(tokens.reshape(folded), positions, mask, trace)
+        x = self.embed(tokens.reshape(folded), positions, trace, mask)
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         outputs = self.through(
