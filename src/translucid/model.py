@@ -15,6 +15,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
+from translucid.interop.importing import load as load_any
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
 from translucid.recipe.recipe import of_run
@@ -375,7 +376,10 @@ class Model:
         return f"Model(task={self.task.name!r}, parameters={size:,})"
 
 
-def load(folder: str | Path, device: str = "cpu") -> Model:
-    """The model in a folder that training wrote. device: cpu, cuda, or auto, a GPU if there is
-    one."""
-    return Model(bundle.load(folder, str(pick_device(device))), Path(folder))
+def load(
+    folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None
+) -> Model:
+    """The model in a folder that training wrote, or one that another tool has made: a folder in
+    Hugging Face's layout, a .gguf file, a .bin file of llama2.c. device: cpu, cuda, or auto, a GPU
+    if there is one. say: is told what was done to a foreign model, a line each."""
+    return Model(load_any(folder, str(pick_device(device)), say), Path(folder))

@@ -28,6 +28,7 @@ from translucid.cli import (
     explain,
     explore,
     generate,
+    import_model,
     info,
     lab,
     predict,
@@ -98,6 +99,7 @@ app.command(cls=CommandOfToday)(with_code(train.resume))
 app.command(cls=CommandOfToday)(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(with_code(train.evaluate))
 app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
+app.command("import", cls=CommandOfToday)(import_model.import_model)
 app.command(cls=CommandOfToday)(with_code(info.info))
 app.command(cls=CommandOfToday)(with_code(translate.translate))
 app.command(cls=CommandOfToday)(with_code(score.score))

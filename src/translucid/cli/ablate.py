@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, Folder, check_device
+from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
 from translucid.errors import InputError
 from translucid.render.progress import Progress
 
@@ -66,7 +66,7 @@ def ablate(
 
     if figure is not None and figure.suffix not in ENDINGS:
         raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
-    held = load(model, check_device(device))
+    held = load(model, check_device(device), say=tell)
     known_switches = switches(held.network)
     kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
     try:

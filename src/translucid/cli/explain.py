@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Folder
+from translucid.cli.shared.generation_options import Folder, tell
 from translucid.errors import InputError, SaveError, TraceBudgetError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def explain(
     one = _one_head(head)
     if html is not None:
         _check_page(html)
-    held = load(model)
+    held = load(model, say=tell)
     reading = _read(held, text, target)
     walked = walk(reading, layer=layer, head=one, top=top)
     if html is not None:

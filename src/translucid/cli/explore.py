@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device
+from translucid.cli.shared.generation_options import Device, check_device, tell
 from translucid.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def explore(
     models: Annotated[
-        list[Path], typer.Argument(help="Folders that training wrote; two or more to compare.")
+        list[Path], typer.Argument(help="Run or model folders, or models of other tools.")
     ],
     port: Annotated[
         int | None,
@@ -53,8 +53,11 @@ def explore(
         raise InputError(f"{len(models)} models; the page shows up to 8")
     check_device(device)
     for folder in models:
-        if not folder.is_dir():
-            raise InputError(f"{folder}: there is no such folder; give one that training wrote")
+        if not folder.exists():
+            raise InputError(
+                f"{folder}: there is no such folder; give one that training wrote, or a model of "
+                "another tool"
+            )
     if save is not None:
         return _save(models, save, text, device)
     serving = server()
@@ -81,7 +84,7 @@ def _loads(device: str) -> "Load":
     """How the studio opens a folder."""
     from translucid.model import load
 
-    return lambda folder: load(folder, device)
+    return lambda folder: load(folder, device, say=tell)
 
 
 def _handlers(models: list[Path], device: str) -> "Handlers":

@@ -1,23 +1,24 @@
 """`translucid info`: what a model folder holds."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from translucid.cli.shared.generation_options import Folder
+
 
 def info(
-    model: Annotated[Path, typer.Argument(help="A run or model folder.")],
+    model: Folder,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Show a model's task, size, parts, vocabulary and scores.
 
     Example: translucid info runs/toy
     """
-    from translucid import bundle
+    from translucid.interop.importing import load
 
-    held = bundle.load(model)
+    held = load(model)
     facts = {
         "task": held.task,
         "model": held.network.config.model_dump(mode="json"),
@@ -36,6 +37,10 @@ def info(
         typer.echo(f"{name:<11} {tokenizer.kind}, {len(tokenizer):,} tokens")
     if held.labels:
         typer.echo(f"labels      {', '.join(held.labels)}")
+    if "imported" in held.facts:
+        typer.echo(f"imported    {held.facts['imported']}")
+    for note in held.facts.get("notes", []):
+        typer.echo(f"            {note}")
     if "step" in held.facts:
         typer.echo(f"trained     {held.facts['step']:,} steps")
     for name, value in held.facts.get("valid", {}).items():

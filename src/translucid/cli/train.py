@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device
+from translucid.cli.shared.generation_options import Device, check_device, tell
 from translucid.cli.shared.recipe_arguments import (
     DataFolder,
     MadeUp,
@@ -238,7 +238,9 @@ def shown(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A run or model folder.")],
+    model: Annotated[
+        Path, typer.Argument(help="A run or model folder, or a model of another tool.")
+    ],
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -280,7 +282,7 @@ def evaluate(
     files, keys = files_and_keys([*(files or ()), *(data or ())])
     options: dict[str, Any] = {"keep_empty": keep_empty, "context": context}
     options = {key: value for key, value in options.items() if value is not None} | keys
-    held = load(model, check_device(device))
+    held = load(model, check_device(device), say=tell)
     score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
     settings = held.settings(**options)
     baseline = {} if files or settings.changed else _own_baseline(model)

@@ -34,7 +34,7 @@ def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Nothing is filled at random, in this thread alone, and not more is made than was declared."""
+    """Nothing is filled, in this thread alone, and not more is made than was declared."""
 
     def __init__(self, declared: Sequence[int]) -> None:
         super().__init__()
@@ -58,8 +58,9 @@ class _Undrawn(TorchFunctionMode):
         if func in MAKES:
             self._count(func, args, kwargs)
         if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS:
-            with torch.no_grad():
-                return (kwargs["tensor"] if "tensor" in kwargs else args[0]).zero_()
+            return (
+                kwargs["tensor"] if "tensor" in kwargs else args[0]
+            )  # as it is: no page is touched
         if func in DRAWS:  # in a part of the user's own
             with torch.random.fork_rng(devices=[]):
                 return func(*args, **kwargs)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 16  # texts that int8 is compared on
 
-Folder = Annotated[Path, typer.Argument(help="A run or model folder.")]
+Folder = Annotated[Path, typer.Argument(help="A run or model folder, or a model of another tool.")]
 File = Annotated[str, typer.Argument(help="One text a line; - is standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(help="Write here; stopped and run again, it goes on.")]
@@ -96,12 +96,17 @@ def check_device(device: str) -> str:
     return device
 
 
+def tell(line: str) -> None:
+    """For people, beside what a command writes."""
+    typer.echo(line, err=True)
+
+
 def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list[Model]":
     """The model and those of its ensemble."""
     from translucid.model import load
 
     check_device(device)
-    return [load(path, device) for path in (folder, *(ensemble or ()))]
+    return [load(path, device, say=tell) for path in (folder, *(ensemble or ()))]
 
 
 def in_precision(models: "list[Model]", precision: str) -> "list[Model]":

@@ -1,0 +1,1 @@
+"""Families of models: how each describes itself, and what it calls its weights."""

@@ -1,0 +1,243 @@
+"""Llama and its relatives, which differ in options only: Mistral, Qwen2, Qwen3, SmolLM.
+
+RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. Hugging Face keeps queries
+and keys so that halves of a head turn, llama2.c and the Llama files of llama.cpp in pairs, as here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from translucid.errors import InputError
+from translucid.interop.families.options import GATED, Options
+from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.rotary import rotary_options
+from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.stored import ModelFile
+from translucid.interop.rules import Rule, rule
+from translucid.models.transformer_config import TransformerConfig
+
+PERMUTED = "rows of queries and keys reordered: halves of a head that turn are pairs here"
+TIED = "the output head is the embedding table"
+HUGGING_FACE = Names(
+    {
+        "embedding": "model.embed_tokens",
+        "final_norm": "model.norm",
+        "attention_norm": "model.layers.{}.input_layernorm",
+        "query": "model.layers.{}.self_attn.q_proj",
+        "key": "model.layers.{}.self_attn.k_proj",
+        "value": "model.layers.{}.self_attn.v_proj",
+        "query_norm": "model.layers.{}.self_attn.q_norm",
+        "key_norm": "model.layers.{}.self_attn.k_norm",
+        "output": "model.layers.{}.self_attn.o_proj",
+        "feedforward_norm": "model.layers.{}.post_attention_layernorm",
+        "gate": "model.layers.{}.mlp.gate_proj",
+        "up": "model.layers.{}.mlp.up_proj",
+        "down": "model.layers.{}.mlp.down_proj",
+    },
+    halves=True,
+)
+GGUF_MODULES = {
+    "embedding": "token_embd",
+    "final_norm": "output_norm",
+    "attention_norm": "blk.{}.attn_norm",
+    "query": "blk.{}.attn_q",
+    "key": "blk.{}.attn_k",
+    "value": "blk.{}.attn_v",
+    "query_norm": "blk.{}.attn_q_norm",
+    "key_norm": "blk.{}.attn_k_norm",
+    "output": "blk.{}.attn_output",
+    "feedforward_norm": "blk.{}.ffn_norm",
+    "gate": "blk.{}.ffn_gate",
+    "up": "blk.{}.ffn_up",
+    "down": "blk.{}.ffn_down",
+}
+LLAMA2C = Names(
+    {
+        "embedding": "tok_embeddings",
+        "final_norm": "norm",
+        "attention_norm": "layers.{}.attention_norm",
+        "query": "layers.{}.attention.wq",
+        "key": "layers.{}.attention.wk",
+        "value": "layers.{}.attention.wv",
+        "output": "layers.{}.attention.wo",
+        "feedforward_norm": "layers.{}.ffn_norm",
+        "gate": "layers.{}.feed_forward.w1",
+        "up": "layers.{}.feed_forward.w3",
+        "down": "layers.{}.feed_forward.w2",
+    }
+)
+IGNORED = (r".*rotary_emb\.inv_freq",)
+
+
+def from_huggingface(config: Options, file: ModelFile) -> Plan:
+    """From config.json; `model_type` decides what its options leave open."""
+    kind = config.text("model_type")
+    heads = config.whole("num_attention_heads")
+    d_model = config.whole("hidden_size")
+    attention_bias = config.flag("attention_bias", kind == "qwen2")
+    made = transformer(
+        config.where,
+        vocab=config.whole("vocab_size"),
+        d_model=d_model,
+        heads=heads,
+        kv_heads=config.whole("num_key_value_heads", 8 if kind == "mistral" else heads),
+        d_head=config.whole("head_dim", max(d_model // heads, 1)),
+        layers=check_layers(config.whole("num_hidden_layers"), len(file.tensors), config.where),
+        d_ff=config.whole("intermediate_size"),
+        activation=config.choice("hidden_act", GATED, "silu"),
+        norm_eps=config.number("rms_norm_eps", 1e-6),
+        qkv_bias=attention_bias,
+        attention_output_bias=attention_bias and kind != "qwen2",
+        feedforward_bias=config.flag("mlp_bias", False),
+        qk_norm=kind == "qwen3",
+        tied=config.flag("tie_word_embeddings", False),
+        window=_window(config, kind),
+        **COMMON,
+        **rotary_options(config),
+    )
+    ignored = (*IGNORED, r"lm_head\.weight") if made.tied else IGNORED
+    return Plan(
+        kind, "language", made, _rules(made, HUGGING_FACE, "lm_head.weight"), ignored,
+        notes=(PERMUTED, *[TIED] * made.tied),
+    )  # fmt: skip
+
+
+COMMON: Mapping[str, Any] = {
+    "shape": "decoder", "head": "language", "norm": "rms", "placement": "pre",
+    "embedding_scale": False, "dropout": 0.0, "bias": False,
+}  # fmt: skip
+
+
+def _window(config: Options, kind: str) -> int | None:
+    """How far back a token sees, which is the same in all layers here."""
+    types = config.get("layer_types", [])
+    if not isinstance(types, list) or len({str(t) for t in types}) > 1:
+        raise InputError(
+            f"{config.where}: layer_types differ from layer to layer, which cannot be computed here"
+        )
+    if kind == "mistral":
+        windowed = config.get("sliding_window") is not None
+    else:
+        windowed = types[:1] == ["sliding_attention"]
+        used = config.flag("use_sliding_window", False) and not types
+        if used and config.whole("max_window_layers", 28) < config.whole("num_hidden_layers"):
+            raise InputError(
+                f"{config.where}: sliding_window in some layers only, which cannot be computed here"
+            )
+    return config.whole("sliding_window") if windowed else None
+
+
+def from_gguf(facts: Options, file: ModelFile) -> Plan:
+    """From the header of llama.cpp's file. Llama's queries and keys are in pairs there."""
+    kind = facts.text("general.architecture")
+    own = Options(file.metadata, facts.where, f"{kind}.")
+    if own.get("expert_count", 0):
+        raise InputError(f"{facts.where} is a mixture of experts, which cannot be computed here")
+    heads, d_model = own.whole("attention.head_count"), own.whole("embedding_length")
+    d_head = own.whole("attention.key_length", max(d_model // heads, 1))
+    if own.get("attention.value_length", d_head) != d_head:
+        raise InputError(f"{facts.where}: keys and values of different sizes cannot be computed")
+    table = file.tensors.get("token_embd.weight")
+    made = transformer(
+        facts.where,
+        vocab=table.shape[0] if table is not None and table.shape else own.whole("vocab_size"),
+        d_model=d_model,
+        heads=heads,
+        kv_heads=own.whole("attention.head_count_kv", heads),
+        d_head=d_head,
+        layers=check_layers(own.whole("block_count"), len(file.tensors), facts.where),
+        d_ff=own.whole("feed_forward_length"),
+        activation="swiglu",
+        norm_eps=round_off(own.number("attention.layer_norm_rms_epsilon")),
+        qkv_bias="blk.0.attn_q.bias" in file.tensors,
+        qk_norm="blk.0.attn_q_norm.weight" in file.tensors,
+        tied="output.weight" not in file.tensors,
+        window=own.get("attention.sliding_window"),
+        **COMMON,
+        **_gguf_rotary(own, file, d_head),
+    )
+    halves = kind != "llama"
+    names = Names(GGUF_MODULES, halves=halves)
+    return Plan(
+        kind, "language", made, _rules(made, names, "output.weight"), (r"rope_freqs\.weight",),
+        notes=(*[PERMUTED] * halves, *[TIED] * made.tied),
+    )  # fmt: skip
+
+
+def round_off(value: float) -> float:
+    """A number that went through float32, as it was meant: 9.9999997e-06 is 1e-05."""
+    return float(f"{value:.6g}")
+
+
+def _gguf_rotary(own: Options, file: ModelFile, d_head: int) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "positions": "rotary",
+        "rotary_base": round_off(own.number("rope.freq_base", 10000.0)),
+    }
+    turning = own.whole("rope.dimension_count", d_head)
+    if turning != d_head:
+        made["rotary_fraction"] = turning / d_head
+    if "rope_freqs.weight" in file.tensors:
+        return made | _llama3_scaling(own, file, made["rotary_base"], turning)
+    method = own.text("rope.scaling.type", "none")
+    if method == "linear":
+        made["rotary_scaling"] = own.number("rope.scaling.factor")
+    elif method == "yarn":
+        made |= {
+            "rotary_method": "yarn",
+            "rotary_scaling": own.number("rope.scaling.factor"),
+            "rotary_length": own.whole("rope.scaling.original_context_length"),
+        }
+    elif method != "none":
+        raise InputError(
+            f"{own.where}: rope.scaling.type = {method[:40]!r} cannot be computed here; none, "
+            "linear and yarn can"
+        )
+    return made
+
+
+def _llama3_scaling(own: Options, file: ModelFile, base: float, turning: int) -> dict[str, Any]:
+    """Llama 3 writes a factor for every frequency: the usual settings are tried."""
+    factors = file.tensors["rope_freqs.weight"].read().double()
+    options: dict[str, Any] = {
+        "rotary_method": "llama3", "rotary_scaling": round_off(float(factors.max())),
+        "rotary_length": 8192, "rotary_low": 1.0, "rotary_high": 4.0,
+    }  # fmt: skip
+    wave = 2 * torch.pi * base ** (torch.arange(0, turning, 2).double() / turning)
+    smooth = ((8192 / wave - 1.0) / (4.0 - 1.0)).clamp(0, 1)
+    expected = 1 / ((1 - smooth) / options["rotary_scaling"] + smooth)
+    if factors.shape != expected.shape or not torch.allclose(factors, expected, rtol=1e-4):
+        raise InputError(
+            f"{own.where}: the factors in rope_freqs.weight are not those of Llama 3 with an "
+            "original length of 8192; use the model in Hugging Face's format"
+        )
+    return options
+
+
+def from_llama2c(facts: Options, file: ModelFile) -> Plan:
+    """From the header of a file of llama2.c."""
+    made = transformer(
+        facts.where,
+        vocab=facts.whole("vocab_size"),
+        d_model=facts.whole("dim"),
+        heads=facts.whole("n_heads"),
+        kv_heads=facts.whole("n_kv_heads"),
+        layers=facts.whole("n_layers"),
+        d_ff=facts.whole("hidden_dim"),
+        activation="swiglu",
+        norm_eps=1e-5,
+        tied=facts.flag("shared_classifier"),
+        positions="rotary",
+        **COMMON,
+    )
+    return Plan(
+        "llama2.c", "language", made, _rules(made, LLAMA2C, "output.weight"),
+        notes=(TIED,) if made.tied else (),
+    )  # fmt: skip
+
+
+def _rules(config: TransformerConfig, names: Names, head: str) -> list[Rule]:
+    rules = stack_rules(config, "decoder", config.layers, names)
+    return rules if config.tied else [*rules, rule(head, "head.linear.weight")]

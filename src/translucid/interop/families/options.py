@@ -1,0 +1,92 @@
+"""The configuration of a foreign model, key by key: what is missing or of another kind is said."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from translucid.errors import InputError
+
+MISSING = object()
+
+
+class Options:
+    """A config.json, or the facts of a header. where: its name, for messages."""
+
+    def __init__(self, values: Mapping[str, Any], where: str, prefix: str = "") -> None:
+        self._values, self.where, self._prefix = values, where, prefix
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As it stands; null is as if it were not there."""
+        value = self._values.get(self._prefix + name)
+        return default if value is None else value
+
+    def whole(self, name: str, default: Any = MISSING) -> int:
+        value = self._checked(name, default)
+        if type(value) is not int or not 0 < value < 1 << 40:
+            self._refuse(name, value, "a whole number above 0")
+        return value
+
+    def number(self, name: str, default: Any = MISSING) -> float:
+        value = self._checked(name, default)
+        if type(value) not in (int, float) or not 0 < value < 1e30:
+            self._refuse(name, value, "a number above 0")
+        return float(value)
+
+    def flag(self, name: str, default: Any = MISSING) -> bool:
+        value = self._checked(name, default)
+        if type(value) is not bool:
+            self._refuse(name, value, "true or false")
+        return bool(value)
+
+    def text(self, name: str, default: Any = MISSING) -> str:
+        value = self._checked(name, default)
+        if type(value) is not str:
+            self._refuse(name, value, "a text")
+        return str(value)
+
+    def part(self, name: str) -> "Options":
+        """Options inside of options; none where there are none."""
+        value = self.get(name, {})
+        if not isinstance(value, dict):
+            self._refuse(name, value, "an object")
+        return Options(value, f"{self.where}: {name}")
+
+    def must_be(self, name: str, allowed: object, meaning: str) -> None:
+        """Refuse a model that computes something which no option of ours says."""
+        value = self.get(name, allowed)
+        if value != allowed:
+            raise InputError(
+                f"{self.where}: {name} = {str(value)[:100]!r} ({meaning}) cannot be computed here; "
+                f"{allowed!r} can"
+            )
+
+    def choice(self, name: str, names: Mapping[str, str], default: Any = MISSING) -> str:
+        """One of our names, by one of theirs."""
+        value = self.text(name, default)
+        if value not in names:
+            self._refuse(name, value, "one of " + ", ".join(names))
+        return names[value]
+
+    def _checked(self, name: str, default: Any) -> Any:
+        value = self.get(name, default)
+        if value is MISSING:
+            raise InputError(
+                f"{self.where}: {self._prefix}{name} is missing, without which the model cannot be "
+                "built; copy the file again, whole"
+            )
+        return value
+
+    def _refuse(self, name: str, value: object, wanted: str) -> None:
+        raise InputError(
+            f"{self.where}: {self._prefix}{name} = {str(value)[:100]!r}, but {wanted} is wanted"
+        )
+
+
+ACTIVATIONS = {  # of a plain feed-forward layer, by the names that transformers has for them
+    "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
+    "quick_gelu": "quick_gelu", "relu2": "relu_squared",
+}  # fmt: skip
+GATED = {  # of a gated one
+    "silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "gelu_new": "geglu_tanh",
+    "gelu_pytorch_tanh": "geglu_tanh", "gelu_fast": "geglu_tanh",
+}  # fmt: skip

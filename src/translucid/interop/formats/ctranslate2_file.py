@@ -1,0 +1,100 @@
+"""CTranslate2's model.bin: variables by name, some in int8 or int16 with a scale, then aliases.
+
+Scalars are options of the model, such as how many heads it has: they are metadata here. A quantised
+weight comes out as float32: weight / weight_scale, a scale for each row (int8) or one (int16).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.interop.formats.stored import Cursor, MappedFile, ModelFile, StoredTensor
+
+VERSIONS = range(2, 7)
+OF_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # before version 4
+OF_TYPE = dict(enumerate((
+    torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16,
+)))  # fmt: skip
+SCALE = "_scale"  # after the name of the weight that it belongs to
+
+
+def read_ctranslate2(path: Path) -> ModelFile:
+    """Options, `spec` and `revision` as metadata; tensors by name."""
+    file = MappedFile(path)
+    cursor = Cursor(file)
+    version = cursor.number("<I")
+    if version not in VERSIONS:
+        raise InputError(
+            f"{path}: begins with {version}, but CTranslate2's model.bin has a version from "
+            f"{VERSIONS[0]} to {VERSIONS[-1]} there; it is another kind of file, or convert the "
+            "model again"
+        )
+    metadata: dict[str, Any] = {"spec": _string(cursor), "revision": cursor.number("<I")}
+    stored: dict[str, tuple[torch.dtype, StoredTensor]] = {}
+    for _ in range(cursor.check_count(cursor.number("<I"), 9, "variables")):
+        name, dtype, tensor = _variable(cursor, version)
+        stored[name] = dtype, tensor
+    if version >= 3:
+        for _ in range(cursor.check_count(cursor.number("<I"), 4, "aliases")):
+            alias, name = _string(cursor), _string(cursor)
+            if name not in stored:
+                raise InputError(f"{path}: {alias[:100]} stands for {name[:100]}, which is missing")
+            stored[alias] = stored[name]
+    tensors: dict[str, StoredTensor] = {}
+    for name, (dtype, tensor) in stored.items():
+        if not tensor.shape:
+            metadata[name] = tensor.read().item()
+        elif not name.endswith(SCALE):
+            tensors[name] = _floats(path, name, dtype, tensor, stored)
+    return ModelFile(metadata, tensors)
+
+
+def _string(cursor: Cursor) -> str:
+    length = cursor.number("<H")
+    return cursor.take(length, "a name").removesuffix(b"\0").decode("utf-8", errors="replace")
+
+
+def _variable(cursor: Cursor, version: int) -> tuple[str, torch.dtype, StoredTensor]:
+    file, name = cursor.file, _string(cursor)
+    axes = cursor.number("<B")
+    shape = tuple(cursor.number("<I") for _ in range(axes))
+    kind, count = cursor.number("<B"), cursor.number("<I")
+    types = OF_TYPE if version >= 4 else OF_SIZE
+    if kind not in types:
+        raise InputError(f"{file.path}: {name[:100]} is of the unknown type {kind}")
+    dtype = types[kind]
+    length = count if version >= 4 else count * dtype.itemsize
+    tensor = file.tensor(cursor.place, dtype, shape, name)
+    if tensor.nbytes != length:
+        raise InputError(
+            f"{file.path}: {name[:100]} of shape {list(shape)} and {dtype} is said to take "
+            f"{length:,} bytes, which do not fit; the file is damaged: copy it again"
+        )
+    cursor.place += length
+    return name, dtype, tensor
+
+
+def _floats(
+    path: Path,
+    name: str,
+    dtype: torch.dtype,
+    tensor: StoredTensor,
+    stored: dict[str, tuple[torch.dtype, StoredTensor]],
+) -> StoredTensor:
+    """The tensor, or what it stands for if it is quantised."""
+    if dtype not in (torch.int8, torch.int16) or not name.endswith("weight"):
+        return tensor
+    if name + SCALE not in stored:
+        raise InputError(f"{path}: {name[:100]} is quantised, but {name[:100]}{SCALE} is missing")
+    scale = stored[name + SCALE][1]
+    if scale.shape not in ((), tensor.shape[:1]):
+        raise InputError(f"{path}: {name[:100]}{SCALE} has the shape {list(scale.shape)}")
+
+    def read() -> Tensor:
+        values = scale.read().float()
+        return tensor.read() / (values[:, None] if values.dim() else values)
+
+    return StoredTensor(tensor.shape, tensor.dtype, tensor.nbytes, read, tensor.release)

@@ -1,0 +1,136 @@
+"""GGUF, the format of llama.cpp: typed facts about the model, then tensors, many of them quantised.
+
+Versions 2 and 3, little-endian. Tensors name their axes from the innermost on.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.interop.formats.quantised import NAMES, PLAIN, bytes_of, unpack
+from translucid.interop.formats.stored import (
+    Cursor,
+    MappedFile,
+    ModelFile,
+    StoredTensor,
+    check_total,
+    checked_size,
+)
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+STRING, ARRAY = 8, 9
+
+
+def read_gguf(path: Path) -> ModelFile:
+    """All facts of the header as a dictionary, and the tensors."""
+    file = MappedFile(path)
+    cursor = Cursor(file)
+    if cursor.take(4) != MAGIC:
+        raise InputError(f"{path} does not begin with GGUF; it is another kind of file")
+    version = cursor.number("<I")
+    if version not in VERSIONS:
+        swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS
+        reason = "written for a big-endian machine" if swapped else f"version {version}"
+        raise InputError(
+            f"{path} is a GGUF file of another kind ({reason}); versions 2 and 3, little-endian, "
+            "can be read: convert the model again with a newer llama.cpp"
+        )
+    tensor_count = cursor.check_count(cursor.number("<Q"), 24, "tensors")
+    fact_count = cursor.check_count(cursor.number("<Q"), 13, "facts")
+    metadata: dict[str, Any] = {}
+    for _ in range(fact_count):
+        name = _string(cursor)
+        metadata[name] = _value(cursor, cursor.number("<I"), name)
+    infos = [_info(cursor) for _ in range(tensor_count)]
+    alignment = metadata.get("general.alignment", 32)
+    if type(alignment) is not int or not 0 < alignment <= 1 << 16:
+        raise InputError(f"{path}: general.alignment = {alignment!r}, which is none")
+    base = -(-cursor.place // alignment) * alignment
+    tensors = {name: _tensor(file, base + place, name, shape, kind)
+               for name, shape, kind, place in infos}  # fmt: skip
+    check_total(path, tensors)
+    return ModelFile(metadata, tensors)
+
+
+def _string(cursor: Cursor) -> str:
+    length = cursor.number("<Q")
+    # Tokens of a byte-level vocabulary are text, too; a file that has others shows them.
+    return cursor.take(length, "a text of its header").decode("utf-8", errors="replace")
+
+
+def _strings(cursor: Cursor, count: int) -> list[str]:
+    """Many texts, such as the tokens of a vocabulary, in a loop that does nothing else."""
+    mapping, unpack = cursor.file.mapping, struct.Struct("<Q").unpack_from
+    place, texts = cursor.place, []
+    try:
+        for _ in range(count):
+            (length,) = unpack(mapping, place)
+            place += 8 + length
+            texts.append(mapping[place - length : place].decode("utf-8", errors="replace"))
+    except (struct.error, OverflowError):
+        place = cursor.file.size + 1
+    cursor.take(place - cursor.place, "a text of its header")  # says so where the file ends before
+    return texts
+
+
+def _value(cursor: Cursor, kind: int, name: str) -> Any:
+    if kind in NUMBERS:
+        return cursor.number("<" + NUMBERS[kind])
+    if kind == STRING:
+        return _string(cursor)
+    if kind != ARRAY:
+        raise InputError(f"{cursor.file.path}: {name[:100]} is of the unknown type {kind}")
+    inner, count = cursor.number("<I"), cursor.number("<Q")
+    if inner in NUMBERS:
+        form = NUMBERS[inner]
+        cursor.check_count(count, struct.calcsize("<" + form), f"values of {name[:100]}")
+        taken = cursor.take(count * struct.calcsize("<" + form))
+        return list(struct.unpack(f"<{count}{form}", taken))
+    if inner != STRING:
+        raise InputError(
+            f"{cursor.file.path}: {name[:100]} is an array of type {inner}; arrays of numbers and "
+            "of texts can be read"
+        )
+    cursor.check_count(count, 8, f"texts of {name[:100]}")
+    return _strings(cursor, count)
+
+
+def _info(cursor: Cursor) -> tuple[str, tuple[int, ...], int, int]:
+    """Name, shape, type and place of a tensor."""
+    name = _string(cursor)
+    axes = cursor.check_count(cursor.number("<I"), 8, f"axes of {name[:100]}")
+    sizes = [cursor.number("<Q") for _ in range(axes)]
+    kind, place = cursor.number("<I"), cursor.number("<Q")
+    return name, tuple(reversed(sizes)), kind, place
+
+
+def _tensor(
+    file: MappedFile, start: int, name: str, shape: tuple[int, ...], kind: int
+) -> StoredTensor:
+    if kind in PLAIN:
+        return file.tensor(start, PLAIN[kind], shape, name)
+    size = checked_size(shape, f"{file.path}: {name}")
+    length = bytes_of(kind, shape, f"{file.path}: {name}")
+    file.bytes(start + length, 0, name)
+    return StoredTensor(
+        shape,
+        NAMES[kind],
+        length,
+        lambda: unpack(file, start, kind, size, f"{file.path}: {name}").view(shape),
+        lambda: file.release(start, length),
+    )

@@ -1,0 +1,155 @@
+"""Tensors where they lie: a file is mapped into memory, and a tensor is a view of it.
+
+Whatever a file declares is compared with its size before anything is made of it.
+"""
+
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.errors import InputError
+from translucid.untrusted_files import open_regular
+
+LARGEST = 1 << 62  # bytes: a mapping takes no memory by itself
+MAX_AXES = 8
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor that has not been read: what it will be, and how to get it."""
+
+    shape: tuple[int, ...]
+    dtype: str  # as the file calls it
+    nbytes: int  # in the file
+    read: Callable[[], Tensor]  # a view of the file, or values that were unpacked from it
+    release: Callable[[], None] = lambda: None  # the pages of the file may leave memory
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a file holds: facts about the model, and its tensors by name."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, StoredTensor]
+
+
+class MappedFile:
+    """A regular file as memory. Copy-on-write, so that a view may be a tensor like any other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with open_regular(path, LARGEST) as file:
+                self.mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except FileNotFoundError:
+            raise InputError(f"{path} is missing") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path} is empty; copy it again, whole") from None
+        self.size = len(self.mapping)
+
+    def bytes(self, start: int, count: int, what: str) -> bytes:
+        self._check(start, count, what)
+        return self.mapping[start : start + count]
+
+    def view(self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str) -> Tensor:
+        """A tensor at this place of the file."""
+        count = checked_size(shape, f"{self.path}: {what}")
+        self._check(start, count * dtype.itemsize, what)
+        if not count:
+            return torch.empty(shape, dtype=dtype)
+        if start % dtype.itemsize:  # torch reads only where its type may begin
+            raw = torch.frombuffer(
+                self.mapping, dtype=torch.uint8, count=count * dtype.itemsize, offset=start
+            )
+            return raw.clone().view(dtype).view(shape)
+        return torch.frombuffer(self.mapping, dtype=dtype, count=count, offset=start).view(shape)
+
+    def tensor(
+        self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str
+    ) -> StoredTensor:
+        """The same, to be read later; checked now."""
+        size = checked_size(shape, f"{self.path}: {what}") * dtype.itemsize
+        self._check(start, size, what)
+        return StoredTensor(
+            shape,
+            str(dtype).removeprefix("torch."),
+            size,
+            lambda: self.view(start, dtype, shape, what),
+            lambda: self.release(start, size),
+        )
+
+    def release(self, start: int, count: int) -> None:
+        """What stands here need not stay in memory; it can be read again."""
+        begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages that are ours alone
+        end = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
+        if end > begin and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+    def _check(self, start: int, count: int, what: str) -> None:
+        if start < 0 or count < 0 or start + count > self.size:
+            raise InputError(
+                f"{self.path}: {what[:200]} would end at byte {start + count:,}, but the file has "
+                f"{self.size:,}; it was cut short or damaged: copy or download it again"
+            )
+
+
+class Cursor:
+    """Reads the values of a binary header, one after the other."""
+
+    def __init__(self, file: MappedFile, place: int = 0) -> None:
+        self.file, self.place = file, place
+
+    def number(self, form: str, what: str = "its header") -> Any:
+        """One value, written as `struct` calls it."""
+        size = struct.calcsize(form)
+        (value,) = struct.unpack(form, self.take(size, what))
+        return value
+
+    def take(self, count: int, what: str = "its header") -> bytes:
+        taken = self.file.bytes(self.place, count, what)
+        self.place += count
+        return taken
+
+    def check_count(self, count: int, smallest: int, what: str) -> int:
+        """A number of things that follow, none of which takes less than `smallest` bytes."""
+        if count < 0 or count * smallest > self.file.size - self.place:
+            raise InputError(
+                f"{self.file.path} declares {count:,} {what}, more than the rest of the file can "
+                "hold; it was cut short or damaged: copy or download it again"
+            )
+        return count
+
+
+def checked_size(shape: tuple[int, ...], what: str) -> int:
+    """How many values a tensor of this shape has, if it can be one."""
+    if len(shape) > MAX_AXES or any(type(n) is not int or n < 0 for n in shape):
+        raise InputError(f"{what[:300]} has the shape {str(list(shape))[:100]}, which is none")
+    size = prod(shape)
+    if size >= 1 << 62:
+        raise InputError(f"{what[:300]} has the shape {list(shape)}, larger than any tensor")
+    return size
+
+
+def check_total(path: Path, tensors: dict[str, StoredTensor]) -> None:
+    """Refuse tensors that lie over each other, so that a small file would fill the memory."""
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    if total > path.stat().st_size:
+        raise InputError(
+            f"{path}: its tensors take {total:,} bytes together, more than the file has; do not "
+            "use it unless you know who made it"
+        )

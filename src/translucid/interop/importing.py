@@ -1,0 +1,83 @@
+"""Any model as a bundle: one of ours is read, another tool's is opened with its tokenizers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from translucid import bundle
+from translucid.bundle import Bundle
+from translucid.errors import InputError
+from translucid.interop.families.plan import Plan
+from translucid.interop.opening import open_network
+from translucid.interop.source import Kind, Source, kind_of
+from translucid.interop.tokenizers import gguf, llama2c, read_tokenizers
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.models.base import SequenceConfig
+from translucid.tasks.registry import TASKS
+from translucid.untrusted_files import inside
+
+GIVES = {  # heads without a task
+    "none": "hidden states", "fill": "masked tokens", "embed": "an embedding of each text",
+}  # fmt: skip
+FORMATS: dict[Kind, str] = {
+    "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
+    "ctranslate2": "CTranslate2's format",
+}  # fmt: skip
+
+
+def load(
+    path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None
+) -> Bundle:
+    """Any model. say: is told what was done to a foreign one, a line each."""
+    path = Path(path)
+    if (path.is_dir() and kind_of(path) is None) or not path.exists():
+        return bundle.load(path, device)
+    held = import_model(path)
+    for line in held.facts["notes"]:
+        say(line)
+    held.network.to(device)
+    return held
+
+
+def import_model(path: Path) -> Bundle:
+    """A foreign model with its tokenizers, as a bundle of ours."""
+    opened = open_network(path)
+    if opened.plan.task not in TASKS:
+        raise InputError(
+            f"{path}: a {opened.plan.family} model that gives {GIVES[opened.plan.task]}, for which "
+            "there is no task yet; open its network with translucid.interop.opening.open_network"
+        )
+    imported = _tokenizers(opened.source, opened.plan)
+    for name, tokenizer in imported.tokenizers.items():
+        tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
+    facts = {
+        "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
+        "notes": [*opened.notes, *imported.notes],
+    }
+    return Bundle(opened.network, opened.plan.task, imported.tokenizers, opened.plan.labels, facts)
+
+
+def _rows(plan: Plan, name: str) -> int:
+    """How many tokens the network knows, of a tokenizer of this name."""
+    assert isinstance(plan.config, SequenceConfig)
+    return (plan.config.target_vocab if name == "target" else None) or plan.config.vocab
+
+
+def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
+    match source.kind:
+        case "gguf":
+            return gguf.tokenizer(source.file.metadata)
+        case "llama2c":
+            return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
+        case _:
+            return read_tokenizers(source.folder)
+
+
+def _tokenizer_file(path: Path, plan: Plan) -> Path:
+    """The tokenizer of a llama2.c model, which is a file of its own."""
+    names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
+    for name in names:
+        if (path.parent / name).is_file():
+            return inside(path.parent, name, str(path))
+    raise InputError(
+        f"{path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"
+    )

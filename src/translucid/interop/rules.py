@@ -1,0 +1,183 @@
+"""Names and layouts of weights as data: what another tool calls a weight, what it is called here,
+and how the one becomes the other, both ways.
+
+A rule joins tensors of theirs, row under row, into one that is cut into tensors of ours; mostly
+both are a single tensor. Before that each of theirs goes through steps, all of which can be undone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Step(Protocol):
+    """A change of layout; `undo(apply(x))` is x. What cannot be is a ValueError or RuntimeError."""
+
+    def apply(self, x: Tensor) -> Tensor: ...
+    def undo(self, x: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Weights that are kept as (inputs, outputs)."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        return x.t()
+
+    def undo(self, x: Tensor) -> Tensor:
+        return x.t()
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of queries or keys, by head: rotary positions turn dimension i with i + d/2 in their
+    layout and 2i with 2i + 1 in ours. rotary: how many dimensions of a head turn; not set: all.
+    still: how many heads follow that do not turn, the values in a fused projection."""
+
+    heads: int
+    rotary: int | None = None
+    still: int = 0
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self._reorder(x, (2, -1))
+
+    def undo(self, x: Tensor) -> Tensor:
+        return self._reorder(x, (-1, 2))
+
+    def _reorder(self, x: Tensor, parts: tuple[int, int]) -> Tensor:
+        heads = x.unflatten(0, (self.heads + self.still, -1))  # (heads, d_head, ...)
+        turning = heads[: self.heads, : self.rotary]
+        turned = turning.unflatten(1, parts).transpose(1, 2).flatten(1, 2)
+        if self.rotary is not None:
+            turned = torch.cat([turned, heads[: self.heads, self.rotary :]], dim=1)
+        if self.still:
+            turned = torch.cat([turned, heads[self.heads :]])
+        return turned.flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class ByHead:
+    """Rows that are q|k|v of the first head, then of the second; ours are all q, all k, all v."""
+
+    heads: int
+
+    def apply(self, x: Tensor) -> Tensor:
+        return x.unflatten(0, (self.heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+
+    def undo(self, x: Tensor) -> Tensor:
+        return x.unflatten(0, (3, self.heads, -1)).transpose(0, 1).flatten(0, 2)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Equal blocks of rows in another order: the gates of a recurrent cell. order: for each block
+    of ours, which of theirs it is."""
+
+    order: tuple[int, ...]
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self._reorder(x, self.order)
+
+    def undo(self, x: Tensor) -> Tensor:
+        return self._reorder(x, [self.order.index(i) for i in range(len(self.order))])
+
+    def _reorder(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        return x.unflatten(0, (len(order), -1))[list(order)].flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class OneRow:
+    """A vector that is kept as a matrix of one row."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        return x.squeeze(0)
+
+    def undo(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor in a rule. rows: how many it has, after the steps; needed where several join."""
+
+    name: str  # {} stands for the number of a layer
+    rows: int | None = None
+    steps: tuple[Step, ...] = ()
+
+    def to_ours(self, x: Tensor) -> Tensor:
+        for step in self.steps:
+            x = step.apply(x)
+        return x
+
+    def to_theirs(self, x: Tensor) -> Tensor:
+        for step in reversed(self.steps):
+            x = step.undo(x)
+        return x
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Theirs, joined, are ours, joined."""
+
+    theirs: tuple[Place, ...]
+    ours: tuple[Place, ...]
+
+    def cuts(self, of_theirs: Sequence[int], of_ours: Sequence[int]) -> Iterator["Cut"]:
+        """Which rows go where, for tensors with so many rows."""
+        begin = 0
+        for i, rows in enumerate(of_theirs):
+            start = 0
+            for k, own in enumerate(of_ours):
+                first, last = max(begin, start), min(begin + rows, start + own)
+                if first < last:
+                    yield Cut(i, first - begin, k, first - start, last - first)
+                start += own
+            begin += rows
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`rows` rows from `first` of their tensor number `theirs` are those from `place` of ours."""
+
+    theirs: int
+    first: int
+    ours: int
+    place: int
+    rows: int
+
+
+def rule(theirs: str, ours: str, *steps: Step) -> Rule:
+    """One tensor for one."""
+    return Rule((Place(theirs, steps=steps),), (Place(ours),))
+
+
+def joined(theirs: Iterable[Place], ours: str) -> Rule:
+    """Several of theirs for one of ours."""
+    return Rule(tuple(theirs), (Place(ours),))
+
+
+def of_layers(rules: Iterable[Rule], layers: int) -> list[Rule]:
+    """The rules of a layer, once for each."""
+
+    def numbered(places: tuple[Place, ...], layer: int) -> tuple[Place, ...]:
+        return tuple(replace(p, name=p.name.replace("{}", str(layer))) for p in places)
+
+    return [
+        Rule(numbered(one.theirs, layer), numbered(one.ours, layer))
+        for layer in range(layers)
+        for one in rules
+    ]
+
+
+def to_theirs(rules: Iterable[Rule], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our tensors under their names and in their layout."""
+    tensors: dict[str, Tensor] = {}
+    for one in rules:
+        whole = torch.cat([ours[place.name] for place in one.ours])
+        rows = [len(whole)] if len(one.theirs) == 1 else [place.rows or 0 for place in one.theirs]
+        for place, part in zip(one.theirs, whole.split(rows), strict=True):
+            tensors[place.name] = place.to_theirs(part).contiguous()
+    return tensors

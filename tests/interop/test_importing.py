@@ -1,0 +1,206 @@
+"""A model of another tool is a model like any other: opened, asked, looked into, saved."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.in_process import run
+from tests.interop.reference import greedy, randomised, save, transformers
+from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+import translucid as tl
+from translucid.errors import InputError
+from translucid.interop.importing import load
+from translucid.interop.source import kind_of
+
+WORDS = [
+    "<s>",
+    "</s>",
+    "<unk>",
+    *"abcdefghijklmnopqrstuvwxyz<>/",
+    "Ġ",
+    "Ġt",
+    "he",
+    "Ġthe",
+    "do",
+    "dog",
+]
+MERGES = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("d", "o"), ("do", "g")]
+
+
+def write_tokenizer(folder: Path) -> None:
+    backend = Backend(
+        models.BPE(
+            vocab={word: i for i, word in enumerate(WORDS)}, merges=MERGES, unk_token="<unk>"
+        )
+    )
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<s>", "</s>", "<unk>"])
+    backend.save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = transformers()
+    config = library.LlamaConfig(
+        vocab_size=44, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    place = tmp_path_factory.mktemp("foreign") / "llama"
+    save(randomised(library.LlamaForCausalLM(config)), place)
+    write_tokenizer(place)
+    return place
+
+
+def test_the_reference_writes_the_same_text(folder: Path) -> None:
+    model = tl.load(folder)
+    theirs = transformers().LlamaForCausalLM.from_pretrained(folder)
+    tokenizer = model.output_tokenizer
+    prompt = tokenizer.encode("the dog")
+    wanted = greedy(theirs, prompt, 8)
+    if tokenizer.eos_id in wanted:
+        wanted = wanted[: wanted.index(tokenizer.eos_id)]
+    ((text,),) = [
+        [t.text for t in d.texts] for d in model.decode(["the dog"], beam_size=1, max_length=8)
+    ]
+    assert text == tokenizer.decode(wanted)
+
+
+def test_it_is_a_model_like_any_other(folder: Path, tmp_path: Path) -> None:
+    model = tl.load(folder)
+    assert model.task.name == "language"
+    assert model.facts["imported"] == "llama model in Hugging Face's layout: llama"
+    reading = model.trace("the dog")
+    pattern = reading["decoder.layers.1.self_attention.pattern"]
+    assert pattern.shape[:2] == (1, 4)
+    assert torch.allclose(pattern.sum(-1), torch.ones(()), atol=1e-5)
+    edited = model.trace(
+        "the dog", edit={"decoder.layers.0.self_attention.output": lambda x: 0 * x}
+    )
+    assert not torch.allclose(edited["head.logits"], reading["head.logits"])
+    model.save(tmp_path / "ours")
+    again = tl.load(tmp_path / "ours")
+    assert torch.equal(again.trace("the dog")["head.logits"], reading["head.logits"])
+    assert again.facts["notes"] == model.facts["notes"]
+    assert again.generate(["the"], seed=3, max_length=9) == model.generate(
+        ["the"], seed=3, max_length=9
+    )
+
+
+def test_import_writes_a_folder_of_ours(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("import", str(folder), str(out), "--verify")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("llama model in Hugging Face's layout: llama, ")
+    assert any("reordered" in line for line in lines)
+    assert any(line.startswith("after layer 0 ") for line in lines)
+    assert any(line.startswith("logits ") for line in lines)
+    assert lines[-1] == f"next: translucid generate {out}"
+    same = [run("generate", str(place), "the dog", "--beam-size", "1", "--max-length", "5").stdout
+            for place in (folder, out)]  # fmt: skip
+    assert same[0] == same[1]
+    info = run("info", str(out)).stdout
+    assert "imported    llama model in Hugging Face's layout: llama" in info
+
+
+def test_import_refuses_a_folder_that_holds_something(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    done = run("import", str(folder), str(tmp_path))
+    assert done.returncode == 2
+    assert "is not an empty folder" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_verify_finds_the_first_layer_that_differs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from translucid.interop import importing
+
+    whole = importing.open_network
+
+    def other(path: Path) -> Any:
+        opened = whole(path)
+        with torch.no_grad():
+            opened.network.get_parameter("decoder.layers.1.feedforward.output.weight").add_(0.01)
+        return opened
+
+    monkeypatch.setattr(importing, "open_network", other)
+    done = run("import", str(folder), str(tmp_path / "out"), "--verify")
+    assert done.returncode == 2
+    assert "first at logits; nothing was written" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_llama2c_finds_its_tokenizer_beside_it(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    write_llama2c(tmp_path / "m.bin", LLAMA2C, llama2c_weights(LLAMA2C, True), 0)
+    with pytest.raises(InputError, match=r"put tokenizer\.bin or tok10\.bin into the same folder"):
+        load(tmp_path / "m.bin")
+
+
+def test_what_is_ours_stays_ours(tmp_path: Path) -> None:
+    """Folders without a model, and things that are no model at all, are told apart."""
+    assert kind_of(tmp_path) is None
+    (tmp_path / "config.json").write_text('{"format": 2, "model_type": "llama"}')
+    assert kind_of(tmp_path) is None
+    with pytest.raises(InputError, match=str(tmp_path)):
+        tl.load(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match=str(tmp_path)):
+        tl.load(tmp_path)
+    (tmp_path / "x.txt").write_text("hello")
+    with pytest.raises(InputError, match="no model that can be opened"):
+        tl.load(tmp_path / "x.txt")
+    with pytest.raises(InputError, match="no model folder"):
+        tl.load(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe.bin")
+    with pytest.raises(InputError, match="pipe"):
+        tl.load(tmp_path / "pipe.bin")
+
+
+def test_a_classifier_labels_as_the_reference_does(tmp_path: Path) -> None:
+    library = transformers()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", *"abcdefgh", "##b", "##c"]
+    config = library.BertConfig(
+        vocab_size=len(words), hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=16,
+        id2label={0: "good", 1: "bad", 2: "odd"}, label2id={"good": 0, "bad": 1, "odd": 2},
+    )  # fmt: skip
+    theirs = randomised(library.BertForSequenceClassification(config))
+    save(theirs, tmp_path)
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "BertTokenizer", "cls_token": "[CLS]", "sep_token": "[SEP]",
+        "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",
+    }))  # fmt: skip
+    model = tl.load(tmp_path)
+    texts = ["a bc", "d", "h g f e d c b a", "ab ac"]
+    answers = model.classify(texts)
+    for text, answer in zip(texts, answers, strict=True):
+        ids = model.task.example(text).batch.inputs["ids"]
+        assert ids[0, [0, -1]].tolist() == [2, 3]  # [CLS] text [SEP]
+        with torch.inference_mode():
+            probabilities = theirs(input_ids=ids).logits.softmax(-1)[0]
+        assert answer.label == ("good", "bad", "odd")[int(probabilities.argmax())]
+        assert answer.probability == pytest.approx(float(probabilities.max()), abs=1e-5)
+    assert len({round(answer.probability, 3) for answer in answers}) > 2
+
+
+def test_a_model_without_a_task_says_what_it_gives(tmp_path: Path) -> None:
+    library = transformers()
+    config = library.BertConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=4,
+    )  # fmt: skip
+    save(library.BertForMaskedLM(config), tmp_path)
+    with pytest.raises(InputError, match="a bert model that gives masked tokens"):
+        tl.load(tmp_path)

@@ -1,0 +1,216 @@
+"""Llama and its relatives against transformers: tiny random models, in all the ways they differ."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.interop.reference import check_decoder, greedy, randomised, save, transformers
+from tests.interop.writers import LLAMA2C, llama2c_weights, write_gguf, write_llama2c
+
+from translucid.errors import InputError
+from translucid.interop.opening import open_network
+
+SIZES = {
+    "vocab_size": 53, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def rope(**options: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_theta": 10000.0, **options}}
+
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("Llama", {}),
+    "llama tied": ("Llama", {"tie_word_embeddings": True}),
+    "llama with biases": ("Llama", {"attention_bias": True, "mlp_bias": True, "rms_norm_eps": 0.1}),
+    "llama with wide heads": ("Llama", {"head_dim": 10, "num_key_value_heads": 1}),
+    "llama with all heads": ("Llama", {"num_key_value_heads": 4, **rope(rope_theta=500.0)}),
+    "llama linear": ("Llama", rope(rope_type="linear", factor=4.0)),
+    "llama 3": ("Llama", rope(rope_type="llama3", factor=8.0, low_freq_factor=2.0,
+                high_freq_factor=5.0, original_max_position_embeddings=16)),
+    "llama yarn": ("Llama", rope(rope_type="yarn", factor=4.0,
+                   original_max_position_embeddings=16)),
+    "mistral": ("Mistral", {"sliding_window": 4, "head_dim": 6}),
+    "mistral without a window": ("Mistral", {"sliding_window": None}),
+    "qwen2": ("Qwen2", {}),
+    "qwen2 tied": ("Qwen2", {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {"head_dim": 8}),
+}  # fmt: skip
+
+
+def made(name: str, **more: Any) -> Any:
+    family, options = MODELS[name]
+    library = transformers()
+    config = getattr(library, f"{family}Config")(**(SIZES | options | more))
+    return randomised(getattr(library, f"{family}ForCausalLM")(config))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_the_reference(tmp_path: Path, name: str) -> None:
+    theirs = made(name)
+    save(theirs, tmp_path)
+    opened = check_decoder(theirs, tmp_path)
+    assert any("reordered" in note for note in opened.notes)
+    assert greedy(opened.network, [1, 7], 12) == greedy(theirs, [1, 7], 12)
+
+
+def test_shards_are_one_model(tmp_path: Path) -> None:
+    theirs = made("qwen2")
+    save(theirs, tmp_path, max_shard_size="10KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    check_decoder(theirs, tmp_path)
+
+
+def test_a_pickle_in_place_of_safetensors(tmp_path: Path) -> None:
+    theirs = made("llama")
+    save(theirs, tmp_path)
+    torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    check_decoder(theirs, tmp_path)
+
+
+def test_older_keys_of_the_config(tmp_path: Path) -> None:
+    """Before transformers 5: rope_theta by itself, and rope_scaling with `type`."""
+    theirs = made("llama linear")
+    save(theirs, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["rope_parameters"]
+    config |= {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check_decoder(theirs, tmp_path)
+
+
+def as_gguf(folder: Path, path: Path, kind: str, config: dict[str, Any]) -> None:
+    """The model of a folder as llama.cpp's converter writes it."""
+    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    inner = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj":
+             "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+             "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+             "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}  # fmt: skip
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    tensors = {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        module, _, suffix = name.rpartition(".")
+        part = module.split(".")[-1]
+        if kind == "llama" and part in heads:  # its converter: n_head, 2, d/2 becomes d/2, 2
+            rows = tensor.reshape(heads[part], 2, -1, *tensor.shape[1:])
+            tensor = rows.swapaxes(1, 2).reshape(tensor.shape)
+        if module not in names:
+            _, _, layer, own = module.split(".", 3)
+            module, names[module] = module, f"blk.{layer}.{inner[own]}"
+        raw = tensor.contiguous().numpy().tobytes()
+        tensors[f"{names[module]}.{suffix}"] = ("F32", tuple(tensor.shape), raw)
+    facts = {"block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
+             "feed_forward_length": config["intermediate_size"],
+             "attention.head_count": config["num_attention_heads"],
+             "attention.head_count_kv": config["num_key_value_heads"],
+             "attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
+             "rope.freq_base": 10000.0}  # fmt: skip
+    if "head_dim" in config:
+        facts["attention.key_length"] = facts["attention.value_length"] = config["head_dim"]
+    metadata = {"general.architecture": kind} | {f"{kind}.{k}": v for k, v in facts.items()}
+    write_gguf(path, metadata, tensors)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama tied", "qwen2", "qwen3"])
+def test_gguf_equals_the_reference(tmp_path: Path, name: str) -> None:
+    theirs = made(name)
+    save(theirs, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    as_gguf(tmp_path, tmp_path / "model.gguf", MODELS[name][0].lower(), config)
+    opened = check_decoder(theirs, tmp_path / "model.gguf")
+    assert opened.source.kind == "gguf"
+    assert any("reordered" in note for note in opened.notes) == ("qwen" in name)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("shared", [True, False])
+def test_llama2c_equals_the_reference(tmp_path: Path, version: int, shared: bool) -> None:
+    """Its queries and keys are in pairs: in halves, they are a model of transformers."""
+    library = transformers()
+    sizes = LLAMA2C
+    config = library.LlamaConfig(
+        vocab_size=10, hidden_size=8, intermediate_size=12, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5,
+        tie_word_embeddings=shared,
+    )  # fmt: skip
+    theirs = library.LlamaForCausalLM(config).eval()
+    torch.manual_seed(5)
+    weights = llama2c_weights(sizes, shared)
+    write_llama2c(tmp_path / "a.bin", sizes, weights, version)
+    names = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
+    inner = {"attention_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+             "attention.wq": "self_attn.q_proj", "attention.wk": "self_attn.k_proj",
+             "attention.wv": "self_attn.v_proj", "attention.wo": "self_attn.o_proj",
+             "feed_forward.w1": "mlp.gate_proj", "feed_forward.w2": "mlp.down_proj",
+             "feed_forward.w3": "mlp.up_proj"}  # fmt: skip
+    state = {}
+    for name, tensor in weights.items():
+        module = name.removesuffix(".weight")
+        if module.endswith((".wq", ".wk")):
+            heads = 4 if module.endswith("wq") else 2
+            tensor = tensor.view(heads, -1, 2, 8).transpose(1, 2).reshape(tensor.shape)
+        if module not in names:
+            _, layer, own = module.split(".", 2)
+            names[module] = f"model.layers.{layer}.{inner[own]}"
+        state[f"{names[module]}.weight"] = tensor
+    missing, extra = theirs.load_state_dict(state, strict=False)
+    assert not extra
+    assert missing == (["lm_head.weight"] if shared else [])
+    opened = check_decoder(theirs, tmp_path / "a.bin")
+    assert opened.source.kind == "llama2c"
+
+
+def change(folder: Path, **values: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "experts": ({"num_local_experts": 8}, "mixture of experts"),
+    "mixtral": ({"model_type": "mixtral"}, "mixture of experts"),
+    "mamba": ({"model_type": "mamba"}, "state space model"),
+    "unknown": ({"model_type": "lama"}, "did you mean llama"),
+    "quantised": ({"quantization_config": {"bits": 4}}, "quantised"),
+    "activation": ({"hidden_act": "mish"}, "hidden_act = 'mish', but one of silu"),
+    "rope": ({"rope_parameters": {"rope_type": "longrope", "factor": 2}}, "longrope"),
+    "layer types": ({"layer_types": ["full_attention", "sliding_attention"]}, "layer to layer"),
+    "text": ({"hidden_size": "24"}, "hidden_size = '24', but a whole number"),
+    "negative": ({"num_hidden_layers": -1}, "a whole number above 0 is wanted"),
+    "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but the weights hold only"),
+    "more layers": ({"num_hidden_layers": 4}, "9 missing: model.layers.{}.input_layernorm.weight"),
+    "fewer layers": ({"num_hidden_layers": 2}, "9 not known: "),
+    "heads": ({"num_attention_heads": 5}, "cannot be built"),
+    "wider": ({"hidden_size": 32}, "of another shape"),
+    "huge": ({"intermediate_size": 1 << 38}, "larger model than the weights beside it"),
+    "tied": ({"tie_word_embeddings": "no"}, "true or false"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_opened_is_said(tmp_path: Path, name: str) -> None:
+    save(made("llama"), tmp_path)
+    values, message = WRONG[name]
+    change(tmp_path, **values)
+    with pytest.raises(InputError) as failure:
+        open_network(tmp_path)
+    assert message in str(failure.value)
+    assert str(tmp_path) in str(failure.value)
+
+
+def test_shards_stay_in_their_folder(tmp_path: Path) -> None:
+    save(made("llama"), tmp_path / "model")
+    (tmp_path / "model/model.safetensors").rename(tmp_path / "outside.safetensors")
+    index = {"weight_map": {"model.norm.weight": "../outside.safetensors"}}
+    (tmp_path / "model/model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputError, match=r"outside of"):
+        open_network(tmp_path / "model")
+    (tmp_path / "model/model.safetensors.index.json").unlink()
+    (tmp_path / "model/model.safetensors").symlink_to(tmp_path / "outside.safetensors")
+    with pytest.raises(InputError, match=r"symbolic link"):
+        open_network(tmp_path / "model")
