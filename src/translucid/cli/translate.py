@@ -1,5 +1,6 @@
 """`translucid translate`: lines in, translations out, in order, however many there are."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -128,10 +129,15 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 
 
 def digest_of_model(folder: Path) -> str:
-    """Which model it is, wherever it lies."""
+    """Which model it is, wherever it lies; of another tool's, which files it is."""
     from translucid.atomic_files import MANIFEST, digest_of
     from translucid.bundle import place
+    from translucid.interop.source import kind_of
 
+    if kind_of(folder) is not None:  # weights without a manifest, and too large to be read for this
+        files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
+        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
     return digest_of(place(folder) / MANIFEST)
 
 

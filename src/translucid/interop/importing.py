@@ -9,7 +9,7 @@ from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
 from translucid.interop.opening import open_network
 from translucid.interop.source import Kind, Source, kind_of
-from translucid.interop.tokenizers import gguf, llama2c, read_tokenizers
+from translucid.interop.tokenizers import ctranslate2, gguf, llama2c, read_tokenizers
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
 from translucid.tasks.registry import TASKS
@@ -68,6 +68,9 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
             return gguf.tokenizer(source.file.metadata)
         case "llama2c":
             return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
+        case "ctranslate2":
+            rows = {side: _rows(plan, side) for side in ("source", "target")}
+            return ctranslate2.tokenizers(source.folder, source.config, rows)
         case _:
             return read_tokenizers(source.folder)
 

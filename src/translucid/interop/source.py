@@ -82,7 +82,10 @@ def read_source(path: Path) -> Source:
         case "ctranslate2":
             folder = path if path.is_dir() else path.parent
             converted = read_ctranslate2(inside(folder, "model.bin", "a model"))
-            return Source(kind, folder, Options(converted.metadata, str(folder)), converted)
+            options = dict(converted.metadata)
+            if (folder / CONFIG).is_file():  # newer ones have some of them there
+                options |= read_object(inside(folder, CONFIG, "a model"))
+            return Source(kind, folder, Options(options, str(folder)), converted)
         case None:
             raise InputError(
                 f"{path} is no model that can be opened: give a folder that training wrote, a "

@@ -4,7 +4,7 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bert, gpt2, llama, neox, sentence
+from translucid.interop.families import bart, bert, ctranslate2, gpt2, llama, neox, sentence, t5
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -16,6 +16,8 @@ HUGGING_FACE: Mapping[str, Read] = {
     "gpt2": gpt2.from_huggingface,
     "gpt_neox": neox.from_huggingface,
     **dict.fromkeys(("bert", "roberta", "distilbert"), bert.from_huggingface),
+    **dict.fromkeys(bart.FAMILIES, bart.from_huggingface),
+    **dict.fromkeys(t5.KINDS, t5.from_huggingface),
 }
 GGUF: Mapping[str, Read] = dict.fromkeys(("llama", "qwen2", "qwen3"), llama.from_gguf)
 # Why a family is not among them, where more than work is missing.
@@ -52,7 +54,7 @@ def plan_of(source: Source) -> Plan:
         case "llama2c":
             return llama.from_llama2c(config, source.file)
         case "ctranslate2":
-            raise InputError(f"{config.where}: models of CTranslate2 cannot be opened yet")
+            return ctranslate2.from_ctranslate2(config, source.file)
 
 
 def _read(families: Mapping[str, Read], name: str, key: str, source: Source) -> Plan:

@@ -1,0 +1,111 @@
+"""T5, T5 1.1 (Flan-T5) and mT5: biases by relative distance, RMS norm before each sub-layer, scores
+that are not divided by sqrt(d_head), no biases anywhere.
+
+The first T5 has one table for everything, and scales what the head reads; 1.1 has a head of its
+own and a gated feed-forward layer.
+"""
+
+from translucid.errors import InputError
+from translucid.interop.families.options import ACTIVATIONS, GATED, Options
+from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.stored import ModelFile
+from translucid.interop.rules import rule
+
+KINDS = ("t5", "mt5")
+ATTENTION = {
+    "attention_norm": "layer.0.layer_norm",
+    "query": "layer.0.SelfAttention.q",
+    "key": "layer.0.SelfAttention.k",
+    "value": "layer.0.SelfAttention.v",
+    "output": "layer.0.SelfAttention.o",
+}
+CROSS = {
+    "cross_norm": "layer.1.layer_norm",
+    "cross_query": "layer.1.EncDecAttention.q",
+    "cross_key": "layer.1.EncDecAttention.k",
+    "cross_value": "layer.1.EncDecAttention.v",
+    "cross_output": "layer.1.EncDecAttention.o",
+}
+PLAIN = {"up": "wi", "down": "wo"}
+GATE = {"gate": "wi_0", "up": "wi_1", "down": "wo"}
+SHARED, HEAD = "shared.weight", "lm_head.weight"
+IGNORED = (
+    r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
+    # A bias of cross-attention, which old files have and nobody reads.
+    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+)
+
+
+def from_huggingface(config: Options, file: ModelFile) -> Plan:
+    kind, where = config.text("model_type"), config.where
+    multilingual = kind == "mt5"
+    activation, gated = _activation(config, "gated-gelu" if multilingual else "relu")
+    # transformers 5 writes tie_word_embeddings = true always, and what it once meant beside it.
+    scaled = not multilingual and config.flag(
+        "scale_decoder_outputs", config.flag("tie_word_embeddings", True)
+    )
+    d_model = config.whole("d_model", 512)
+    layers = config.whole("num_layers", 8 if multilingual else 6)
+    made = transformer(
+        where,
+        shape="encoder-decoder",
+        head="language",
+        vocab=config.whole("vocab_size", 250112 if multilingual else 32128),
+        d_model=d_model,
+        heads=config.whole("num_heads", 6 if multilingual else 8),
+        d_head=config.whole("d_kv", 64),
+        layers=check_layers(layers, len(file.tensors), where),
+        decoder_layers=check_layers(
+            config.whole("num_decoder_layers", layers), len(file.tensors), where
+        ),
+        d_ff=config.whole("d_ff", 1024 if multilingual else 2048),
+        activation=activation,
+        norm="rms",
+        norm_eps=config.number("layer_norm_epsilon", 1e-6),
+        placement="pre",
+        positions="relative",
+        relative_buckets=config.whole("relative_attention_num_buckets", 32),
+        relative_distance=config.whole("relative_attention_max_distance", 128),
+        embedding_scale=False,
+        scaled=False,
+        bias=False,
+        logit_scale=d_model**-0.5 if scaled else 1.0,
+        dropout=0.0,
+        tied=scaled or HEAD not in file.tensors,
+    )
+    rules = [rule(SHARED, "encoder.embedding.table.weight")]
+    for side, count, cross in (
+        ("encoder", made.layers, {}),
+        ("decoder", made.decoder_layers or 0, CROSS),
+    ):
+        forward = f"layer.{2 if cross else 1}"
+        names = ATTENTION | cross | {"feedforward_norm": f"{forward}.layer_norm"}
+        for role, name in (GATE if gated else PLAIN).items():
+            names[role] = f"{forward}.DenseReluDense.{name}"
+        modules = {role: f"{side}.block.{{}}.{name}" for role, name in names.items()}
+        modules["final_norm"] = f"{side}.final_layer_norm"
+        rules += stack_rules(made, side, count, Names(modules), cross=bool(cross))
+        table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        rules.append(rule(table, f"{side}.positions.table.weight"))
+    notes = ["encoder and decoder have one embedding table"]
+    if not made.tied:
+        rules.append(rule(HEAD, "head.linear.weight"))
+        return Plan(kind, "translate", made, rules, IGNORED, notes=tuple(notes))
+    notes.append("the output head is the embedding table")
+    ignored = (*IGNORED, r"lm_head\.weight")
+    return Plan(kind, "translate", made, rules, ignored, notes=tuple(notes))
+
+
+def _activation(config: Options, default: str) -> tuple[str, bool]:
+    """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
+    name = config.text("feed_forward_proj", default)
+    gate, _, kind = name.rpartition("-")
+    names = GATED | {"gelu": "geglu_tanh"} if gate else ACTIVATIONS
+    if gate not in ("", "gated") or kind not in names:
+        allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
+        raise InputError(
+            f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
+            f"{', '.join(allowed)} is wanted"
+        )
+    return names[kind], bool(gate)

@@ -1,0 +1,85 @@
+"""The vocabularies beside CTranslate2's model.bin. How texts are split into their tokens is not
+known there: at spaces, or where all tokens are single characters, between these."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from translucid.errors import InputError
+from translucid.interop.families.options import Options
+from translucid.interop.tokenizers import vocabulary
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.untrusted_files import inside
+
+SHARED = ("shared_vocabulary", "vocabulary")
+UNKNOWN = "<unk>"
+SPECIAL = 4  # tokens in front may be special, which have longer names
+
+
+def tokenizers(folder: Path, config: Options, rows: Mapping[str, int]) -> ReadTokenizers:
+    """config: the model's options. rows: of the embedding of each side, source and target."""
+    shared = _file(folder, *SHARED)
+    if shared is not None:
+        source, target = _tokens(shared, rows["source"]), None
+    else:
+        files = [_file(folder, f"{side}_vocabulary") for side in ("source", "target")]
+        if None in files:
+            raise InputError(
+                f"{folder}: its vocabulary is missing; copy shared_vocabulary, or "
+                "source_vocabulary and target_vocabulary (.json or .txt), into the same folder"
+            )
+        source, target = (
+            _tokens(path, rows[side]) for path, side in zip(files, rows, strict=True) if path
+        )
+    characters = all(_is_characters(tokens) for tokens in (source, target or source))
+    made = vocabulary.tokenizers(
+        source,
+        target,
+        split="characters" if characters else "space",
+        start=_start(config, target or source),
+        source_end=_flag(config, "add_source_eos", "with_source_eos"),
+    )
+    if _flag(config, "add_source_bos", "with_source_bos"):
+        side = "tokenizer" if target is None else "source"
+        special = made.tokenizers[side].special
+        if special.bos is None or special.frame is None:
+            raise InputError(f"{folder}: sources begin with <s>, which the vocabulary lacks")
+        frame = replace(special.frame, prefix=(special.bos,))
+        made.tokenizers[side] = made.tokenizers[side].with_special(replace(special, frame=frame))
+    where = "between characters" if characters else "at spaces alone: CTranslate2 keeps no splitter"
+    return ReadTokenizers(made.tokenizers, [*made.notes, f"texts are split {where}"])
+
+
+def _file(folder: Path, *names: str) -> Path | None:
+    for name in names:
+        for suffix in (".json", ".txt"):
+            if (folder / (name + suffix)).is_file():
+                return inside(folder, name + suffix, "a vocabulary")
+    return None
+
+
+def _tokens(path: Path, rows: int) -> list[str]:
+    """A token for what is unknown has a row behind all others, where the file does not name it."""
+    tokens = vocabulary.read_lines(path)
+    return tokens if UNKNOWN in tokens or len(tokens) >= rows else [*tokens, UNKNOWN]
+
+
+def _is_characters(tokens: Sequence[str]) -> bool:
+    return all(len(token) == 1 for token in tokens[SPECIAL:] if token != UNKNOWN)
+
+
+def _start(config: Options, target: Sequence[str]) -> str | None:
+    """What a decoder starts with; None: the token of a text's beginning."""
+    start = config.get("decoder_start_token")
+    if start is None:
+        return None if config.get("with_target_bos", 1) else "</s>"
+    if start not in target:
+        raise InputError(
+            f"{config.where}: decoder_start_token = {str(start)[:60]!r} is no token of the "
+            "target's vocabulary; the files do not belong together"
+        )
+    return str(start)
+
+
+def _flag(config: Options, name: str, older: str) -> bool:
+    return bool(config.get(name, config.get(older, 0)))
