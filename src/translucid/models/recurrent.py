@@ -73,10 +73,10 @@ class RecurrentConfig(SequenceConfig):
                 "leave it out"
             )
         if self.bridge in ("copy", "last") and self.d_encoder != self.hidden:
-            each = self.hidden // (2 if self.bidirectional else 1)
+            per_direction = self.hidden // (2 if self.bidirectional else 1)
             raise ValueError(
                 f"bridge {self.bridge} needs an encoder state of {self.hidden} values, not "
-                f"{self.d_encoder}; set encoder_hidden = {each}"
+                f"{self.d_encoder}; set encoder_hidden = {per_direction}"
             )
         aligned = self.shape == "encoder-decoder" and self.attention != "none"
         if self.input_feeding and not aligned:
