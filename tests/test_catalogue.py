@@ -43,6 +43,11 @@ def configs() -> Iterator[ModelConfig]:
     yield RecurrentConfig(hidden=8, ngram_features=5, **labels, **small)
     yield RecurrentConfig(hidden=8, ensemble_size=2, **labels, **small)
     yield RecurrentConfig(shape="decoder", head="language", hidden=8, ensemble_size=2, **small)
+    yield TransformerConfig(heads=2, layers=1, head_dense="tanh", **labels, **small)
+    for head in ("none", "fill", "embed"):
+        yield TransformerConfig(shape="encoder", head=head, heads=2, layers=1, **small)
+    copied = {"shape": "encoder-decoder", "head": "language", "bridge": "copy"}
+    yield RecurrentConfig(hidden=8, input_feeding=True, **copied, **small)
     tags = {"shape": "encoder", "head": "tag", "outputs": 3}
     yield RecurrentConfig(hidden=8, characters=3, **tags, **small)
     yield TransformerConfig(heads=2, layers=1, characters=3, **tags, **small)
@@ -121,8 +126,10 @@ def test_the_names_are_a_promise() -> None:
         "lstm": "forget_sum input_sum candidate_sum output_sum forget_gate input_gate candidate "
         "output_gate cell hidden",
         "gru": "reset_sum update_sum reset_gate update_gate candidate_sum candidate hidden",
-        "bridge": "hidden cell",
-        "head": "pool_scores pool_pattern pooled logits class_logits",
+        "bridge": "hidden cell copied_hidden copied_cell",
+        "feeding": "input",
+        "head": "pool_scores pool_pattern pooled dense embedding hidden transformed logits "
+        "class_logits",
         "ngrams": "words pairs sum",
         "ensemble": "logits class_logits",
         "softmax": "shift exponentials normaliser probabilities",

@@ -38,8 +38,10 @@ KEY = re.compile(r"(?<![\w./])(task|data|tokenizer|model|training|decoding)\.([a
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 COMMAND = re.compile(r"translucid ([a-z]+)(?: ([a-z]+)\b)?")
 
-# What reads like a key, but is the name of a file or of something in Python.
-NOT_KEYS = {"model.safetensors", "tokenizer.json"}
+# What reads like a key, but is the name of a file, of metadata in one, or of something in Python.
+NOT_KEYS = {
+    "model.safetensors", "tokenizer.json", "tokenizer.model", "tokenizer.bin", "tokenizer.ggml",
+}  # fmt: skip
 # That every command has, or another program.
 OTHER_OPTIONS = {"help", "nproc-per-node"}
 PROSE = {"may"}  # words after the product's name

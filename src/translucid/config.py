@@ -71,6 +71,8 @@ def with_overrides(
     full_name: the section and key that a key alone may stand for, for the message."""
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
+        if not override.isascii() and _half_a_character(override):
+            raise ConfigError(f"{override!r}: is not UTF-8; type it again")
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")
         if not (equals and dot and section and key):
@@ -79,6 +81,15 @@ def with_overrides(
             raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result
+
+
+def _half_a_character(text: str) -> bool:
+    """How Python hands on bytes of the command line that are no text; no file could hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _toml_value(text: str) -> Any:

@@ -89,6 +89,8 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     out = Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     assert f"the report in {out / 'report.html'}\n" in done.stdout
     assert (tmp_path / out / "report.html").is_file()
+    probes = (tmp_path / out / "studio" / "probes.jsonl").read_text("utf-8").splitlines()
+    assert len(probes) > 1  # the studio's Train view shows how it learnt
     page, last = done.stdout.splitlines()[-2:]
     assert page == f"look into it in your browser: translucid explore {out}"
     assert last == f'next: translucid explain {out} "{following}"'

@@ -146,3 +146,20 @@ def test_bfloat16_stays_near() -> None:
     found = find(half, [[BOS]] * 8, moved, how, eos=EOS, pad=PAD, graphs=DecodeGraphs())
     for (one,), (other,) in zip(found, plain, strict=True):
         assert one.score == pytest.approx(other.score, rel=0.1, abs=0.05)
+
+
+@pytest.mark.parametrize("how", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_never_written_and_several_ends(name: str, how: GenerationConfig) -> None:
+    model = randomised(MODELS[name]).float()
+    on_gpu, graphs = copy.deepcopy(model).cuda(), DecodeGraphs()
+    inputs = sources_of(model.config, 3, seed=1)
+    moved = None if inputs is None else on_device(inputs)
+    prefixes = [[BOS, 5], [BOS], [BOS, 3, 4]]
+    plain = find(model, prefixes, inputs, how, eos=EOS, pad=PAD)
+    common = [token for texts in plain for token in texts[0].tokens][:2]
+    for options in ({"never": common[:1]}, {"ends": common[:1]}, {"never": [PAD], "ends": common}):
+        expected = find(model, prefixes, inputs, how, eos=EOS, pad=PAD, **options)
+        same(
+            find(on_gpu, prefixes, moved, how, eos=EOS, pad=PAD, graphs=graphs, **options), expected
+        )

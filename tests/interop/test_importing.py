@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.in_process import run
+from tests.interop.reference import greedy, randomised, save, transformers
+from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 import translucid as tl
-from tests.in_process import run
-from tests.interop.reference import greedy, randomised, save, transformers
-from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
 from translucid.errors import InputError
 from translucid.interop.importing import load
 from translucid.interop.source import kind_of
@@ -165,3 +165,42 @@ def test_what_is_ours_stays_ours(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.bin")
     with pytest.raises(InputError, match="pipe"):
         tl.load(tmp_path / "pipe.bin")
+
+
+def test_a_classifier_labels_as_the_reference_does(tmp_path: Path) -> None:
+    library = transformers()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", *"abcdefgh", "##b", "##c"]
+    config = library.BertConfig(
+        vocab_size=len(words), hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=16,
+        id2label={0: "good", 1: "bad", 2: "odd"}, label2id={"good": 0, "bad": 1, "odd": 2},
+    )  # fmt: skip
+    theirs = randomised(library.BertForSequenceClassification(config))
+    save(theirs, tmp_path)
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "BertTokenizer", "cls_token": "[CLS]", "sep_token": "[SEP]",
+        "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",
+    }))  # fmt: skip
+    model = tl.load(tmp_path)
+    texts = ["a bc", "d", "h g f e d c b a", "ab ac"]
+    answers = model.classify(texts)
+    for text, answer in zip(texts, answers, strict=True):
+        ids = model.task.example(text).batch.inputs["ids"]
+        assert ids[0, [0, -1]].tolist() == [2, 3]  # [CLS] text [SEP]
+        with torch.inference_mode():
+            probabilities = theirs(input_ids=ids).logits.softmax(-1)[0]
+        assert answer.label == ("good", "bad", "odd")[int(probabilities.argmax())]
+        assert answer.probability == pytest.approx(float(probabilities.max()), abs=1e-5)
+    assert len({round(answer.probability, 3) for answer in answers}) > 2
+
+
+def test_a_model_without_a_task_says_what_it_gives(tmp_path: Path) -> None:
+    library = transformers()
+    config = library.BertConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=4,
+    )  # fmt: skip
+    save(library.BertForMaskedLM(config), tmp_path)
+    with pytest.raises(InputError, match="a bert model that gives masked tokens"):
+        tl.load(tmp_path)

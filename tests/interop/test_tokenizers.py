@@ -213,6 +213,7 @@ def test_gpt2_adds_nothing_and_says_so(tmp_path: Path) -> None:
     assert made.start_ids == []
     assert made.frame()(made.encode("the thin")) == made.encode("the thin")
     assert readable(made, made.encode("the thin")) == ("th", "·e", "th", "·in")
+    assert readable(made, [260, *made.encode("he")]) == ("<|endoftext|>", "h", "·e")
     assert read_tokenizers(tmp_path).notes == [
         "texts get no token in front, as the tokenizer's files say"
     ]

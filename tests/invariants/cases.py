@@ -203,6 +203,18 @@ def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
 def _with_extras() -> Iterator[tuple[str, ModelConfig]]:
     yield "transformer-encoder-characters", transformer("encoder", characters=5)
     yield "lstm-encoder-characters", recurrent("encoder", bidirectional=True, characters=5)
+    for head in ("none", "fill", "embed"):
+        yield f"transformer-encoder-{head}", transformer("encoder", head=head, outputs=None)
+    labels = {"head": "classify", "pooling": "first", "head_dense": "tanh"}
+    yield "transformer-encoder-dense", transformer("encoder", **labels)
+    for cell, bridge, both in (
+        ("lstm", "copy", True), ("gru", "copy", False), ("rnn", "last", True),
+        ("lstm", "zero", False),
+    ):  # fmt: skip
+        options = {"cell": cell, "bridge": bridge, "bidirectional": both}
+        options["input_feeding"] = cell != "gru"
+        options["encoder_hidden"] = D_MODEL // 2 if both else None
+        yield f"{cell}-encoder-decoder-{bridge}", recurrent("encoder-decoder", **options)
     features = {"head": "classify", "ngram_features": 7}
     yield "transformer-encoder-ngrams", transformer("encoder", **features)
     yield "lstm-encoder-ngrams", recurrent("encoder", bidirectional=True, **features)

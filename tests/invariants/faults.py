@@ -575,6 +575,34 @@ FAULTS = (
         "if False:",
         "lean_step::lean_step",
     ),
+    Fault(
+        "parts/cache.py",
+        "what is fed stays in its row when beams change places",
+        "self.fed = None if self.fed is None else self.fed[rows]",
+        "self.fed = None if self.fed is None else self.fed[rows.sort().values]",
+        "beams::beams_follow_their_parents",
+    ),
+    Fault(
+        "models/recurrent.py",
+        "what attention gave at padding is fed",
+        "torch.where(here, output[:, 0], fed)",
+        "output[:, 0]",
+        "padding::padded",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets the embedding norm",
+        "if self.decoder.embedding_norm is not None:",
+        "if False:",
+        "lean_step::lean_step",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets the logit scale",
+        "if self.head.scale != 1:",
+        "if False:",
+        "lean_step::lean_step",
+    ),
     # torch.compile
     Fault(
         TRACE,

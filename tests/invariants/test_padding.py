@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("no_grad")
 
 def at_real(model: Network, logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """The logits that count, one row for each real token; a classifier has one for each text."""
-    if model.config.head == "classify":
+    if model.config.head in ("classify", "embed"):
         return logits
     return logits.flatten(0, 1) if mask is None else logits[mask]
 

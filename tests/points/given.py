@@ -363,11 +363,11 @@ def _cell(ran: Ran, scope: str) -> dict[str, Any]:
         if point not in ran.points[scope]:
             continue
         states = ran[f"{scope}.{point}"]
-        start = (
-            ran[f"{bridge}.{point}"]
-            if f"{bridge}.{point}" in ran.trace
-            else torch.zeros_like(states[:, 0])
-        )
+        start = torch.zeros_like(states[:, 0])
+        if f"{bridge}.{point}" in ran.trace:
+            start = ran[f"{bridge}.{point}"]
+        elif f"{bridge}.copied_{point}" in ran.trace:
+            start = ran[f"{bridge}.copied_{point}"][:, layer]
         found[f"{letter}_before"] = _before(states, start, ran.mask(path), backward)
     return found
 
@@ -400,6 +400,8 @@ def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
 
 def _below(ran: Ran, path: str, layer: int) -> Tensor:
     """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
+    if layer == 0 and f"{path.rpartition('.')[0]}.input_feeding.input" in ran.trace:
+        return ran[f"{path.rpartition('.')[0]}.input_feeding.input"]
     if layer == 0:
         return ran.first(path.rpartition(".")[0], "characters.sum", "embedding.lookup")
     mask = ran.mask(path)[..., None]
@@ -423,8 +425,40 @@ def _last_state(ran: Ran, path: str, point: str) -> Tensor:
     return torch.cat(found, dim=-1)
 
 
+def _copied(ran: Ran) -> dict[str, Any]:
+    """The encoder's last states, layer by layer: (batch, layers, hidden)."""
+    path, found = "encoder.recurrent", {}
+    part = ran.module(path)
+    for letter, point in (("h", "hidden"), ("c", "cell")):
+        by_way: dict[bool, list[Tensor]] = {}
+        for layer in range(part.layers):
+            for scope, backward in _ways(ran, path, layer):
+                if f"{scope}.{point}" in ran.trace:
+                    states = ran[f"{scope}.{point}"]
+                    start = torch.zeros_like(states[:, 0])
+                    last = _after(states, ran.mask(path), backward, start)
+                    by_way.setdefault(backward, []).append(last)
+        for backward, layers in by_way.items():
+            name = letter if len(by_way) == 1 else f"{letter}_{WAYS[backward]}"
+            found[name] = torch.stack(layers, dim=1)
+    return found
+
+
+WAYS = ("forward", "backward")
+
+
+def _feeding(ran: Ran, scope: str) -> dict[str, Any]:
+    stem = scope.rpartition(".")[0]
+    outputs = ran[f"{stem}.alignment.output"]
+    start = torch.zeros_like(outputs[:, 0])
+    before = _before(outputs, start, ran.mask(scope), backward=False)
+    return {"x": ran[f"{stem}.embedding.lookup"], "output_before": before}
+
+
 def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
+    if not hasattr(part, "hidden"):
+        return _copied(ran)
     found = linear(part.hidden, "W_h", "b_h", h=_last_state(ran, "encoder.recurrent", "hidden"))
     if part.cell is not None:
         last = _last_state(ran, "encoder.recurrent", "cell")
@@ -434,7 +468,13 @@ def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
 
 def _head(ran: Ran, scope: str) -> dict[str, Any]:
     part, (x, *_) = ran.module(scope), ran.calls[scope]
-    found = linear(part.linear, "W", "b", x=x) | {"logit_scale": ran.network.config.logit_scale}
+    found = {"x": x, "logit_scale": ran.network.config.logit_scale}
+    if hasattr(part, "linear"):
+        found |= linear(part.linear, "W", "b")
+    if getattr(part, "dense", None) is not None:
+        found |= linear(part.dense.linear, "W_d", "b_d")
+    if f"{scope}.norm.output" in ran.trace:
+        found["normed"] = ran[f"{scope}.norm.output"]
     if getattr(part, "query", None) is not None:
         found["w"] = part.query.weight.detach()[0]
     stem = "encoder" if hasattr(ran.network, "encoder") else "decoder"
@@ -478,5 +518,5 @@ GIVEN = {
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
-    "bridge": _bridge, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
+    "bridge": _bridge, "feeding": _feeding, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
 }  # fmt: skip

@@ -79,6 +79,22 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
     yield "segments", transformer("encoder", layers=1, **apart)
     for shape in ("decoder", "encoder"):
         yield f"parallel {shape}", transformer(shape, parallel_residual=True)
+    for pooling, dense in (("first", "tanh"), ("mean", "relu"), ("last", "identity")):
+        labels = {"head": "classify", "outputs": 3, "pooling": pooling, "head_dense": dense}
+        yield f"dense {pooling}", transformer("encoder", layers=1, **labels)
+    for outputs, normalise in product((None, 5), (False, True)):
+        vector = {"head": "embed", "outputs": outputs, "normalise": normalise, "layers": 1}
+        yield f"embed {outputs} {normalise}", transformer("encoder", **vector)
+    yield "hidden states", transformer("encoder", head="none", outputs=None)
+    yield "masked", transformer("encoder", head="fill", outputs=None)
+    yield "masked untied", transformer("encoder", head="fill", outputs=None, tied=False)
+    for cell, bridge, both in product(("lstm", "gru"), ("copy", "last", "zero"), (False, True)):
+        options = {"cell": cell, "bridge": bridge, "bidirectional": both}
+        options["encoder_hidden"] = 4 if both else None
+        yield f"{cell} {bridge} {both}", recurrent("encoder-decoder", **options)
+    for cell, attention in (("lstm", "dot"), ("gru", "additive")):
+        options = {"cell": cell, "attention": attention, "input_feeding": True}
+        yield f"{cell} {attention} fed", recurrent("encoder-decoder", **options)
     yield "rotary base alone", transformer("decoder", rotary_base=50.0)
     for make, pooling in product((transformer, recurrent), ("mean", "first", "last", "attention")):
         labels = {"head": "classify", "outputs": 3, "pooling": pooling}

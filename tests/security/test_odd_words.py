@@ -14,6 +14,7 @@ from tests.tiny.once import once
 from typer.main import get_command
 
 from translucid.cli import app
+from translucid.recipe.recipe import keys_by_section
 
 ODD = (
     "", "nan", "inf", "-1", "0", "1e999", "99999999999999999999", "3.5", "x", "ä\u202e\x1b[2J",
@@ -95,3 +96,59 @@ def test_odd_words_are_answered(tmp_path: Path) -> None:
 def test_all_odd_words_are_answered(tmp_path: Path) -> None:
     place(tmp_path)
     assert attack(tmp_path, odd_lines()).bad == []
+
+
+SMALL = {
+    "classify": ["--train", "a.tsv", "model.d_model=8", "model.heads=2", "model.layers=1"],
+    "regress": ["--toyland", "60", "model.hidden=[4]"],
+}
+QUICK = ["training.steps=1", "training.batch_tokens=500", "training.device=cpu"]
+
+
+def odd_trainings() -> list[list[str]]:
+    """Every key of a recipe and every option of `train` and `check`, with every odd word."""
+    lines = []
+    for task, small in SMALL.items():
+        keys = [f"{section}.{key}" for section, keys in keys_by_section().items() for key in keys]
+        lines += [
+            ["train", task, *small, *QUICK, f"{key}={word}"]
+            for key in keys for word in ODD if key != "training.minutes"
+        ]  # fmt: skip
+        lines += [["train", task, *small, *QUICK, word] for word in ODD]
+        lines += [[command, word, *small] for command in ("train", "check") for word in ODD]
+        lines += [
+            [command, task, *small, *(QUICK if command == "train" else []), option, word]
+            for command in ("train", "check")
+            for option in ("--train", "--valid", "--test", "--data", "--toyland", "--lr", "--steps")
+            for word in ODD
+        ]  # fmt: skip
+        lines += [["train", task, *small, *QUICK, "--out", word] for word in ODD if word != "../.."]
+    return lines
+
+
+def test_odd_keys_of_a_training_are_answered(tmp_path: Path) -> None:
+    place(tmp_path)
+    assert attack(tmp_path, random.Random(5).sample(odd_trainings(), 25)).bad == []
+
+
+@pytest.mark.thorough
+def test_all_odd_keys_of_a_training_are_answered(tmp_path: Path) -> None:
+    place(tmp_path)
+    assert attack(tmp_path, odd_trainings()).bad == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--toyland", "60", "--valid", "a.tsv"], "data.toyland and data.valid were both given"),
+        (["--toyland", "60", "--test", "a.tsv"], "data.toyland and data.test were both given"),
+        (["--toyland", "99999999999999999999"], "less than or equal to 10000000"),
+        (["--train", "a.tsv", "training.seed=99999999999999999999"], "training.seed = 9999999999"),
+        (["--train", "a.tsv", "data.tags_column=\udcff"], "is not UTF-8; type it again"),
+    ],
+)
+def test_what_was_found_by_them(words: list[str], message: str, tmp_path: Path) -> None:
+    place(tmp_path)
+    answer = run("train", "classify", *words, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert message in answer.stderr

@@ -1,11 +1,14 @@
 """The page's modules in one text: all of them, each import found, and no word lost on the way."""
 
+import html
 import re
 from pathlib import Path
 
 import pytest
 
+from translucid.studio.describe import catalogue
 from translucid.studio.page_bundle import (
+    FONT,
     HIDDEN,
     STATIC,
     BundleError,
@@ -130,3 +133,14 @@ def test_the_box_begins_like_the_page() -> None:
 def test_it_may_stand_in_a_page() -> None:
     for entry in ("widget.js", "recorded.js"):
         assert not re.search(r"</script|<!--", bundle(entry), re.I)
+
+
+def test_the_font_has_every_sign_of_the_catalogue() -> None:
+    fonts = pytest.importorskip("fontTools.ttLib", reason="fonttools reads the font")
+    font = fonts.TTFont(FONT)
+    assert "MATH" in font
+    assert "STIX" not in font["name"].getDebugName(1)  # the licence asks for another name
+    assert "SIL OPEN FONT LICENSE" in (FONT.parent / "OFL.txt").read_text("utf-8")
+    written = "".join(entry["symbol"] + entry["formula"] for entry in catalogue().values())
+    signs = set(html.unescape(re.sub("<[^>]*>", "", written))) - {"\u2061"}  # it is not seen
+    assert {sign for sign in signs if ord(sign) not in font.getBestCmap()} == set()

@@ -18,6 +18,7 @@ from tests.studio.serving import model
 
 from translucid.cli import explore as command
 from translucid.errors import InputError
+from translucid.studio.server import serve
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +95,22 @@ def test_a_browser_is_given_an_address_that_works_once(
     assert opened[0].rpartition("/")[2] == made[0].once
     assert printed.rpartition("/")[2] == made[0].token
     assert all(name.startswith(("127.0.0.1:", "localhost:")) for name in made[0].hosts)
+
+
+def test_the_usual_port_comes_first_then_the_next(monkeypatch: Any, capsys: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    monkeypatch.setattr(serve, "PORT", number)
+    first, second, chosen = serve.ready(None), serve.ready(None), serve.ready(0)
+    try:
+        ports = [each.held.getsockname()[1] for each in (first, second)]
+        assert ports[0] == number
+        assert number < ports[1] < number + serve.PORTS
+        for each, asked in ((first, None), (second, None), (chosen, 0)):
+            command.announce(each, asked)
+        told = capsys.readouterr()
+        assert told.out.splitlines() == [f"studio: {e.address}" for e in (first, second, chosen)]
+        assert told.err == f"port {number} is taken (another studio?): this one has {ports[1]}\n"
+    finally:
+        for each in (first, second, chosen):
+            each.held.close()

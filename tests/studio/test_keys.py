@@ -341,7 +341,7 @@ def test_a_small_window_has_room_for_all(
 ) -> None:  # fmt: skip
     page.inner.set_viewport_size({"width": 1024, "height": 640})
     for view in ("flow", "attention", "decode", "whatif", "lesson"):
-        page.see(where(studio, "translate-transformer", f"{view}?{lesson}"))
+        page.turn(where(studio, "translate-transformer", f"{view}?{lesson}"))
         assert page.inner.evaluate("() => document.documentElement.scrollWidth") <= 1024
         for group in page.inner.evaluate(BOXES).values():
             for name, left, top, right, bottom in group:
@@ -352,7 +352,7 @@ def test_a_small_window_has_room_for_all(
                     if (other, a, b) != (name, left, top):
                         apart = a >= right - 1 or c <= left + 1 or b >= bottom - 1 or d <= top + 1
                         assert apart, f"{view}: {name} and {other} lie on one another"
-    page.see(where(studio, "translate-transformer", "flow?"))
+    page.turn(where(studio, "translate-transformer", "flow?"))
     assert page.inner.is_hidden("aside.panel")
     press(page, "i")
     page.inner.wait_for_selector("aside.panel", state="visible")

@@ -14,12 +14,14 @@ from tests.studio.browser import PATIENCE, Page, running  # noqa: F401  (a fixtu
 from tests.studio.browser import own_page as page  # noqa: F401  (a fixture)
 from tests.studio.readers import SEEN, SVG, Picture, words
 from tests.studio.serving import TEXT, Served, model, serving
+from tests.studio.trained import recorded as recorded_run
 from typer.testing import CliRunner
 
 from translucid.cli import app
 from translucid.errors import InputError
 from translucid.studio import saved_session
 from translucid.studio.handlers import Handlers
+from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Library
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
@@ -61,7 +63,9 @@ def test_what_is_asked_is_recorded_as_it_is_answered(library: Library) -> None:
     assert (reply.status, reply.kind) == (200, "text/html")
     found = recorded(reply.body)
     assert found["address"] == "#/flow"
-    assert [each[:3] for each in found["answers"]] == asked[:3]
+    lessons = [f"/api/runs/{run.key}/lesson/{each}" for each in ("attn", "gates")]
+    more = [["GET", path, ""] for path in ("/api/lessons", *lessons)]  # that a page leads to
+    assert [each[:3] for each in found["answers"]] == [*asked[:3], *more]
     for method, path, given, status, _, told in found["answers"]:
         assert status == 200
         assert handlers.ask(method, path, given.encode()).body.decode() == told
@@ -170,14 +174,18 @@ def test_a_whole_text_in_one_file(
     monkeypatch.setattr(
         saved_session, "SWITCHES", 1
     )  # the rest is more of the same, and takes long
-    monkeypatch.setattr(saved_session, "CELLS", 0)
-    handlers, file = Handlers(library), tmp_path / "session.html"
+    followed = {"a": RunFollower(recorded_run(), "small")}
+    handlers, file = Handlers(library, followed), tmp_path / "session.html"
     file.write_bytes(handlers.saved(EVIL, f"#/flow?text={quote(EVIL)}"))
     open_file(page, file)
-    for view in ("attention", "decode", "whatif", "compare", "flow"):
+    for view in ("attention", "decode", "whatif", "compare", "lesson", "train", "flow"):
         root = walk(page, view, text=EVIL)
         assert root.locator(".told").count() == 0, view
         assert "not recorded" not in root.inner_text(), view
+        if view == "train":
+            root.locator(".film canvas").first.wait_for()
+            assert "Finished" in root.locator(".training .say").inner_text()
+    assert root.locator(".mark svg path").first.bounding_box()["width"] > 10  # the logo is drawn
     walk(page, "recurrent", text=EVIL, m="b")
     held = library.opened["a"].model
     key = next(iter(held.trace(EVIL).names("encoder.*.pattern")))
@@ -187,11 +195,31 @@ def test_a_whole_text_in_one_file(
         at, index = re.fullmatch(r"([\w.]+)\[([\d, ]+)\]", name).groups()  # type: ignore[union-attr]
         place = tuple(int(i) for i in index.split(","))
         assert value == pytest.approx(float(held.trace(EVIL)[at][0][place]), abs=5e-4), key
+        # How it came about is worked out by the page, as the server does it.
+        path = f"/api/runs/{library.run('a', EVIL).key}/cell?at={at}&index={index.replace(' ', '')}"
+        worked = json.loads(handlers.ask("GET", path).body)["worked"]
+        lines = root.locator(".sum tr").all_inner_texts()
+        assert [re.split(r"\s{2,}|\t", line.strip())[0] for line in lines] == [
+            line["name"] for line in worked
+        ]
+        for line, shown_line in zip(worked, lines, strict=True):
+            assert line["operation"] in shown_line
+            numbers = re.findall(r"−?\d+\.\d+", shown_line)
+            assert line["value"] == pytest.approx(float(numbers[-1].replace("−", "-")), abs=1e-4)
+    root = walk(page, "decode", text=EVIL)  # a word that is forced is not: the tree stays
+    root.locator(".force").nth(2).dispatch_event("click")
+    root.locator(".told").wait_for()
+    assert "not recorded in this file" in root.locator(".told").inner_text()
+    assert root.locator(".treebox").count() == 1
     root.locator(".sentence .edit").click()  # another text is not in the file
     root.locator(".sentence input").fill("the dog .")
     page.inner.keyboard.press("Enter")
-    root.locator(".told").wait_for()
+    page.inner.wait_for_function(f"() => {ROOT}.querySelector('.told')", timeout=PATIENCE)
     assert "not recorded in this file" in root.locator(".told").inner_text()
+    assert root.locator(".treebox").count() == 1
+    page.inner.set_viewport_size({"width": 360, "height": 780})  # a page, not a smaller box
+    page.inner.wait_for_function(f"() => {ROOT}.clientWidth <= 360", timeout=PATIENCE)
+    assert page.inner.evaluate(f"() => getComputedStyle({ROOT}).fontSize") == "16px"
 
 
 @pytest.mark.slow

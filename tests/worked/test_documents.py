@@ -155,3 +155,13 @@ def test_all_solutions_compile_in_one_document(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", SOLUTIONS)
 def test_every_latex_document_compiles(kind: str, tmp_path: Path) -> None:
     typeset(solutions_with_few_digits()[kind].latex(), tmp_path)
+
+
+@pytest.mark.parametrize("word", ["[am", "*am", "[2pt]", "]"])
+def test_no_word_is_taken_for_an_option_of_the_line_end_before_it(word: str) -> None:
+    """`\\\\ [am` would ask TeX for a length."""
+    table = {f"{word}": {word: 0.6, "b": 0.4}, f"{word} {word}": {f"{word}x": 0.5, word: 0.5}}
+    text = worked.beam(table=table, prefix=word).latex()
+    assert word.replace("]", "") in text.replace("{", "").replace("}", "")
+    assert re.findall(r"\\\\\s*[\[*]", text) == []
+    assert problems(text) == []

@@ -135,6 +135,8 @@ def small(config: ModelConfig) -> ModelConfig:
             layers = min(config.layers, LAYERS)
             sizes = {"d_model": WIDTH, "hidden": WIDTH, "layers": layers, "dropout": 0.0}
             sizes |= {"word_dropout": 0.0, "ensemble_size": 1}
+            if config.bridge in ("copy", "last") or config.encoder_hidden:
+                sizes["encoder_hidden"] = WIDTH // (2 if config.bidirectional else 1)
         case MLPConfig():
             sizes = {"hidden": (WIDTH,) * len(config.hidden)}
         case _:

@@ -40,6 +40,7 @@ def demo(
     from translucid.model import load
     from translucid.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
+    from translucid.runs.session import Recording
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     asked = texts or list(EXAMPLES[task])
@@ -55,10 +56,13 @@ def demo(
             typer.echo(f"{folder} holds a trained model already; --again trains a new one")
         elif (folder / "recipe.toml").exists():
             typer.echo(f"{folder} holds a demo that was stopped; going on with it")
-            resume_run(folder, interrupted=interrupted)
+            resume_run(folder, interrupted=interrupted, recording=Recording())
         else:
             with results.marked(folder):
-                train_recipe(chosen, folder, interrupted=interrupted, allowed=(results.MARK,))
+                train_recipe(
+                    chosen, folder, interrupted=interrupted, allowed=(results.MARK,),
+                    recording=Recording(),  # for the studio's Train view
+                )  # fmt: skip
     chosen, model = recipe.read(folder / "recipe.toml"), load(folder)
     result = json.loads((folder / "test.json").read_text("utf-8"))  # training ended with this
     done = results.Done(folder, chosen, model, result["test"], result["notes"], result["examples"])

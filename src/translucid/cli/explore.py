@@ -16,13 +16,17 @@ from translucid.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
     from translucid.studio.model import Load
+    from translucid.studio.server.serve import Ready
 
 
 def explore(
     models: Annotated[
         list[Path], typer.Argument(help="Run or model folders, or models of other tools.")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="0: any [8642, or the next that is free]."),
+    ] = None,
     browser: Annotated[
         bool, typer.Option(help="Open the page; otherwise its address is printed only.")
     ] = True,
@@ -58,7 +62,7 @@ def explore(
         return _save(models, save, text, device)
     serving = server()
     page = serving.ready(port)
-    typer.echo(f"studio: {page.address}")
+    announce(page, port)
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
     if browser:
@@ -68,6 +72,12 @@ def explore(
             target=webbrowser.open, args=(page.begin + page.once,), daemon=True
         ).start()
     page.run_opening(lambda: _handlers(models, device), serving.HEAD_START if browser else 0.0)
+
+
+def announce(page: "Ready", port: int | None) -> None:
+    typer.echo(f"studio: {page.address}")
+    if note := page.announced(port):
+        typer.echo(note, err=True)
 
 
 def _loads(device: str) -> "Load":
@@ -87,13 +97,14 @@ def _handlers(models: list[Path], device: str) -> "Handlers":
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.text_runs import Library, open_folders
+    from translucid.studio.text_runs import Library, followed_runs, open_folders
 
-    library = Library(open_folders(models, _loads(device)))
+    opened = open_folders(models, _loads(device))
+    library = Library(opened)
     if text is not None:
         library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     query = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library).saved(text, f"#/flow{query}")
+    content = Handlers(library, followed_runs(models, opened)).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:

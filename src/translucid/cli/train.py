@@ -38,7 +38,10 @@ Probe = Annotated[
     str | None,
     typer.Option(help="With --studio: the text to follow [the first validation example]."),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="With --studio; 0: any that is free.")]
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="With --studio; 0: any [8642, or the next that is free]."),
+]
 
 
 def train(
@@ -65,10 +68,14 @@ def train(
     skip_bad_batches: Annotated[
         int | None, typer.Option(min=0, help="Leave out this many steps with a bad gradient.")
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Time limit; sizes that are left open are picked to end within it."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = 0,
+    port: Port = None,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Only look for mistakes; train nothing.")
     ] = False,
@@ -83,7 +90,7 @@ def train(
     from translucid.runs.run import train_recipe
 
     files = {"train": train_files, "valid": valid_files, "test": test_files}
-    options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches}
+    options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches, "minutes": minutes}
     changes = [f"training.{key}={value}" for key, value in options.items() if value is not None]
     arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
     if self_test:
@@ -116,7 +123,7 @@ def resume(
     quiet: Annotated[bool, typer.Option("--quiet", help="Write only the files.")] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = 0,
+    port: Port = None,
 ) -> None:
     """Go on with a run that was stopped, as if it had not been.
 
@@ -201,24 +208,26 @@ def stopping() -> Iterator["StopRequest"]:
 
 
 @contextmanager
-def shown(folder: Path, studio: bool, probe: str | None, port: int) -> Iterator["Recording | None"]:
+def shown(
+    folder: Path, studio: bool, probe: str | None, port: int | None
+) -> Iterator["Recording | None"]:
     """With --studio: a page beside the training, which records what the page shows."""
     if not studio:
-        if probe is not None or port:
+        if probe is not None or port is not None:
             name = "--probe" if probe is not None else "--port"
             raise InputError(
                 f"{name} says what is shown with --studio; add it, or leave {name} out"
             )
         yield None
         return
-    from translucid.cli.explore import server
+    from translucid.cli.explore import announce, server
     from translucid.runs.session import Recording
 
     if not speaks():
         yield Recording(probe)
         return
     page = server().for_training(folder, port)
-    typer.echo(f"studio: {page.address}")
+    announce(page, port)
     sys.stdout.flush()
     try:
         with page.in_background():

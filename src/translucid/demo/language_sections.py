@@ -10,6 +10,7 @@ from translucid.data.spans import split_words
 from translucid.demo.report import Section
 from translucid.model import Model
 from translucid.models.base import EncoderModel
+from translucid.models.heads import Tagger
 from translucid.see.picture_data import Axis
 from translucid.see.pictures import Heat, Lines
 from translucid.see.reading import Reading
@@ -123,6 +124,7 @@ def evidence(model: Model, text: str) -> Evidence | None:
     """For a recurrent tagger; None for a model that does not read in a direction."""
     network = model.network
     assert isinstance(network, EncoderModel)
+    assert isinstance(network.head, Tagger)
     assert isinstance(model.task, Tag)
     recurrent = getattr(network.encoder, "recurrent", None)
     if recurrent is None:

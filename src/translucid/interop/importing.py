@@ -12,8 +12,12 @@ from translucid.interop.source import Kind, Source, kind_of
 from translucid.interop.tokenizers import ctranslate2, gguf, llama2c, read_tokenizers
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
+from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import inside
 
+GIVES = {  # heads without a task
+    "none": "hidden states", "fill": "masked tokens", "embed": "an embedding of each text",
+}  # fmt: skip
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
     "ctranslate2": "CTranslate2's format",
@@ -37,6 +41,11 @@ def load(
 def import_model(path: Path) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours."""
     opened = open_network(path)
+    if opened.plan.task not in TASKS:
+        raise InputError(
+            f"{path}: a {opened.plan.family} model that gives {GIVES[opened.plan.task]}, for which "
+            "there is no task yet; open its network with translucid.interop.opening.open_network"
+        )
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
@@ -58,7 +67,7 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
         case "gguf":
             return gguf.tokenizer(source.file.metadata)
         case "llama2c":
-            return llama2c.tokenizer(_beside(source.path, plan), _rows(plan, "tokenizer"))
+            return llama2c.tokenizer(_tokenizer_file(source.path, plan), _rows(plan, "tokenizer"))
         case "ctranslate2":
             rows = {side: _rows(plan, side) for side in ("source", "target")}
             return ctranslate2.tokenizers(source.folder, source.config, rows)
@@ -66,7 +75,7 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
             return read_tokenizers(source.folder)
 
 
-def _beside(path: Path, plan: Plan) -> Path:
+def _tokenizer_file(path: Path, plan: Plan) -> Path:
     """The tokenizer of a llama2.c model, which is a file of its own."""
     names = ("tokenizer.bin", f"tok{_rows(plan, 'tokenizer')}.bin")
     for name in names:

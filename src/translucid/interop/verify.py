@@ -89,8 +89,9 @@ def _reference(path: Path) -> Any:
         "local_files_only": True, "trust_remote_code": False, "dtype": torch.float32,
     }  # fmt: skip
     try:
-        return AutoModelForCausalLM.from_pretrained(path, **options).eval()
+        model: Any = AutoModelForCausalLM.from_pretrained(path, **options)
     except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
         raise InputError(
             f"--verify: transformers cannot open {path} ({str(error)[:300]}); leave --verify out"
         ) from error
+    return model.eval()

@@ -21,8 +21,9 @@ from translucid.config import Config, key
 from translucid.errors import InputError
 from translucid.models import inputs
 from translucid.models.autoregressive import GenerationInputs, S
-from translucid.models.heads import Classifier, HeadName, Pooling, Tagger, make_head
+from translucid.models.heads import Head, HeadName, Pooling, make_head
 from translucid.models.inputs import check_generation
+from translucid.parts.activations import ActivationName
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.ngrams import NGramFeatures
@@ -32,7 +33,7 @@ from translucid.trace import NO_TRACE, NoTrace
 
 Shape = Literal["encoder", "decoder", "encoder-decoder"]
 HEADS: dict[Shape, tuple[HeadName, ...]] = {
-    "encoder": ("classify", "tag"),
+    "encoder": ("classify", "tag", "none", "fill", "embed"),
     "decoder": ("language", "classify", "tag"),
     "encoder-decoder": ("language",),
 }
@@ -56,6 +57,10 @@ class SequenceConfig(Config):
     head_bias: bool = key(False, "bias of the language head: one value for each token")
     logit_scale: float = key(1.0, "logit scale: of what the language head reads", gt=0)
     pooling: Pooling = key("mean", "pooling: how a classifier makes one vector of many")
+    head_dense: ActivationName | None = key(
+        None, "dense layer between pooling and output, with this activation; not set: none"
+    )
+    normalise: bool = key(False, "embedding of a text at length 1")
     characters: int = key(
         0, "character features: filters that read a tagger's words; 0: none", ge=0
     )
@@ -93,9 +98,24 @@ class SequenceConfig(Config):
             )
         if self.logit_scale != 1 and self.head != "language":
             raise ValueError(f"logit_scale is for head language, not {self.head}; leave it out")
-        if (self.head == "language") != (self.outputs is None):
-            needed = "must not be given" if self.head == "language" else "must be given"
+        bare = self.head in ("language", "none", "fill")
+        if self.head != "embed" and bare != (self.outputs is None):
+            needed = "must not be given" if bare else "must be given"
             raise ValueError(f"outputs {needed} for head {self.head}")
+        if self.head_dense is not None and (self.head in ("language", "tag", "none")):
+            raise ValueError(
+                f"head_dense = {self.head_dense!r} is for head classify, fill or embed, not "
+                f"{self.head}; leave it out"
+            )
+        if self.head_dense is not None and self.head == "embed" and self.outputs is None:
+            raise ValueError("head_dense of head embed needs outputs, the size of the dense layer")
+        if self.normalise and self.head != "embed":
+            raise ValueError(f"normalise = true is for head embed, not {self.head}; leave it out")
+        if self.ensemble_size > 1 and self.head in ("none", "fill", "embed"):
+            raise ValueError(
+                f"ensemble_size = {self.ensemble_size} averages probabilities, which head "
+                f"{self.head} has not; leave it out"
+            )
         if self.target_vocab is not None and self.shape != "encoder-decoder":
             raise ValueError(
                 f"target_vocab is for shape encoder-decoder, not {self.shape}; leave it out"
@@ -238,7 +258,7 @@ class Network(nn.Module):
 
 
 class EncoderModel(Network):
-    """Reads a text and labels it, or each of its tokens."""
+    """Reads a text and labels it, or each of its tokens, or makes vectors of them."""
 
     config: SequenceConfig
 
@@ -246,7 +266,7 @@ class EncoderModel(Network):
         self,
         config: SequenceConfig,
         encoder: Encoder,
-        head: Classifier | Tagger,
+        head: Head,
         ngrams: NGramFeatures | None = None,
     ) -> None:
         """ngrams: n-gram features that add to what the head says."""
@@ -344,7 +364,9 @@ class DecoderModel(DecoderNetwork):
         self.head = (
             make_language_head(config, decoder, config.vocab)
             if config.head == "language"
-            else make_head(config.head, decoder.d_output, config.outputs, config.pooling)
+            else make_head(
+                config.head, decoder.d_output, config.outputs, config.pooling, config.head_dense
+            )
         )
 
     def forward(self, ids: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:

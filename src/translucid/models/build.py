@@ -13,11 +13,16 @@ from translucid.models.base import (
     Network,
 )
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
-from translucid.models.heads import make_head
+from translucid.models.heads import Head, MaskedLanguageHead, make_head
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.models.perceptron import Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
-from translucid.models.transformer import TransformerConfig, TransformerDecoder, TransformerEncoder
+from translucid.models.transformer import (
+    TransformerConfig,
+    TransformerDecoder,
+    TransformerEncoder,
+    norm_of,
+)
 from translucid.parts.characters import Characters, WordDropout
 from translucid.parts.ngrams import make_ngram_features
 from translucid.parts.segments import Segments
@@ -53,15 +58,30 @@ def build(config: ModelConfig) -> Network:
     match config.shape:
         case "encoder":
             encoder = _encoder(config, _input_parts(config))
-            head = make_head(config.head, encoder.d_output, config.outputs, config.pooling)
             ngrams = make_ngram_features(
                 config.vocab, config.ngram_features, config.outputs, config.dropout
             )
-            return EncoderModel(config, encoder, head, ngrams)
+            return EncoderModel(config, encoder, _encoder_head(config, encoder), ngrams)
         case "decoder":
             return DecoderModel(config, _decoder(config))
         case "encoder-decoder":
             return EncoderDecoderModel(config, _encoder(config), _decoder(config))
+
+
+def _encoder_head(config: RecurrentConfig | TransformerConfig, encoder: Encoder) -> Head:
+    if config.head == "fill":
+        assert isinstance(config, TransformerConfig), "the config was validated"
+        tied = encoder.embedding if config.tied else None
+        dense = config.head_dense or "gelu"
+        return MaskedLanguageHead(encoder.d_output, config.vocab, norm_of(config), dense, tied)
+    return make_head(
+        config.head,
+        encoder.d_output,
+        config.outputs,
+        config.pooling,
+        config.head_dense,
+        normalise=config.normalise,
+    )
 
 
 def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:

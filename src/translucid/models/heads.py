@@ -1,4 +1,5 @@
-"""What stands on top of a reader: one label for the text, or one for each token.
+"""What stands on top of a reader: one label or vector for the text, one for each token, or the
+words that were masked.
 
 Shapes: x (batch, length, d_model); `mask` (batch, length) True at real tokens, None when all are.
 """
@@ -6,14 +7,17 @@ Shapes: x (batch, length, d_model); `mask` (batch, length) True at real tokens, 
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.catalogue import Variant
-from translucid.parts.activations import softmax
+from translucid.parts.activations import ActivationName, identity, softmax, symbol
 from translucid.parts.cache import RecurrentState
+from translucid.parts.embedding import Embedding
+from translucid.parts.feedforward import Dense
 from translucid.trace import NO_TRACE, NoTrace
 
-HeadName = Literal["language", "classify", "tag"]
+HeadName = Literal["language", "classify", "tag", "none", "fill", "embed"]
 Pooling = Literal["mean", "last", "first", "attention"]
 
 
@@ -36,25 +40,10 @@ class Tagger(nn.Module):
         return trace("logits", self.linear(x))  # (batch, length, outputs)
 
 
-class Classifier(nn.Module):
-    """Logits W p + b, where p is one vector made of all tokens.
+class HiddenStates(nn.Module):
+    """The reader's outputs as they are."""
 
-    mean: their mean. first, last: the first or last real token; a recurrent network's "last" is
-    its final state, which in both directions has read the whole text. attention: a trained query
-    picks.
-    """
-
-    output_point = "class_logits"
-
-    def __init__(self, d_input: int, outputs: int, pooling: Pooling = "mean") -> None:
-        super().__init__()
-        self.pooling = pooling
-        self.linear = nn.Linear(d_input, outputs)
-        self.query = nn.Linear(d_input, 1, bias=False) if pooling == "attention" else None
-
-    @property
-    def variant(self) -> Variant:
-        return Variant([self.pooling])
+    output_point = "hidden"
 
     def forward(
         self,
@@ -63,10 +52,82 @@ class Classifier(nn.Module):
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
+        return trace("hidden", x)  # (batch, length, d_model)
+
+
+class MaskedLanguageHead(nn.Module):
+    """Logits W norm(act(W_d x + b_d)) + b over the vocabulary, for each token; tied, W is the
+    embedding table.
+
+    Devlin et al. 2019, https://arxiv.org/abs/1810.04805
+    """
+
+    output_point = "logits"
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab: int,
+        norm: nn.Module,
+        activation: ActivationName = "gelu",
+        tied: Embedding | None = None,
+    ) -> None:
+        super().__init__()
+        self.dense = Dense(d_model, d_model, activation)
+        self.norm = norm
+        self.linear = nn.Linear(d_model, vocab)
+        nn.init.zeros_(self.linear.bias)
+        if tied is not None:
+            self.linear.weight = tied.table.weight
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(["fill"], symbols={"act": symbol(self.dense.activation)})
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        x = trace("transformed", self.dense(x))
+        return trace("logits", self.linear(self.norm(x, mask, trace.at("norm"))))
+
+
+class _Pooled(nn.Module):
+    """One vector made of all tokens, perhaps with a dense layer behind it.
+
+    mean: their mean. first, last: the first or last real token; a recurrent network's "last" is
+    its final state, which in both directions has read the whole text. attention: a trained query
+    picks.
+    """
+
+    def __init__(self, d_input: int, pooling: Pooling, dense: Dense | None) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.query = nn.Linear(d_input, 1, bias=False) if pooling == "attention" else None
+        self.dense = dense
+
+    @property
+    def variant(self) -> Variant:
+        words, symbols = [self.pooling, *self._words()], {}
+        if self.dense is not None:
+            symbols["act"] = symbol(self.dense.activation)
+            words += ["identity"] if self.dense.activation is identity else []
+        return Variant(words, symbols=symbols)
+
+    def _words(self) -> list[str]:
+        """What else it says of itself."""
+        return []
+
+    def _vector(
+        self, x: Tensor, mask: Tensor | None, state: RecurrentState | None, trace: NoTrace
+    ) -> Tensor:
         if mask is None:
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         pooled = trace("pooled", self._pool(x, mask, state, trace))  # (batch, d_model)
-        return trace("class_logits", self.linear(pooled))  # (batch, outputs)
+        return pooled if self.dense is None else trace("dense", self.dense(pooled))
 
     def _pool(
         self, x: Tensor, mask: Tensor, state: RecurrentState | None, trace: NoTrace
@@ -90,9 +151,93 @@ class Classifier(nn.Module):
         return (weight[:, None] @ x).squeeze(1)
 
 
+class Classifier(_Pooled):
+    """Logits W p + b, where p is one vector made of all tokens, or W act(W_d p + b_d) + b."""
+
+    output_point = "class_logits"
+
+    def __init__(
+        self,
+        d_input: int,
+        outputs: int,
+        pooling: Pooling = "mean",
+        dense: ActivationName | None = None,
+    ) -> None:
+        """dense: the activation of a dense layer before the logits; None: there is none."""
+        super().__init__(
+            d_input, pooling, None if dense is None else Dense(d_input, d_input, dense)
+        )
+        self.linear = nn.Linear(d_input, outputs)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        vector = self._vector(x, mask, state, trace)
+        return trace("class_logits", self.linear(vector))  # (batch, outputs)
+
+
+class TextEmbedding(_Pooled):
+    """One vector for a text, perhaps through a dense layer, perhaps at length 1.
+
+    Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
+    """
+
+    output_point = "embedding"
+
+    def __init__(
+        self,
+        d_input: int,
+        outputs: int | None,
+        pooling: Pooling = "mean",
+        dense: ActivationName = "identity",
+        *,
+        normalise: bool = False,
+    ) -> None:
+        """outputs: of the dense layer; None: there is none."""
+        super().__init__(
+            d_input, pooling, None if outputs is None else Dense(d_input, outputs, dense)
+        )
+        self.normalise = normalise
+
+    def _words(self) -> list[str]:
+        return ["normalised"] if self.normalise else []
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> Tensor:
+        vector = self._vector(x, mask, state, trace)
+        return trace("embedding", F.normalize(vector, dim=-1) if self.normalise else vector)
+
+
+Head = Classifier | Tagger | HiddenStates | MaskedLanguageHead | TextEmbedding
+
+
 def make_head(
-    name: HeadName, d_input: int, outputs: int | None, pooling: Pooling
-) -> Classifier | Tagger:
-    """The head that labels."""
+    name: HeadName,
+    d_input: int,
+    outputs: int | None,
+    pooling: Pooling,
+    dense: ActivationName | None = None,
+    *,
+    normalise: bool = False,
+) -> Head:
+    """The head that labels, or gives vectors."""
+    match name:
+        case "none":
+            return HiddenStates()
+        case "embed":
+            return TextEmbedding(
+                d_input, outputs, pooling, dense or "identity", normalise=normalise
+            )
     assert outputs is not None, "the config was validated"
-    return Classifier(d_input, outputs, pooling) if name == "classify" else Tagger(d_input, outputs)
+    if name == "classify":
+        return Classifier(d_input, outputs, pooling, dense)
+    return Tagger(d_input, outputs)

@@ -5,22 +5,27 @@ after it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from translucid.catalogue import Variant, variant
 from translucid.config import key
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
-from translucid.parts.alignment import AlignmentName, make_alignment
+from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.dropout import make_dropout
 from translucid.parts.embedding import Embedding
+from translucid.parts.input_feeding import OneStep
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
+
+BridgeName = Literal["project", "copy", "last", "zero"]
 
 
 class RecurrentConfig(SequenceConfig):
@@ -30,8 +35,17 @@ class RecurrentConfig(SequenceConfig):
     cell: CellName = key("lstm", "recurrent cell: what happens at each token")
     hidden: int = key(256, "hidden dimension: values in the state", gt=0)
     layers: int = key(1, "layers: cells above one another", gt=0)
+    encoder_hidden: int | None = key(
+        None, "hidden dimension of an encoder-decoder's encoder; not set: as hidden", gt=0
+    )
     bidirectional: bool = key(False, "bidirectional encoder: it also reads from right to left")
     attention: Literal["none", AlignmentName] = key("additive", "attention of an encoder-decoder")
+    bridge: BridgeName = key(
+        "project", "bridge: what an encoder-decoder's decoder makes of the encoder's last states"
+    )
+    input_feeding: bool = key(
+        False, "input feeding: the decoder also reads what attention gave at the token before"
+    )
     forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
     locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
     weight_dropout: float = key(
@@ -49,7 +63,35 @@ class RecurrentConfig(SequenceConfig):
                 f"tied = true needs hidden {self.hidden} and d_model {self.d_model} to be equal; "
                 f"set hidden = {self.d_model} or tied = false"
             )
+        if self.encoder_hidden is not None and self.shape != "encoder-decoder":
+            raise ValueError(
+                f"encoder_hidden is for shape encoder-decoder, not {self.shape}; use hidden"
+            )
+        if self.bridge != "project" and self.shape != "encoder-decoder":
+            raise ValueError(
+                f"bridge = {self.bridge!r} is for shape encoder-decoder, not {self.shape}; "
+                "leave it out"
+            )
+        if self.bridge in ("copy", "last") and self.d_encoder != self.hidden:
+            per_direction = self.hidden // (2 if self.bidirectional else 1)
+            raise ValueError(
+                f"bridge {self.bridge} needs an encoder state of {self.hidden} values, not "
+                f"{self.d_encoder}; set encoder_hidden = {per_direction}"
+            )
+        aligned = self.shape == "encoder-decoder" and self.attention != "none"
+        if self.input_feeding and not aligned:
+            raise ValueError(
+                "input_feeding = true needs shape encoder-decoder with attention additive or dot, "
+                f"not {self.shape} with {self.attention}"
+            )
+        if self.head == "fill":
+            raise ValueError("head fill is for kind transformer; use head tag or none")
         return self
+
+    @property
+    def d_encoder(self) -> int:
+        """Values of the encoder's state, its directions side by side."""
+        return (self.encoder_hidden or self.hidden) * (2 if self.bidirectional else 1)
 
 
 class RecurrentEncoder(Encoder):
@@ -61,8 +103,9 @@ class RecurrentEncoder(Encoder):
         for name, part in parts.items():
             self.add_module(name, part)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
-        self.recurrent = _stack(config, bidirectional=config.bidirectional)
-        self.d_output = config.hidden * len(self.recurrent.directions)
+        hidden = config.encoder_hidden or config.hidden
+        self.recurrent = _stack(config, hidden, bidirectional=config.bidirectional)
+        self.d_output = hidden * len(self.recurrent.directions)
         initialise.recurrent(self, config.forget_bias)
 
     def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
@@ -78,22 +121,25 @@ class RecurrentDecoder(Decoder):
         super().__init__()
         self.embedding = Embedding(config.target_vocab or config.vocab, config.d_model)
         self.dropout = make_dropout(config.dropout, locked=config.locked_dropout)
-        self.recurrent = _stack(config)
+        self.feeding = config.input_feeding
+        inputs = config.d_model + (config.hidden if self.feeding else 0)
+        self.recurrent = _stack(config, config.hidden, inputs)
         self.d_output = config.hidden
-        self.bridge = self.alignment = None
+        self.bridge: Bridge | CopyBridge | None = None
+        self.alignment: Alignment | None = None
         if config.shape == "encoder-decoder":
-            directions = 2 if config.bidirectional else 1
-            d_encoder = config.hidden * directions
-            self.bridge = Bridge(d_encoder, config.hidden, with_cell=config.cell == "lstm")
+            d_encoder = config.d_encoder
+            self.bridge = _bridge(config)
             if config.attention != "none":
                 self.alignment = make_alignment(config.attention, config.hidden, d_encoder)
         initialise.recurrent(self, config.forget_bias)
 
     def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
-        assert self.bridge is not None, "only an encoder-decoder has a bridge"
         assert encoded.state is not None, "the encoder is of another kind"
         projected = [] if self.alignment is None else [self.alignment.project(encoded.outputs)]
-        initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
+        initial = None
+        if self.bridge is not None:
+            initial = self.bridge(encoded.state, self.recurrent.layers, trace.at("bridge"))
         return EncoderOutput(projected, encoded.mask, initial)
 
     def forward(
@@ -139,6 +185,19 @@ class RecurrentDecoder(Decoder):
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         x = self.dropout(self.embedding(ids, trace.at("embedding")))
+        if self.feeding:
+            return self._feed(x, mask, state, encoder_output, trace)
+        return self._pass(x, mask, state, encoder_output, trace)
+
+    def _pass(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None,
+        encoder_output: EncoderOutput | None,
+        trace: NoTrace,
+    ) -> tuple[Tensor, RecurrentState]:
+        """Recurrence and attention for all positions of x."""
         outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))
         if self.alignment is not None:
             assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
@@ -147,12 +206,58 @@ class RecurrentDecoder(Decoder):
             )
         return self.dropout(outputs), after
 
+    def _feed(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState | None,
+        encoder_output: EncoderOutput | None,
+        trace: NoTrace,
+    ) -> tuple[Tensor, RecurrentState]:
+        """The same position after position, each with the output of the one before."""
+        state = state or self.recurrent.zero_state(x.shape[0], x)
+        fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
+        looped = x.shape[1] > 1 and trace is not NO_TRACE
+        if looped:
+            assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
+            keys, values = encoder_output.projected[0]
+            keys = trace.at("alignment")("key", keys)
+            encoder_output = replace(encoder_output, projected=[(keys, values)])
+        outputs = []
+        for t in range(x.shape[1]):
+            scope = OneStep(trace, t, known=("key",)) if looped else trace
+            here = None if mask is None else mask[:, t : t + 1]
+            joined = torch.cat([x[:, t : t + 1], fed[:, None]], dim=-1)
+            joined = scope.at("input_feeding")("input", joined)
+            output, state = self._pass(joined, here, state, encoder_output, scope)
+            fed = output[:, 0] if here is None else torch.where(here, output[:, 0], fed)
+            outputs.append(output)
+        if not outputs:  # no token in any text
+            outputs.append(x.new_zeros(x.shape[0], 0, self.d_output))
+        return torch.cat(outputs, dim=1), replace(state, fed=fed)
 
-def _stack(config: RecurrentConfig, *, bidirectional: bool = False) -> Recurrent:
+
+def _bridge(config: RecurrentConfig) -> "Bridge | CopyBridge | None":
+    match config.bridge:
+        case "project":
+            return Bridge(config.d_encoder, config.hidden, with_cell=config.cell == "lstm")
+        case "copy" | "last":
+            return CopyBridge(
+                top=config.bridge == "last",
+                bidirectional=config.bidirectional,
+                with_cell=config.cell == "lstm",
+            )
+        case "zero":
+            return None
+
+
+def _stack(
+    config: RecurrentConfig, hidden: int, inputs: int | None = None, *, bidirectional: bool = False
+) -> Recurrent:
     return Recurrent(
         config.cell,
-        config.d_model,
-        config.hidden,
+        inputs or config.d_model,
+        hidden,
         config.layers,
         bidirectional=bidirectional,
         dropout=config.dropout,
@@ -183,6 +288,34 @@ class Bridge(nn.Module):
         if self.cell is not None and state.cell is not None:
             cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
         return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN wants them contiguous
+
+
+class CopyBridge(nn.Module):
+    """The decoder's first state is the encoder's last, both directions side by side: layer by
+    layer, or that of the top layer for all of them."""
+
+    def __init__(self, *, top: bool, bidirectional: bool, with_cell: bool) -> None:
+        super().__init__()
+        self.top, self.directions, self.with_cell = top, 2 if bidirectional else 1, with_cell
+
+    @property
+    def variant(self) -> Variant:
+        return variant(top=self.top, bidirectional=self.directions == 2)
+
+    def forward(
+        self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
+    ) -> RecurrentState:
+        hidden = self._copy(state.hidden, layers, "copied_hidden", trace)
+        if state.cell is None:
+            return RecurrentState(hidden)
+        return RecurrentState(hidden, self._copy(state.cell, layers, "copied_cell", trace))
+
+    def _copy(self, states: Tensor, layers: int, point: str, trace: NoTrace) -> Tensor:
+        """states: (layers * directions, rows, hidden)."""
+        joined = states.unflatten(0, (-1, self.directions)).permute(2, 0, 1, 3).flatten(2)
+        if self.top:
+            joined = joined[:, -1:].expand(-1, layers, -1)
+        return trace(point, joined).transpose(0, 1).contiguous()  # (layers, rows, hidden)
 
 
 def _top(layers: Tensor, directions: int) -> Tensor:

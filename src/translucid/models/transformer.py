@@ -92,10 +92,11 @@ class Layer(nn.Module):
 
 
 def _residual(config: TransformerConfig) -> Residual:
-    return Residual(_norm(config), config.placement, config.dropout)
+    return Residual(norm_of(config), config.placement, config.dropout)
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
+def norm_of(config: TransformerConfig) -> nn.Module:
+    """A norm of the kind that the whole model has."""
     return make_norm(
         config.norm,
         config.d_model,
@@ -143,10 +144,10 @@ class Stack(nn.Module):
                 both_ways=not causal,
             ),
         )  # fmt: skip
-        self.embedding_norm = _norm(config) if config.embedding_norm else None
+        self.embedding_norm = norm_of(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(layers))
-        self.final_norm = _norm(config) if config.has_final_norm else NoNorm()
+        self.final_norm = norm_of(config) if config.has_final_norm else NoNorm()
         self.d_output = config.d_model
         initialise.transformer(self, layers)
 
@@ -154,10 +155,14 @@ class Stack(nn.Module):
         """The layers, with their type, which a ModuleList forgets."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def embed(self, ids: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
-        return self.place(self.embedding(ids, trace.at("embedding")), positions, mask, trace)
+    def embed(
+        self, ids: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
+    ) -> Tensor:
+        return self.place(self.embedding(ids, trace.at("embedding")), positions, trace, mask)
 
-    def place(self, x: Tensor, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Tensor:
+    def place(
+        self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
+    ) -> Tensor:
         """The vectors of tokens, told where they stand."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
@@ -252,7 +257,7 @@ class TransformerEncoder(Encoder, Stack):
     def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Encoded:
         mask = tokens.mask
         positions = masks.token_positions(tokens.ids, mask)
-        x = self.place(self.look_up(tokens, trace), positions, mask, trace)
+        x = self.place(self.look_up(tokens, trace), positions, trace, mask)
         return Encoded(self.through(x, self.layout(positions, mask, trace), mask, trace), mask)
 
 
@@ -278,7 +283,7 @@ class TransformerDecoder(Decoder, Stack):
         trace: NoTrace = NO_TRACE,
     ) -> Encoded:
         positions = masks.token_positions(ids, mask)
-        x = self.embed(ids, positions, mask, trace)
+        x = self.embed(ids, positions, trace, mask)
         layout = self.layout(positions, mask, trace)
         return Encoded(self.through(x, layout, mask, trace, encoder_output=encoder_output), mask)
 
@@ -314,7 +319,7 @@ class TransformerDecoder(Decoder, Stack):
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)
-        x = self.embed(tokens.reshape(folded), positions, mask, trace)
+        x = self.embed(tokens.reshape(folded), positions, trace, mask)
         layout = self.step_layout(timeline, slots, trace)
         caches = [cache for cache in state.layers if isinstance(cache, KVCache)]
         outputs = self.through(

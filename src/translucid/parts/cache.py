@@ -67,13 +67,16 @@ class RecurrentState:
 
     hidden: Tensor
     cell: Tensor | None = None
+    fed: Tensor | None = None  # (rows, hidden): the last output, for input feeding
 
     def reorder(self, rows: Tensor) -> None:
         self.hidden = self.hidden[:, rows]
         self.cell = None if self.cell is None else self.cell[:, rows]
+        self.fed = None if self.fed is None else self.fed[rows]
 
     def copy(self) -> "RecurrentState":
-        return RecurrentState(self.hidden.clone(), None if self.cell is None else self.cell.clone())
+        cell, fed = (None if part is None else part.clone() for part in (self.cell, self.fed))
+        return RecurrentState(self.hidden.clone(), cell, fed)
 
 
 class Timeline:

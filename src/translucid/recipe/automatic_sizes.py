@@ -35,14 +35,20 @@ def measure(train: Sequence[Record]) -> Amount:
     return Amount(len(train), words, len(known))
 
 
-def pick(recipe: Recipe, amount: Amount, device: str) -> dict[str, dict[str, Any]]:
-    """Settings for this much data, in the sections of a recipe."""
+def size_for(amount: Amount) -> "Size":
+    """Few words to learn from: a small model that forgets on purpose. Many: a large one."""
+    return next(size for size in SIZES if amount.words <= size.words)
+
+
+def pick(
+    recipe: Recipe, amount: Amount, device: str, size: "Size | None" = None
+) -> dict[str, dict[str, Any]]:
+    """Settings for this much data, or of this size, in the sections of a recipe."""
     task = TASKS[recipe.task.kind]
     suggested = {section: dict(keys) for section, keys in task.suggested.items()}
     if recipe.model["kind"] == "mlp":  # which reads no words
         return suggested
-    # Few words to learn from: a small model that forgets on purpose. Many: a large one.
-    size = next(s for s in SIZES if amount.words <= s.words)
+    size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
     batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
     epochs = round(size.epochs * amount.words * PIECES_PER_WORD / batch, -2)
@@ -76,7 +82,7 @@ PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
 
 
 @dataclass(frozen=True)
-class _Size:
+class Size:
     words: float  # up to this many
     d_model: int
     layers: int
@@ -88,10 +94,10 @@ class _Size:
 
 
 SIZES = (
-    _Size(100_000, 128, 2, 0.3, 2000, 2e-3, 2048, 40),
-    _Size(2_000_000, 256, 3, 0.3, 8000, 1e-3, 4096, 20),
-    _Size(20_000_000, 512, 4, 0.2, 16000, 7e-4, 8192, 10),
-    _Size(float("inf"), 512, 6, 0.1, 32000, 5e-4, 16384, 3),
+    Size(100_000, 128, 2, 0.3, 2000, 2e-3, 2048, 40),
+    Size(2_000_000, 256, 3, 0.3, 8000, 1e-3, 4096, 20),
+    Size(20_000_000, 512, 4, 0.2, 16000, 7e-4, 8192, 10),
+    Size(float("inf"), 512, 6, 0.1, 32000, 5e-4, 16384, 3),
 )
 
 

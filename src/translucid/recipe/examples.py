@@ -31,8 +31,9 @@ def load_examples(recipe: Recipe, say: Callable[[str], None]) -> Examples:
     """Read the files of a recipe, or make them up."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
-        if data.train:
-            raise ConfigError("data.toyland and data.train were both given; leave one out")
+        for part in ("train", "valid", "test"):
+            if getattr(data, part):
+                raise ConfigError(f"data.toyland and data.{part} were both given; leave one out")
         held_out = _held_out(data.toyland)
         parts = [
             list(task.toyland(split, count))

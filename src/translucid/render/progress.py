@@ -1,10 +1,12 @@
-"""How far a long piece of work is: a live bar on a terminal, a line now and then elsewhere."""
+"""How far a long piece of work is: a live bar on a terminal or in a notebook, a line now and then
+elsewhere."""
 
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from translucid.render.notebook_progress import NotebookBar, in_notebook
 from translucid.terminal import raw, visible
 
 
@@ -38,7 +40,7 @@ class Progress:
         self._began = time.monotonic()
         self._last = float("-inf") if at_once else self._began
         self._tasks: dict[str, Any] = {}
-        self._bar = _bar(stays) if live and sys.stderr.isatty() else None
+        self._bar = _bar(stays) if live else None
         if self._bar is not None:
             self._bar.start()
             self._tasks[""] = self._bar.add_task(label, total=total, completed=start, note="")
@@ -105,7 +107,11 @@ class Progress:
 
 
 def _bar(stays: bool) -> Any:
-    """rich's, which is imported here only: pipes do without."""
+    """Where one can be seen: a notebook's, or rich's, which is imported here only."""
+    if in_notebook():
+        return NotebookBar()
+    if not sys.stderr.isatty():
+        return None
     from rich import progress
     from rich.console import Console
 

@@ -193,6 +193,8 @@ class Session:
         assert isinstance(network, Network)
         s = self.setup
         facts = {"step": self.state.step} | facts
+        if s.example:
+            facts["example"] = s.example  # what a page begins with
         return Bundle(
             network, s.task.name, s.tokenizers, s.labels, facts,
             decoding=s.recipe.decoding.model_dump(),

@@ -1,5 +1,6 @@
 """From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from translucid.checks.startup import startup
 from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
-from translucid.errors import ConfigError
+from translucid.errors import ConfigError, InputError
 from translucid.models import Network, build
 from translucid.models.base import SequenceConfig
 from translucid.models.mlp import MLP
@@ -22,6 +23,7 @@ from translucid.recipe.examples import Examples, load_examples
 from translucid.recipe.recipe import DataConfig, Recipe
 from translucid.recipe.resources import prepare
 from translucid.recipe.token_corpus import amount_of, check_storable, read_corpus
+from translucid.runs import time_budget
 from translucid.runs.batches import epoch_plan
 from translucid.tasks.base import Task, check_length
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
@@ -31,6 +33,8 @@ from translucid.training.memory import check_memory
 from translucid.training.random_state import seed_generators
 
 Say = Callable[[str], None]
+EXAMPLES = 50  # validation texts among which a page's example is looked for
+EXAMPLE_LENGTH = 300  # characters that it may have
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Setup:
     test: Sequence[Any]
     first: str = ""  # the text of the first validation example, as a model is asked for it
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
+    example: str = ""  # a validation text for a page to begin with, of words the model knows
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -69,18 +74,23 @@ def set_up(
             "step on a CPU; use adamw, or a GPU"
         )
     made_before = _made_before(tokenizers, say) if tokenizers is not None else None
+    open_recipe, amount = recipe, Amount(0, 0, 0)
+    # Several processes would measure different times, and build different models.
+    timed = pick and time_budget.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
     valid: Sequence[Any]
     held_rows: Sequence[Any] | None = None
     if recipe.data.store is not None:
         check_storable(recipe)
         if pick:
-            recipe = _pick_sizes(recipe, amount_of(recipe), device, say)
+            amount = amount_of(recipe)
+            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
         examples = load_examples(recipe, say)
         if pick:
-            recipe = _pick_sizes(recipe, automatic_sizes.measure(examples.train), device, say)
+            amount = automatic_sizes.measure(examples.train)
+            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
@@ -92,6 +102,12 @@ def set_up(
         for part, name in ((examples.valid, "validation"), (examples.test, "test"))
     )
     valid = valid if held_rows is None else held_rows
+    if timed:
+        picks, lines = time_budget.fit(open_recipe, amount, known, items, valid, device)
+        recipe, words = automatic_sizes.with_picks(open_recipe, picks)
+        _say_picks(words, amount, say)
+        for line in lines:
+            say(line)
     seed_generators(recipe.training.seed, device)
     config = recipe.model_config_for(sizes=known.sizes)
     training = cuda_graphs.decide(recipe.training, config, device, say, task=known.task.name)
@@ -116,19 +132,44 @@ def set_up(
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, known.task.first_text(examples.valid, valid), examples.columns,
+        _example(known.task, examples.valid, valid),
     )  # fmt: skip
+
+
+def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any]) -> str:
+    """The first short text among some, each word of which is in the vocabulary; or none."""
+    for start in range(min(len(records), EXAMPLES)):
+        text = task.first_text(records[start : start + 1], items)
+        if not text.strip() or len(text) > EXAMPLE_LENGTH:
+            continue
+        try:
+            read = task.example(text)
+        except InputError:  # a task that no page can show
+            return ""
+        sides = [side for side in (read.source, read.target) if side is not None]
+        if not any((read.batch.inputs[s.name] == s.tokenizer.unk_id).any() for s in sides):
+            return text
+    return ""
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
     chosen, picks = automatic_sizes.with_picks(
         recipe, automatic_sizes.pick(recipe, amount, device.type)
     )
+    _say_picks(picks, amount, say)
+    return chosen
+
+
+def _say_picks(picks: Sequence[str], amount: Amount, say: Say) -> None:
     if picks:
         examples = f"{amount.examples:,} examples with " if amount.examples else "about "
         say(f"picked for {examples}{amount.words:,} words:")
         say("  " + " ".join(picks))
         say("  change any of them by writing it at the end of the command")
-    return chosen
+
+
+def _ignore(line: str) -> None:
+    pass
 
 
 def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:

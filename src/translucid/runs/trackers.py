@@ -7,6 +7,7 @@ What they write stays in the run folder; nothing is sent anywhere unless the tra
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,9 +37,9 @@ def check_installed(training: TrainingConfig) -> None:
     """Refuse a tracker that is not there, before anybody waits."""
     for name in chosen(training):
         if find_spec(name) is None:
-            said = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
+            key = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
             raise ConfigError(
-                f"training.{said}: the package {name} is not installed; pip install {name}"
+                f"training.{key}: the package {name} is not installed; pip install {name}"
             )
 
 
@@ -53,7 +54,7 @@ class Trackers:
         self._say = say
         self._open: dict[str, Tracker] = {}
         for name in names:
-            self._try(name, lambda name=name: self._begin(name, folder, step, settings))
+            self._try(name, partial(self._begin, name, folder, step, settings))
 
     def _begin(
         self, name: TrackerName, folder: Path, step: int, settings: Mapping[str, Any]
@@ -68,7 +69,7 @@ class Trackers:
 
     def add(self, name: str, value: float, step: int) -> None:
         for key, tracker in [*self._open.items()]:
-            self._try(key, lambda tracker=tracker: tracker.add(name, value, step))
+            self._try(key, partial(tracker.add, name, value, step))
 
     def close(self) -> None:
         for key, tracker in [*self._open.items()]:
@@ -92,14 +93,14 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder / "tensorboard"
-        self._writer: Any = SummaryWriter(str(self._folder), purge_step=step)
+        self._events: Any = SummaryWriter(str(self._folder), purge_step=step)
 
     def add(self, name: str, value: float, step: int) -> None:
         with saving(self._folder):
-            self._writer.add_scalar(name, value, step)
+            self._events.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._writer.close()
+        self._events.close()
 
 
 class Wandb:

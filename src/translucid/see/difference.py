@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -45,17 +46,25 @@ class Apart:
 class Difference:
     """Two runs, compared wherever they have the same point in the same shape."""
 
-    points: tuple[Apart, ...]  # in the order of the model
+    names: tuple[str, ...]  # of the points that are compared, in the order of the model
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     shapes: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]  # of those that do not fit
     a: Trace = field(repr=False)
     b: Trace = field(repr=False)
 
-    @property
+    @cached_property
+    def points(self) -> tuple[Apart, ...]:
+        return tuple(self._apart(name) for name in self.names)
+
+    def _apart(self, name: str) -> Apart:
+        return _apart(name, self.a[name], self.b[name])
+
+    @cached_property
     def first(self) -> Apart | None:
         """The first point of the model that differs."""
-        return next((point for point in self.points if point.differs), None)
+        unlike = (name for name in self.names if not _identical(self.a[name], self.b[name]))
+        return next((point for point in map(self._apart, unlike) if point.differs), None)
 
     @property
     def widest(self) -> Apart | None:
@@ -112,7 +121,7 @@ class Difference:
         """
         globs = [pattern] if isinstance(pattern, str) else pattern
         chosen = {name for glob in globs for name in self.a.names(glob)}
-        shown = [point.name for point in self.points if point.name in chosen and _along(point.name)]
+        shown = [name for name in self.names if name in chosen and _along(name)]
         if not shown:
             raise InputError(
                 "no point here has a vector for each token in both runs; take texts of one length "
@@ -173,7 +182,7 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
     both = [name for name in ours if name in b]
     fit = [name for name in both if a[name].shape == b[name].shape]
     return Difference(
-        tuple(_apart(name, a[name], b[name]) for name in fit),
+        tuple(fit),
         tuple(name for name in ours if name not in b),
         tuple(name for name in theirs if name not in a),
         tuple(
@@ -182,6 +191,11 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> Difference:
         a,
         b,
     )
+
+
+def _identical(a: Tensor, b: Tensor) -> bool:
+    """Bit for bit, which is seen without computing how far they lie apart."""
+    return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
 
 
 def _apart(name: str, a: Tensor, b: Tensor) -> Apart:
@@ -241,5 +255,9 @@ def _depth(name: str) -> str:
 
 
 def _mark(point: Apart, first: Apart, widest: Apart | None) -> str:
-    marks = [words for which, words in ((first, "first"), (widest, "widest")) if point is which]
+    marks = [
+        words
+        for which, words in ((first, "first"), (widest, "widest"))
+        if which is not None and point.name == which.name
+    ]
     return f"  <- {' and '.join(marks)}" if marks else ""

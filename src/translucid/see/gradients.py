@@ -146,7 +146,7 @@ class Gradients(Trace):
 
     def _over_words(self, pattern: str | None) -> list[str]:
         if pattern is None:
-            stream = STREAM
+            stream: tuple[str, ...] = STREAM
             if not any(name.endswith("embedding.scaled") for name in self):
                 stream = ("embedding.lookup", *STREAM)
             names = [name for name in self if name.endswith(STATES)] or [

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from translucid.errors import InputError, nearest
 from translucid.models.base import Network
 from translucid.models.mlp import MLP
-from translucid.models.recurrent import Bridge
+from translucid.models.recurrent import Bridge, CopyBridge
 from translucid.models.transformer import Layer, Stack
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead
@@ -128,6 +128,12 @@ def _of(network: Network, path: str, part: nn.Module) -> Iterator[Switch]:
             yield from _recurrent(path, part)
         case Bridge():
             points = ["hidden"] + (["cell"] if part.cell is not None else [])
+            yield Switch(
+                path, "decoder starts from nothing", "bridge",
+                {f"{path}.{point}": 0.0 for point in points},
+            )  # fmt: skip
+        case CopyBridge():
+            points = ["copied_hidden"] + (["copied_cell"] if part.with_cell else [])
             yield Switch(
                 path, "decoder starts from nothing", "bridge",
                 {f"{path}.{point}": 0.0 for point in points},

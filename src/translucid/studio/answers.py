@@ -172,8 +172,13 @@ def _before(run: Run, scope: str, point: str, index: tuple[int, ...]) -> float:
     place += 1 if "backward" in scope.split(".") else -1
     if 0 <= place < values.shape[0]:
         return float(values[place, unit])
-    bridge = f"{scope.partition('decoder.')[0]}decoder.bridge.{point}"
-    return float(run[bridge][0, unit]) if "decoder." in scope and bridge in run.shapes else 0.0
+    if "decoder." not in scope:
+        return 0.0
+    bridge = f"{scope.partition('decoder.')[0]}decoder.bridge."
+    if f"{bridge}copied_{point}" in run.shapes:
+        layer = int(scope.partition(".layers.")[2].partition(".")[0])
+        return float(run[f"{bridge}copied_{point}"][0, layer, unit])
+    return float(run[f"{bridge}{point}"][0, unit]) if f"{bridge}{point}" in run.shapes else 0.0
 
 
 def _line(name: str, operation: str, value: float) -> dict[str, Any]:
@@ -271,6 +276,8 @@ def decode(run: Run, beam_size: int, n_best: int, force: dict[int, str | int]) -
             f"beam_size: 1 to 32, and n_best at most as many; not {beam_size} and {n_best}"
         )
     options: dict[str, Any] = {} if run.example.source else {"max_length": 40}
+    if run.edit:  # what is switched off is off in every step of the search
+        options["trace"] = Trace([], edit=run.edit)
     (decoded,) = model.decode(
         [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )
@@ -298,9 +305,10 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     return answer
 
 
-def effect(run: Run, off: list[str]) -> dict[str, Any]:
-    """What switching parts off does to the answers; nothing else is kept."""
-    logits = run.logits_without(off)
+def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]:
+    """What switching parts off does to the answers; nothing else is kept. `other` is the run
+    without them, if it was made."""
+    logits = run.logits_without(off) if other is None else other.logits
     before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
     return {
         "off": off, "loss": [run.loss(), run.loss(logits)], "changed": int((before != after).sum()),

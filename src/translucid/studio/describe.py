@@ -10,6 +10,7 @@ from translucid.models.transformer import TransformerConfig
 from translucid.render.mathml import mathml
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.text_runs import Opened
+from translucid.tasks.outputs import Outputs, Values
 
 
 def describe_model(opened: Opened) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def describe_model(opened: Opened) -> dict[str, Any]:
         "fingerprint": opened.fingerprint, "parameters": model.network.parameters_count,
         "family": _family(config), "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
-        "examples": list(model.task.samples),
+        "examples": _examples(opened), "standardised": _standardised(outputs),
         "switches": [
             {
                 "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
@@ -35,6 +36,18 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     if isinstance(config, SequenceConfig):
         description["shape"] = config.shape
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
+
+
+def _examples(opened: Opened) -> list[str]:
+    """Texts to begin with: one of the model's own data, where it was trained with that noted."""
+    own = opened.model.facts.get("example")
+    samples = opened.model.task.samples
+    return [own, *samples] if isinstance(own, str) and own.strip() else list(samples)
+
+
+def _standardised(outputs: Outputs) -> bool:
+    """Whether the network's values have other units than the data and the answer."""
+    return isinstance(outputs, Values) and outputs.scale is not None
 
 
 def describe_run(m: str, run: RunFollower) -> dict[str, Any]:

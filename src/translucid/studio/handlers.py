@@ -147,8 +147,8 @@ class Handlers:
         return json_reply(decoded, forever=True)
 
     def effect(self, asked: Asked) -> Reply:
-        off = asked.query.all("off")
-        return json_reply(answers.effect(self._run(asked), off), forever=True)
+        run, off = self._run(asked), asked.query.all("off")
+        return json_reply(answers.effect(run, off, self.library.without(run, off)), forever=True)
 
     def diff(self, asked: Asked) -> Reply:
         query = asked.query
@@ -195,8 +195,9 @@ class Handlers:
     def save(self, asked: Asked) -> Reply:
         """What was looked at so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
-        kept = Handlers(self.library)  # without trainings: a file has nothing to follow
-        recorded = saved_session.recording(self.library, kept._recorded, questions)
+        ask = cache(self._recorded)
+        questions = [*questions, *saved_session.besides(ask, questions)]
+        recorded = saved_session.recording(self.library, ask, questions)
         return Reply(saved_session.page(recorded, address), HTML)
 
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:

@@ -16,6 +16,7 @@ class StudioModel(Protocol):
     network: Network
     task: Task[Any, Any]
     folder: Path | None  # that it was read from
+    facts: dict[str, Any]  # scores, steps, an example of its data
 
     def target_for(self, text: str, target: str | None) -> str | None: ...
     @property

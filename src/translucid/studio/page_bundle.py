@@ -6,6 +6,7 @@ which hides the browser's document, location and fetch behind those of a place; 
 a studio of its own, with its own state. See static/js/place.js.
 """
 
+import base64
 import json
 import posixpath
 import re
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 from translucid.errors import TranslucidError
 
 STATIC = Path(__file__).parent / "static"
+FONT = STATIC / "fonts" / "studio-math.woff"
 PAGE = "main.js"  # what index.html loads
 LARGE = 1600  # px, from where the page grows; see place.js
 # What a place stands in for; everything else is the browser's.
@@ -111,6 +113,7 @@ def style() -> str:
     sheets = re.findall(r'<link rel="stylesheet" href="/static/([^"]+)">', index)
     text = "\n".join((STATIC / sheet).read_text("utf-8") for sheet in sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # a box has none of its own: see mount.js
     text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # place.js has them
     text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
     text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
@@ -148,6 +151,7 @@ def bundle(entry: str) -> str:
     """The page and `entry` beside it in one text, which defines `entry`'s exports as `studio`."""
     text = (
         f"const STYLE = {json.dumps(style())};\nconst MARKUP = {json.dumps(markup())};\n"
+        f"const FONT = {json.dumps(base64.b64encode(FONT.read_bytes()).decode())};\n"
         f"{graph(PAGE, entry)}const studio = graph(globalThis)('{entry}');\n"
     )
     # so that it may stand inside an element of HTML

@@ -4,7 +4,8 @@ anywhere, without a server and without the model."""
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -12,13 +13,13 @@ from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
 from translucid.studio.page_bundle import bundle
-from translucid.studio.tensors import Cut, frame
+from translucid.studio.tensors import Cut, frame, unpacked
 from translucid.studio.text_runs import Library, Run
 
 BUDGET = 32_000_000  # characters of recorded answers in a file
 QUESTIONS = 5_000  # of a page
-CELLS = 4_000  # attention weights that are worked out one by one
 SWITCHES = 200  # switched off one by one
+TABLES = 64  # of a training, asked for at once
 LIKELIEST = 60  # tokens of a position, as What-if asks for
 JSON = "application/json"
 
@@ -118,6 +119,17 @@ def read_questions(asked: Any) -> tuple[str, list[Question]]:
     return address, questions
 
 
+def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
+    """What a page may lead to that was not looked at: the lessons on its texts, the trainings."""
+    for question in questions:
+        status, _, body = ask(question) if question[:2] == ("POST", "/api/runs") else (0, "", b"")
+        if status == 200:
+            yield from _lessons(json.loads(body)["run"], lambda asked: json.loads(ask(asked)[2]))
+        described = re.fullmatch("/api/model/([a-z])", question.path)
+        if described and json.loads(ask(question)[2]).get("trains"):
+            yield from _training(described[1], ask)
+
+
 # ---- all views of one text ----
 
 
@@ -135,17 +147,22 @@ def everything(ask: Ask, text: str | None) -> Iterator[Question]:
     }
     yield from descriptions.values()
     known = {m: answer(question) for m, question in descriptions.items()}
-    first = next(iter(known.values()))
+    first = next((model for model in known.values() if "unopened" not in model), None)
+    if first is None:
+        raise InputError("no model of these was saved yet: there is nothing to write down")
     if text is None and not first["examples"]:
         raise InputError(f"{first['name']} has no sentence to begin with; give a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
-    for m in known:
+    for m in (m for m, model in known.items() if "unopened" not in model):
         yield (question := _run(m=m, text=text))
         if (run := answer(question)) is not None:
             runs[m] = run
     for m, run in runs.items():
         yield from _views(run, known[m], answer)
+    for m, model in known.items():
+        if model["trains"]:
+            yield from _training(m, ask)
     yield from _pairs(runs, answer)
 
 
@@ -168,11 +185,12 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
         yield from _search(run, answer)
     yield Question("GET", f"/api/diff?{urlencode({'a': run['run'], 'b': run['run']})}")
     for switch in model["switches"][:SWITCHES]:
-        yield _of(run, "effect", off=switch["key"])
         asked = {"m": run["m"], "text": run["text"], "off": [switch["key"]]}
         asked |= {} if run["target"] is None else {"target": run["target"]}
         yield (question := _run(**asked))
-        if (other := answer(question)) is not None:
+        other = answer(question)
+        yield _of(run, "effect", off=switch["key"])  # after the run that it is read off
+        if other is not None:
             yield (
                 pair := Question(
                     "GET", f"/api/diff?{urlencode({'a': run['run'], 'b': other['run']})}"
@@ -181,7 +199,7 @@ def _views(run: Any, model: Any, answer: Callable[[Question], Any]) -> Iterator[
             apart = (answer(pair) or {}).get("variation") or [0]
             worst = apart.index(max(apart))
             yield _of(other, "steps", positions=f"{worst}:{worst + 1}", k=LIKELIEST)
-    yield from _cells(run)
+    yield from _lessons(run["run"], answer)
 
 
 def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
@@ -204,17 +222,23 @@ def _dotted(tokens: list[int]) -> str:
     return ".".join(map(str, tokens))
 
 
-def _cells(run: Any) -> Iterator[Question]:
-    """Every weight of attention worked out, where there are few."""
-    for point in run["points"]:
-        if not point["at"].endswith(".pattern"):
-            continue
-        places: list[tuple[int, ...]] = [()]
-        for size in point["shape"]:
-            places = [(*place, i) for place in places for i in range(size)]
-        if len(places) <= CELLS:
-            for place in places:
-                yield _of(run, "cell", at=point["at"], index=",".join(map(str, place)))
+def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
+    yield (listed := Question("GET", "/api/lessons"))
+    for lesson in answer(listed):
+        yield Question("GET", f"/api/runs/{run}/lesson/{lesson['id']}")
+
+
+def _training(m: str, ask: Ask) -> Iterator[Question]:
+    """How the model learnt. The page finds single tables in what is asked for here."""
+    at = f"/api/train/{m}"
+    yield Question("GET", f"{at}/about")
+    yield (history := Question("GET", f"{at}/history"))
+    status, _, body = ask(history)
+    headers = [header for header, _ in unpacked(body)] if status == 200 else []
+    steps = [probe[0] for header in headers for probe in header.get("probes", ())]
+    for start in range(0, len(steps), TABLES):
+        query = urlencode({"step": steps[start : start + TABLES], "as": "f32"}, doseq=True)
+        yield Question("GET", f"{at}/probes?{query}")
 
 
 def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[Question]:

@@ -10,7 +10,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from string import ascii_lowercase
@@ -29,7 +29,7 @@ from translucid.see.reading import Reading
 from translucid.see.switches import Switch, switches, together
 from translucid.studio.model import Load, StudioModel
 from translucid.studio.run_follower import RunFollower, is_run
-from translucid.tasks.example import Example
+from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
 
@@ -62,6 +62,9 @@ class Opened:
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
     model: StudioModel
+    _formulas: dict[tuple[str, ...], dict[str, dict[str, str]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def switches(self) -> dict[str, Switch]:
@@ -75,6 +78,16 @@ class Opened:
             digest.update(name.encode())
             digest.update(value.detach().float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+    def own_formulas(self, points: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        """Where this model computes a point otherwise than the catalogue says of all: how. Runs
+        have the same points again and again."""
+        if points not in self._formulas:
+            self._formulas[points] = {
+                name: {"formula": _set(right)} if right != formula(entry(name)) else {}
+                for name, right in formulas(self.model.network, points).items()
+            }
+        return self._formulas[points]
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
         """What these switches do together."""
@@ -196,14 +209,18 @@ class Run:
     # ---- for the page ----
 
     def as_dict(self) -> dict[str, Any]:
-        words = self.example.words
+        words, own_formulas = self.example.words, self.opened.own_formulas(tuple(self.shapes))
         return {
             "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
             "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
-            "loss": self.loss(),
+            "loss": self.loss(), "output": self.output_point,
             "tokens": {
                 "source": list(words.source), "target": list(words.target),
                 "follows": list(words.follows), "features": list(words.features),
+            },
+            "unknown": {
+                "source": self._unknown(self.example.source),
+                "target": self._unknown(self.example.target),
             },
             "ids": {
                 name: value[0].tolist()
@@ -213,20 +230,18 @@ class Run:
             "points": [
                 {
                     "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name), **self._own_formula(name),
+                    "scale": scale_of(name), **own_formulas[name],
                 }
                 for name, shape in self.shapes.items()
             ],
         }  # fmt: skip
 
-    def _own_formula(self, name: str) -> dict[str, str]:
-        """Where this model computes a point otherwise than the catalogue says of all: how."""
-        right = self._formulas[name]
-        return {"formula": _set(right)} if right != formula(entry(name)) else {}
-
-    @cached_property
-    def _formulas(self) -> dict[str, str]:
-        return formulas(self.opened.model.network, self.shapes)
+    def _unknown(self, side: TokenInput | None) -> list[int]:
+        """Which of the tokens the vocabulary lacks: the model has read <unk> in their place."""
+        if side is None:
+            return []
+        ids = self.example.batch.inputs[side.name][0].tolist()
+        return [place for place, number in enumerate(ids) if number == side.tokenizer.unk_id]
 
     @property
     def outputs(self) -> Outputs:
@@ -295,8 +310,7 @@ class Library:
         if not text.strip():
             raise InputError("text: it is empty; type a sentence")
         question = (m, text, target, tuple(sorted(set(off))))
-        identity = [self.start, opened.fingerprint, *question]
-        key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+        key = self._key(question)
         if key not in self.runs:
             opened.model.task.check_line(text, "text", opened.model.network)
             self.runs[key] = Run(opened, key, *question[1:])
@@ -306,6 +320,15 @@ class Library:
         while len(self.asked) > ASKED:
             self.asked.popitem(last=False)
         return self.kept_run(key)
+
+    def _key(self, question: Question) -> str:
+        identity = [self.start, self.opened[question[0]].fingerprint, *question]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+
+    def without(self, run: Run, off: Sequence[str]) -> Run | None:
+        """The same text read with these parts switched off, if that was asked for of late."""
+        switched = tuple(sorted({*run.off, *off}))
+        return self.runs.get(self._key((run.opened.key, run.text, run.target, switched)))
 
     def kept_run(self, key: str) -> Run:
         if key not in self.asked:

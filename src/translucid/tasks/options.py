@@ -35,7 +35,9 @@ class TaskConfig(Config):
 class DataConfig(Config):
     """Where the examples are: the embedded toyland, or files."""
 
-    toyland: int | None = key(None, "made-up sentences to train on, instead of files", gt=0)
+    toyland: int | None = key(
+        None, "made-up sentences to train on, instead of files", gt=0, le=10_000_000
+    )
     folder: str = key("", "folder of the files, unless their names begin with /")
     train: Paths = key(
         (), "training data: one file; for translation two, or one table", strict=False

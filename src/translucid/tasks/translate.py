@@ -175,8 +175,8 @@ class Translate(Task[Pair, TranslateItem]):
         source, source_mask = pad([item.source for item in items], self.source.pad_id)
         start = self.target.start_ids
         target, target_mask = pad([[*start, *item.target] for item in items], self.target.pad_id)
-        given, end = [IGNORE] * (len(start) - 1), self.target.eos_id
-        targets, _ = pad([[*given, *item.target, end] for item in items], IGNORE)
+        forced, end = [IGNORE] * (len(start) - 1), self.target.eos_id
+        targets, _ = pad([[*forced, *item.target, end] for item in items], IGNORE)
         inputs = {
             "source": source, "target": target,
             "source_mask": source_mask, "target_mask": target_mask,

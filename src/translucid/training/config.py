@@ -75,5 +75,5 @@ class TrainingConfig(Config):
 
     parallel: Parallel = key("ddp", "data parallelism of several processes (torchrun)")
     deterministic: bool = key(False, "deterministic GPU kernels: repeat to the bit; slower")
-    seed: int = key(0, "random seed of weights, order and dropout", ge=0)
+    seed: int = key(0, "random seed of weights, order and dropout", ge=0, lt=2**63)
     device: str = key("auto", "device: auto, cpu, cuda, cuda:1")

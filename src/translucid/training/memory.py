@@ -31,7 +31,7 @@ ORDINARY = {
 
 
 @dataclass(frozen=True)
-class Memory:
+class Footprint:
     """Bytes, by what takes them."""
 
     parameters: int
@@ -46,11 +46,11 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.average + self.activations
 
 
-def estimate(config: ModelConfig, training: TrainingConfig) -> Memory:
+def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
     """What training such a model takes at least."""
     parameters, buffers = count(config)
     whole = FLOAT * parameters
-    return Memory(
+    return Footprint(
         parameters,
         weights=whole + FLOAT * buffers,
         gradients=whole,
@@ -144,14 +144,16 @@ def check_memory(
 
 
 def _keys(
-    config: ModelConfig, model: Mapping[str, Any], need: Memory | None = None, available: int = 0
+    config: ModelConfig, model: Mapping[str, Any], need: Footprint | None = None, available: int = 0
 ) -> str:
     """What to lower, that which is most out of the ordinary first."""
     sizes = {key: model[key] for key in ORDINARY if isinstance(model.get(key), int)}
     sizes = dict(sorted(sizes.items(), key=lambda pair: -pair[1] / ORDINARY[pair[0]]))
     keys = [f"model.{key} ({value})" for key, value in sizes.items()]
-    keys = keys or ["model.d_model" if hasattr(config, "d_model") else "model.hidden"]
-    if hasattr(config, "vocab"):
+    if not isinstance(config, TransformerConfig | RecurrentConfig):
+        keys = keys or ["model.hidden"]
+    else:
+        keys = keys or ["model.d_model"]
         keys.append("tokenizer.vocab_size")
         table = config.vocab * config.d_model
         if need is not None and 2 * table > need.parameters and config.vocab > config.d_model:

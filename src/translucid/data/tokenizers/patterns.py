@@ -1,7 +1,7 @@
 """Regular expressions of a tokenizer file that somebody else wrote.
 
 The library's engine goes back and tries again, without a limit of time: `(a+)+b` takes longer than
-anyone waits on forty letters. What the well-known tokenizers split text with is known to be fast.
+anyone waits on forty characters. What well-known tokenizers split text with is known to be fast.
 Of others, the forms are refused that may take exponential time, and what is left reads shorter
 texts at once.
 """
@@ -26,7 +26,7 @@ O200K = (
 _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
 KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN})
-LONGEST = 1 << 16  # characters of a pattern: an alternative for each piece that a user defined
+MAX_PATTERN = 1 << 16  # characters of a pattern: an alternative for each piece that a user defined
 MAX_BYTES = 1 << 16  # of a text that an unknown pattern reads at once
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
 _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
@@ -34,8 +34,8 @@ _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
 
 def check_pattern(pattern: object, where: str) -> bool:
     """Whether a pattern is one of the known ones; one that may take forever is refused."""
-    if not isinstance(pattern, str) or len(pattern) > LONGEST:
-        raise InputError(f"{where}: a pattern must be text of at most {LONGEST:,} characters")
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
+        raise InputError(f"{where}: a pattern must be text of at most {MAX_PATTERN:,} characters")
     if pattern in KNOWN or re.fullmatch(r"[\w\s▁|\\<>/=-]*", pattern):
         return True
     if fault := _fault(pattern):

@@ -1,7 +1,7 @@
 """What each token of an imported vocabulary is as text: the bytes that it stands for.
 
-Token files spell it in their own ways: GPT-2's letters for bytes, sentencepiece's ▁ for a space and
-<0x0A> for a byte, WordPiece's ## for what goes on with a word, </w> for its end.
+Token files spell it in their own ways: GPT-2's characters for bytes, sentencepiece's ▁ for a space
+and <0x0A> for a byte, WordPiece's ## for what goes on with a word, </w> for its end.
 """
 
 import re

@@ -201,7 +201,7 @@ def _gguf_rotary(own: Options, file: ModelFile, d_head: int) -> dict[str, Any]:
 def _llama3_scaling(own: Options, file: ModelFile, base: float, turning: int) -> dict[str, Any]:
     """Llama 3 writes a factor for every frequency: the usual settings are tried."""
     factors = file.tensors["rope_freqs.weight"].read().double()
-    options = {
+    options: dict[str, Any] = {
         "rotary_method": "llama3", "rotary_scaling": round_off(float(factors.max())),
         "rotary_length": 8192, "rotary_low": 1.0, "rotary_high": 4.0,
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """What a family makes of a description: a configuration of ours, and rules for the weights."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from translucid.errors import ConfigError, InputError
 from translucid.interop.rules import Rule
@@ -21,7 +22,7 @@ class Plan:
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
 
 
-def transformer(where: str, **options: object) -> TransformerConfig:
+def transformer(where: str, **options: Any) -> TransformerConfig:
     """A configuration of ours; what cannot be is told of the file that asked for it."""
     try:
         return TransformerConfig(**options)

@@ -4,7 +4,7 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bart, ctranslate2, gpt2, llama, t5
+from translucid.interop.families import bart, bert, ctranslate2, gpt2, llama, neox, sentence, t5
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
@@ -14,6 +14,8 @@ Read = Callable[[Options, ModelFile], Plan]
 HUGGING_FACE: Mapping[str, Read] = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), llama.from_huggingface),
     "gpt2": gpt2.from_huggingface,
+    "gpt_neox": neox.from_huggingface,
+    **dict.fromkeys(("bert", "roberta", "distilbert"), bert.from_huggingface),
     **dict.fromkeys(bart.FAMILIES, bart.from_huggingface),
     **dict.fromkeys(t5.KINDS, t5.from_huggingface),
 }
@@ -43,7 +45,9 @@ def plan_of(source: Source) -> Plan:
                     f"{config.where}: the weights are quantised (quantization_config); use the "
                     "model as it was before, or as GGUF"
                 )
-            return _read(HUGGING_FACE, config.text("model_type"), "model_type", source)
+            plan = _read(HUGGING_FACE, config.text("model_type"), "model_type", source)
+            pooled = plan.task == "none" and (source.folder / sentence.MODULES).is_file()
+            return sentence.with_pooling(plan, source.folder) if pooled else plan
         case "gguf":
             name = config.text("general.architecture")
             return _read(GGUF, name, "general.architecture", source)

@@ -36,7 +36,7 @@ def rotary_options(config: Options) -> dict[str, Any]:
     if method == "default":
         return made
     made |= {"rotary_method": method, "rotary_scaling": named.number("factor")}
-    longest = config.get("max_position_embeddings")
+    context = config.get("max_position_embeddings")
     match method:
         case "dynamic":
             made["rotary_length"] = config.whole("max_position_embeddings")
@@ -45,7 +45,7 @@ def rotary_options(config: Options) -> dict[str, Any]:
             made["rotary_low"] = named.number("low_freq_factor")
             made["rotary_high"] = named.number("high_freq_factor")
         case "yarn":
-            made["rotary_length"] = named.whole("original_max_position_embeddings", longest)
+            made["rotary_length"] = named.whole("original_max_position_embeddings", context)
             made["rotary_low"] = named.number("beta_slow", 1.0)
             made["rotary_high"] = named.number("beta_fast", 32.0)
             made["rotary_attention_factor"] = _yarn_factor(named)

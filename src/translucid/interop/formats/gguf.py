@@ -75,13 +75,13 @@ def _string(cursor: Cursor) -> str:
 
 def _strings(cursor: Cursor, count: int) -> list[str]:
     """Many texts, such as the tokens of a vocabulary, in a loop that does nothing else."""
-    memory, unpack = cursor.file.memory, struct.Struct("<Q").unpack_from
+    mapping, unpack = cursor.file.mapping, struct.Struct("<Q").unpack_from
     place, texts = cursor.place, []
     try:
         for _ in range(count):
-            (length,) = unpack(memory, place)
+            (length,) = unpack(mapping, place)
             place += 8 + length
-            texts.append(memory[place - length : place].decode("utf-8", errors="replace"))
+            texts.append(mapping[place - length : place].decode("utf-8", errors="replace"))
     except (struct.error, OverflowError):
         place = cursor.file.size + 1
     cursor.take(place - cursor.place, "a text of its header")  # says so where the file ends before

@@ -126,7 +126,7 @@ class InertUnpickler(pickle._Unpickler):
 
     # The instructions and what carries them out, as the base class has them.
     stack: list[Any]
-    dispatch: ClassVar = {
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **pickle._Unpickler.dispatch,
         **dict.fromkeys((code[0] for code in REFUSED), _refuse),
         pickle.BUILD[0]: _build,

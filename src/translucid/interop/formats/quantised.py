@@ -72,7 +72,7 @@ def _nibbles(raw: Bytes) -> Bytes:
 
 def _fifth_bits(raw: Bytes) -> Bytes:
     """4 bytes of each block as 32 numbers, 0 or 16."""
-    return np.unpackbits(np.ascontiguousarray(raw), axis=1, bitorder="little") << 4
+    return np.unpackbits(np.ascontiguousarray(raw), axis=1, bitorder="little") * np.uint8(16)
 
 
 def _q8_0(raw: Bytes) -> Floats:

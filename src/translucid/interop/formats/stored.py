@@ -51,7 +51,7 @@ class MappedFile:
         self.path = path
         try:
             with open_regular(path, LARGEST) as file:
-                self.memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                self.mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except FileNotFoundError:
             raise InputError(f"{path} is missing") from None
         except OSError as error:
@@ -60,11 +60,11 @@ class MappedFile:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{path} is empty; copy it again, whole") from None
-        self.size = len(self.memory)
+        self.size = len(self.mapping)
 
     def bytes(self, start: int, count: int, what: str) -> bytes:
         self._check(start, count, what)
-        return self.memory[start : start + count]
+        return self.mapping[start : start + count]
 
     def view(self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str) -> Tensor:
         """A tensor at this place of the file."""
@@ -74,10 +74,10 @@ class MappedFile:
             return torch.empty(shape, dtype=dtype)
         if start % dtype.itemsize:  # torch reads only where its type may begin
             raw = torch.frombuffer(
-                self.memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=start
+                self.mapping, dtype=torch.uint8, count=count * dtype.itemsize, offset=start
             )
             return raw.clone().view(dtype).view(shape)
-        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=start).view(shape)
+        return torch.frombuffer(self.mapping, dtype=dtype, count=count, offset=start).view(shape)
 
     def tensor(
         self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str
@@ -98,7 +98,7 @@ class MappedFile:
         begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages that are ours alone
         end = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
         if end > begin and hasattr(mmap, "MADV_DONTNEED"):
-            self.memory.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+            self.mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
     def _check(self, start: int, count: int, what: str) -> None:
         if start < 0 or count < 0 or start + count > self.size:

@@ -35,7 +35,7 @@ LOOKED_FOR = (
 )  # fmt: skip
 
 
-class Found(NamedTuple):
+class Spec(NamedTuple):
     """A tokenizer.json, and what the files beside it leave open."""
 
     text: str
@@ -58,18 +58,18 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
     )  # fmt: skip
     if all((folder / f"{side}.spm").is_file() for side in marian.SIDES):
         return marian.tokenizers(folder, files)
-    found = _found(folder, files)
-    data = parsed(found.text, str(folder / "tokenizer.json"))
-    names = Imported(found.text, SpecialTokens()).names
-    usual = {f"{role}_token": name for role, name in found.names.items()}
+    spec = _spec(folder, files)
+    data = parsed(spec.text, str(folder / "tokenizer.json"))
+    names = Imported(spec.text, SpecialTokens()).names
+    usual = {f"{role}_token": name for role, name in spec.names.items()}
     files = replace(files, special_map=usual | dict(files.special_map))
     bytes_too = data["model"].get("byte_fallback") or any(
         step.get("type") == "ByteLevel"
         for key in ("pre_tokenizer", "normalizer")
         for step in steps(data.get(key))
     )
-    special = special_tokens(names, files, found.frame, spells_all=bool(bytes_too))
-    made = Tokenizer.imported(Imported(found.text, special, found.hidden))
+    special = special_tokens(names, files, spec.frame, spells_all=bool(bytes_too))
+    made = Tokenizer.imported(Imported(spec.text, special, spec.hidden))
     return ReadTokenizers({"tokenizer": made}, [note_of(special, names)])
 
 
@@ -77,7 +77,7 @@ def _held(folder: Path, name: str) -> dict[str, Any]:
     return read_object(folder / name) if (folder / name).is_file() else {}
 
 
-def _found(folder: Path, files: RoleFiles) -> Found:
+def _spec(folder: Path, files: RoleFiles) -> Spec:
     def there(*names: str) -> bool:
         return all((folder / name).is_file() for name in names)
 
@@ -96,7 +96,7 @@ def _found(folder: Path, files: RoleFiles) -> Found:
     )
 
 
-def _whole(path: Path, files: RoleFiles) -> Found:
+def _whole(path: Path, files: RoleFiles) -> Spec:
     """A tokenizer.json, to which tokenizer_config.json may add tokens."""
     try:
         with open_regular(path, MAX_FILE) as file:
@@ -117,7 +117,7 @@ def _whole(path: Path, files: RoleFiles) -> Found:
     ids = {name: i for i, name in reversed(list(enumerate(model.names)))}
     processor = data.get("post_processor")
     frame = template(processor, ids)
-    return Found(text, Frame() if frame is None and processor else frame)
+    return Spec(text, Frame() if frame is None and processor else frame)
 
 
 def _decoder_tokens(files: RoleFiles) -> list[Part]:
@@ -145,7 +145,7 @@ def _added(folder: Path, files: RoleFiles) -> list[Part]:
     return list(tokens.values())
 
 
-def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Found:
+def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     model = read_model(path)
     names = sentencepiece.names(model)
     extra = files.tokenizer.get("extra_ids")
@@ -159,10 +159,10 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Found
     encodes = bool(files.config.get("is_encoder_decoder"))
     frame = None if encodes or bos is None else Frame((bos,), (), (bos,))
     text = sentencepiece.spec(model, str(path), added=outside)
-    return Found(text, frame, sentencepiece.hidden(model), roles)
+    return Spec(text, frame, sentencepiece.hidden(model), roles)
 
 
-def _byte_pairs(folder: Path, files: RoleFiles) -> Found:
+def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     """GPT-2's two files."""
     vocab = read_object(folder / "vocab.json")
     if any("</w>" in piece for piece in vocab):
@@ -193,10 +193,10 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Found:
     if "cls" in usual:
         start, end = (vocab[files.name(role) or usual[role]] for role in ("cls", "sep"))
         frame = Frame((start,), (end,), (end, end))
-    return Found(text, frame, names=usual)
+    return Spec(text, frame, names=usual)
 
 
-def _word_pieces(folder: Path, files: RoleFiles) -> Found:
+def _word_pieces(folder: Path, files: RoleFiles) -> Spec:
     tokens = read_lines(folder / "vocab.txt")
     usual = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     named = {role: files.name(role) or name for role, name in usual.items()}
@@ -213,4 +213,4 @@ def _word_pieces(folder: Path, files: RoleFiles) -> Found:
         strip_accents=accents if isinstance(accents, bool) else None,
         chinese=files.tokenizer.get("tokenize_chinese_chars") is not False,
     )  # fmt: skip
-    return Found(text, names=named)
+    return Spec(text, names=named)

@@ -68,8 +68,8 @@ def special_tokens(
         named = files.name(name)
         if named is not None and named in ids:
             return ids[named]
-        given = [i for i in files.ids(f"{name}_token_id") if i < len(tokens)]
-        return given[0] if given else None
+        numbers = [i for i in files.ids(f"{name}_token_id") if i < len(tokens)]
+        return numbers[0] if numbers else None
 
     pad, bos, eos = (role(name) for name in ("pad", "bos", "eos"))
     cls, sep = (ids.get(files.name(name) or "") for name in ("cls", "sep"))
@@ -81,7 +81,7 @@ def special_tokens(
     unk = None if spells_all else role("unk")
     if frame is None:
         frame = _frame(files, cls=cls, sep=sep, bos=bos, eos=eos)
-    frame = _told_otherwise(frame, files, bos, eos)
+    frame = _with_flags(frame, files, bos, eos)
     if files.config.get("is_encoder_decoder"):
         start = [*files.ids("decoder_start_token_id")[:1], *files.ids("forced_bos_token_id")[:1]]
     else:
@@ -114,7 +114,7 @@ def _frame(
     return Frame()
 
 
-def _told_otherwise(frame: Frame, files: RoleFiles, bos: int | None, eos: int | None) -> Frame:
+def _with_flags(frame: Frame, files: RoleFiles, bos: int | None, eos: int | None) -> Frame:
     """`add_bos_token` and `add_eos_token` have the last word."""
     prefix, suffix = frame.prefix, frame.suffix
     add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
@@ -155,8 +155,8 @@ def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> l
         else:
             name = part.get("SpecialToken", {}).get("id")
             known = table.get(name, {}).get("ids") if isinstance(table, Mapping) else None
-            given = known or ([ids[name]] if name in ids else [])
-            groups[-1] += [i for i in given if isinstance(i, int)]
+            numbers = known or ([ids[name]] if name in ids else [])
+            groups[-1] += [i for i in numbers if isinstance(i, int)]
     return groups
 
 

@@ -2,7 +2,9 @@
 al. 2016, https://arxiv.org/abs/1508.07909) on text in which ▁ stands for a space.
 
 Control pieces have no way in from text, as in the library itself; pieces that a user defined are
-found wherever they stand.
+found wherever they stand. One thing is not as in the library: its table of normalised characters is
+looked up cluster by cluster, so that a character with marks of six bytes or more (three accents
+on one, Hangul in single signs) may stay apart where it would be composed.
 """
 
 import base64

@@ -42,11 +42,11 @@ def tokenizer(
     if family not in FAMILIES:
         raise InputError(f"family = {family!r}: known are {', '.join(FAMILIES)}")
     ranks = read_ranks(path)
-    given = dict(control or {})
-    text = spec_of(ranks, FAMILIES[family], {i: name for name, i in given.items()})
-    start = () if bos is None else (given[bos],)
+    names = dict(control or {})
+    text = spec_of(ranks, FAMILIES[family], {i: name for name, i in names.items()})
+    start = () if bos is None else (names[bos],)
     special = SpecialTokens(
-        bos=given.get(bos or ""), eos=given.get(eos or ""), start=start, frame=Frame(start)
+        bos=names.get(bos or ""), eos=names.get(eos or ""), start=start, frame=Frame(start)
     )
     made = Tokenizer.imported(Imported(text, special))
     note = f"texts are split as those of {family}, which the file of ranks does not say"
@@ -54,23 +54,24 @@ def tokenizer(
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    ranks: dict[bytes, int] = {}
-    number = 0
     try:
         with open_regular(path, MAX_FILE) as file:
-            for line in file.read().splitlines():
-                number += 1
-                if line:
-                    token, rank = line.split()
-                    ranks[base64.b64decode(token, validate=True)] = int(rank)
-                    if not 0 <= int(rank) < MOST_TOKENS:
-                        raise ValueError(f"rank {int(rank)}")
+            lines = file.read().splitlines()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, binascii.Error) as error:
-        raise InputError(
-            f"{path}, line {number}: {str(error)[:80]}; a line holds a token in base64 and its rank"
-        ) from None
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            if line:
+                token, rank = line.split()
+                if not 0 <= int(rank) < MOST_TOKENS:
+                    raise ValueError(f"rank {int(rank)}")
+                ranks[base64.b64decode(token, validate=True)] = int(rank)
+        except (ValueError, binascii.Error) as error:
+            raise InputError(
+                f"{path}, line {number}: {str(error)[:80]}; a line holds a token in base64 and "
+                "its rank"
+            ) from None
     lacking = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if lacking:
         raise InputError(f"{path}: byte {lacking[0]} is no token, and so some texts have none; "

@@ -103,9 +103,12 @@ def _moved(reading: TextTrace, name: str, labels: Sequence[str]) -> tuple[Row, .
     states = reading[name][0]  # (length, hidden)
     backward = "backward" in name.split(".")
     start = states.new_zeros(1, states.shape[-1])
-    bridge = f"{name.partition('.recurrent.')[0]}.bridge.hidden"
-    if bridge in reading:
-        start = reading[bridge]
+    bridge = f"{name.partition('.recurrent.')[0]}.bridge."
+    layer = int(name.partition(".layers.")[2].partition(".")[0])
+    if f"{bridge}hidden" in reading:
+        start = reading[f"{bridge}hidden"]
+    elif f"{bridge}copied_hidden" in reading:
+        start = reading[f"{bridge}copied_hidden"][:, layer]
     before = torch.cat([states[1:], start]) if backward else torch.cat([start, states[:-1]])
     return size_rows(ratio(states - before, states), labels)
 

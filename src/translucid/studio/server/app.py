@@ -35,6 +35,7 @@ LIVE = 16  # pages that may follow a training at once
 mimetypes.add_type("text/javascript", ".js")
 mimetypes.add_type("text/css", ".css")
 mimetypes.add_type("image/svg+xml", ".svg")
+mimetypes.add_type("font/woff", ".woff")
 
 
 class JsonReply(JSONResponse):

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from translucid.studio.server.patience import PatientProtocol
 if TYPE_CHECKING:  # it imports torch, and the page is shown before that
     from translucid.studio.handlers import Handlers
 
+PORT = 8642  # of the first studio on this machine
+PORTS = 20  # that are tried from there on
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds, at most, in which pages are told how a training ended
 HEAD_START = 0.7  # seconds in which a browser takes the page; opening models would hold it up
@@ -45,6 +47,12 @@ class Ready:
     @property
     def address(self) -> str:
         return self.begin + self.token
+
+    def announced(self, asked: int | None) -> str:
+        """For people: where it is, and why not where it usually is."""
+        number = self.held.getsockname()[1]
+        usual = asked is not None or number == PORT
+        return "" if usual else f"port {PORT} is taken (another studio?): this one has {number}"
 
     def run(self) -> None:
         """Until Ctrl-C."""
@@ -90,15 +98,9 @@ class Ready:
             time.sleep(AFTERWARDS)
 
 
-def ready(port: int) -> Ready:
-    """Take a port of this machine, any for 0."""
-    try:
-        held = socket.create_server((LOOPBACK[0], port))
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"port {port} cannot be used ({why}); leave --port out for a free one"
-        ) from error
+def ready(port: int | None) -> Ready:
+    """Take a port of this machine, any for 0; for None the usual one, or the next that is free."""
+    held = _usual() if port is None else _taken(port)
     # asyncio does so only for sockets that name their protocol, and this one does not; without it
     # every answer waits 40 ms for an acknowledgement.
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -111,7 +113,25 @@ def ready(port: int) -> Ready:
     return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
 
 
-def for_training(folder: Path, port: int) -> Ready:
+def _taken(port: int) -> socket.socket:
+    try:
+        return socket.create_server((LOOPBACK[0], port))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"port {port} cannot be used ({why}); leave --port out for a free one"
+        ) from error
+
+
+def _usual() -> socket.socket:
+    """The same at each start, so that links and bookmarks go on working."""
+    for port in range(PORT, PORT + PORTS):
+        with suppress(OSError):
+            return socket.create_server((LOOPBACK[0], port))
+    return _taken(0)
+
+
+def for_training(folder: Path, port: int | None) -> Ready:
     """For a run that is about to begin: there is no model to open, only its files to follow."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.run_follower import RunFollower

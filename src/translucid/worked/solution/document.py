@@ -149,9 +149,14 @@ def _tex(text: str) -> str:
     return with_formulas(text, lambda part: "".join(_SPECIAL.get(c, c) for c in part))
 
 
+def _first(row: str) -> str:
+    """What follows the end of a line: in braces, [ and * belong to the row and not to that end."""
+    return f"{{{row[0]}}}{row[1:]}" if row.startswith(("[", "*")) else row
+
+
 def _tex_table(table: Table) -> str:
     columns = "l" * len(table.header)
-    lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in table.rows]
+    lines = [_first(" & ".join(_tex(cell) for cell in row)) + r" \\" for row in table.rows]
     head = " & ".join(_tex(cell) for cell in table.header) + r" \\ \hline"
     body = "\n".join([head, *lines])
     inner = f"\\begin{{tabular}}{{{columns}}}\n{body}\n\\end{{tabular}}"

@@ -126,7 +126,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
       { target_tokens: 'next token', next_tokens: 'next token', tags: 'tag', label: 'class' }[model.outputs] ??
       'number',
   };
-  if (!sides.length) return { bands: [columns(own, features, run)], end, members };
+  if (!sides.length) return { bands: [columns(own, features, run, model.standardised)], end, members };
   const bands = sides.map(side => {
     const last = side === sides.at(-1);
     const mine = own.filter(
@@ -142,6 +142,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
       words,
       follows: decodes ? follows : [],
       ids: (decodes ? ids.target : ids.source) ?? ids.ids ?? [],
+      unknown: new Set(decodes ? run.unknown.target : run.unknown.source),
       ...made,
     };
   });
@@ -243,6 +244,7 @@ function ofScope(scope, local, all, side, layer) {
       },
     ];
   if (!byRows(at)) return at.shape.length === 1 ? [{ ...base, kind: 'vector', at: at.at, label, short: '' }] : [];
+  if (last === 'positions' && pointOf(at.at) === 'angles') return []; // rotary: queries and keys turn, not the stream
   const thin = part === 'residual' || (part === 'norm' && layer !== null);
   return [
     {
@@ -256,7 +258,7 @@ function ofScope(scope, local, all, side, layer) {
   ];
 }
 // A model without a text: each layer is a column of numbers.
-function columns(points, features, run) {
+function columns(points, features, run, standardised) {
   const shown = points.filter(
     point =>
       !/\.(preactivation|skip)$/.test(point.at) ||
@@ -267,6 +269,7 @@ function columns(points, features, run) {
     key: 'src',
     words: features,
     ids: [],
+    unknown: new Set(),
     follows: [],
     columns: true,
     given: run.text.split(/[\s,]+/),
@@ -287,7 +290,12 @@ function columns(points, features, run) {
           group: null,
           short: '',
           size: point.shape[0] ?? 1,
-          label: layer !== null ? `layer ${layer}` : scope.startsWith('output') ? 'output' : (NAMES[scope] ?? scope),
+          label:
+            layer !== null
+              ? `layer ${layer}`
+              : scope.startsWith('output')
+                ? `output${standardised ? ', standardised' : ''}`
+                : (NAMES[scope] ?? scope),
         };
       }),
   };

@@ -59,8 +59,8 @@ export function onChange(f) {
   listeners.add(f);
   return () => listeners.delete(f);
 }
-export function pinned(side) {
-  const key = state.pins.find(each => each.startsWith(`${side}:`));
+export function pinned(side, nth = 0) {
+  const key = state.pins.filter(each => each.startsWith(`${side}:`))[nth];
   return key === undefined ? null : Number(key.split(':')[1]);
 }
 // Hovering and clicking an element means its keys.

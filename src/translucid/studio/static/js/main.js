@@ -1,11 +1,13 @@
 // The shell: address -> model, run, view; the sentence that stays on top of every view; the keys.
 import { h, icon, unit } from './dom.js';
-import { address, go, link as to, settle } from './route.js';
+import { address, go, isOwn, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice } from './readout.js';
 import { scaleOf } from './ink.js';
 import { token } from './parts/token.js';
+import { rolling } from './parts/rolling.js';
+import { leftOut } from './leftout.js';
 import { minimap } from './parts/minimap.js';
 import { guide, guided, whole } from './guide.js';
 import { tables } from './twin.js';
@@ -22,6 +24,8 @@ let drawing = 0;
 let late = 0;
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
+let stood = null; // the address that was drawn last
+let trouble = null; // what went wrong on the way to another one
 
 const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
 const other = () => (root.dataset.theme === 'dark' ? 'light' : 'dark');
@@ -48,12 +52,14 @@ const inShort = model => {
 
 // Before a run has saved a model there is its training to look at, and nothing else.
 const absent = (id, model, all) =>
-  model.unopened && id !== 'train'
-    ? 'This run has saved no model yet; open it again later'
-    : VIEWS[id].lacks?.(
-        model,
-        all.filter(each => !each.unopened),
-      );
+  !Object.hasOwn(VIEWS, id)
+    ? `there is no such view; there are ${Object.keys(VIEWS).join(', ')}`
+    : model.unopened && id !== 'train'
+      ? 'This run has saved no model yet; open it again later'
+      : VIEWS[id].lacks?.(
+          model,
+          all.filter(each => !each.unopened),
+        );
 const tours = id => (id === 'lesson' ? { lesson: null } : {}); // the list of tours is not one of their stops
 function bar(view, model, all) {
   byId('bar').replaceChildren(
@@ -94,7 +100,12 @@ function bar(view, model, all) {
       saver(keep),
       h(
         'button',
-        { title: 'Larger, for a projector (p)', 'aria-label': 'Larger, for a projector', onclick: projector },
+        {
+          title: 'Larger, for a projector (p)',
+          'aria-label': 'Larger, for a projector',
+          class: 'projector',
+          onclick: projector,
+        },
         'Aa',
       ),
       h(
@@ -121,7 +132,7 @@ function bar(view, model, all) {
         { title: 'The inspector: away or back (i)', 'aria-label': 'Inspector', class: 'inspect', onclick: inspector },
         icon('panel'),
       ),
-      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', onclick: () => keysTable() }, '?'),
+      h('button', { title: 'All keys (?)', 'aria-label': 'All keys', class: 'keys', onclick: () => keysTable() }, '?'),
     ),
   );
 }
@@ -188,6 +199,9 @@ async function sentence(run, model) {
   const long = lists.filter(list => list.length > LONG).length;
   // beside Edit, and perhaps an answer
   const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());
+  const unknown = { src: new Set(run.unknown.source), tgt: new Set(run.unknown.target) };
+  // What a decoder is shown to write stands one row after what it reads.
+  const lacks = (keys, i) => unknown[keys].has(keys === 'tgt' && source.length ? i + 1 : i);
   const words = async (list, side, keys) => {
     const at = depth(run, side);
     const many = list.length > LONG;
@@ -203,7 +217,9 @@ async function sentence(run, model) {
     return h(
       'div',
       { class: 'tokens' },
-      list.map((word, i) => token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`)),
+      list.map((word, i) =>
+        token(word, frame && i < frame.shape[0] ? frame.row(i) : null, scale, `${keys}:${i}`, lacks(keys, i)),
+      ),
     );
   };
   link.forget(box);
@@ -235,9 +251,14 @@ async function sentence(run, model) {
       h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
       h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)),
     );
+  const odd = unknown.src.size + unknown.tgt.size;
+  if (odd)
+    parts.push(
+      h('span', { class: 'unknowns' }, `${odd} ${odd > 1 ? 'tokens are' : 'token is'} unknown: read as <unk>`),
+    );
   const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
   box.replaceChildren(
-    h('div', { class: 'rolls' }, parts),
+    rolling(h('div', { class: 'rolls' }, parts), 'the sentence'),
     h(
       'button',
       { class: 'edit', title: 'Change the sentence (/)', onclick: () => edit(run, model) },
@@ -260,6 +281,10 @@ function edit(run, model) {
       class: 'asking',
       onsubmit: event => {
         event.preventDefault();
+        if (!field.value.trim()) {
+          notice('the sentence is empty: type one, or press Escape');
+          return;
+        }
         link.state.pins = [];
         go(address().view, { text: field.value, pin: null, m: model.m });
       },
@@ -298,7 +323,25 @@ const hidden = params => [
   ...(params.get('embed') ? ['bar', 'sentence'] : []),
   ...(params.get('hide')?.split(',') ?? []),
 ];
+// What went wrong, or was left out, above a picture that stays.
+function warned(message, ...more) {
+  byId('stage').querySelector('.told.above')?.remove();
+  byId('stage').append(
+    h(
+      'div',
+      { class: 'told above', role: 'alert' },
+      h('p', null, message),
+      more,
+      h('button', { class: 'edit', onclick: event => event.target.closest('.told').remove() }, 'Close'),
+    ),
+  );
+}
 function told(error) {
+  if (error instanceof api.Refused && stood !== null && location.hash !== stood) {
+    trouble = { error, wanted: location.hash };
+    history.replaceState(null, '', stood || '#');
+    return draw();
+  }
   byId('stage').replaceChildren(
     h(
       'div',
@@ -318,14 +361,14 @@ function told(error) {
 async function draw() {
   const turn = ++drawing;
   const { view: wanted, params } = address();
+  const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
   const back = keepFocus(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   const stage = byId('stage');
   try {
-    const shownBy = (model, all) =>
-      Object.hasOwn(VIEWS, wanted) && !absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow';
+    const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => {
       if (turn === drawing) {
         bar(shownBy(model, all), model, all);
@@ -362,12 +405,32 @@ async function draw() {
     link.reveal();
     back();
     shown = found;
-    root.dataset.ready = `${view} ${found.run?.run ?? ''}`;
+    const failed = trouble;
+    trouble = null;
+    if (failed)
+      warned(
+        failed.error.message,
+        h('button', { class: 'edit', onclick: () => (location.hash = failed.wanted) }, 'Try again'),
+      );
+    else {
+      const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
+      if (turn !== drawing) return;
+      const odd = arrived ? leftOut(wanted, { ...found, lessons }, absent(wanted, found.model, found.all)) : [];
+      stood = location.hash;
+      if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
+    }
+    root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
     clearTimeout(late);
-    told(error);
+    if (turn === drawing) return told(error);
   }
 }
+// A click that the server did not answer: what stands on the page stays.
+addEventListener('unhandledrejection', event => {
+  if (!(event.reason instanceof api.Refused)) return;
+  event.preventDefault();
+  warned(event.reason.message);
+});
 link.onChange(what => {
   if (what === 'pin') settle({ pin: link.state.pins.join(',') || null });
 });

@@ -6,7 +6,7 @@ const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
-export function makePlace(el, { ask, address, onaddress = () => {}, height, style, markup }) {
+export function makePlace(el, { ask, address, onaddress = () => {}, height, whole = false, style, markup }) {
   const page = el.ownerDocument;
   const events = new EventTarget();
   const host = page.createElement('div');
@@ -138,11 +138,11 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
   });
   lost.observe(body, { childList: true, subtree: true });
 
-  // A narrow box is laid out as a page of full width, and drawn smaller.
+  // A narrow box is laid out as a page of full width, and drawn smaller; what has the whole window is a page.
   function fit() {
     const width = room.clientWidth;
     // rules about width count in it
-    room.style.fontSize = `${width >= LARGE ? 20 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
+    room.style.fontSize = `${width >= LARGE ? 20 : whole ? 16 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
     root.style.setProperty('--size', room.style.fontSize);
   }
   fit();
@@ -170,7 +170,7 @@ export function makePlace(el, { ask, address, onaddress = () => {}, height, styl
 // The box itself. Its children are laid out by the page's styles, whose sizes count from --rem.
 const BOX = `
 :host { display: block; }
-.studio-room { container: studio / size; overflow: hidden; }
+.studio-room { container: studio / size; overflow: auto; }
 .studio { --rem: var(--size, 16px); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
 .studio[data-theme="dark"] { color-scheme: dark; }
 .studio.projector { --rem: calc(var(--size, 16px) * 1.1); }

@@ -113,11 +113,69 @@ function tensors(points, given) {
   return new Blob(parts).arrayBuffer();
 }
 function cell(points, given) {
-  // the number itself; how it came about needs the model
   const frame = points.get(given.get('at'));
   const index = (given.get('index') || '').split(',').filter(Boolean).map(Number);
   const place = index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0);
-  return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: [] };
+  return { at: frame.at, index, value: String(frame.raw[place]), meaning: '', worked: worked(points, frame, index) };
+}
+// How a weight of attention came about, from the points before it, as answers.py has it; other sums need the model.
+const ATTENDED = ['scores', 'scaled', 'biased', 'masked', 'pattern'];
+function worked(points, frame, index) {
+  const scope = frame.at.slice(0, frame.at.lastIndexOf('.'));
+  const point = frame.at.slice(scope.length + 1);
+  const aligned = scope.endsWith('alignment') && ['scores', 'pattern'].includes(point);
+  if (!aligned && !(scope.endsWith('attention') && ATTENDED.includes(point))) return [];
+  const key = index.at(-1);
+  const row = name => {
+    const all = points.get(`${scope}.${name}`);
+    const width = all.shape.at(-1);
+    const start = index.slice(0, -1).reduce((sum, i, axis) => sum * all.shape[axis] + i, 0) * width;
+    return all.raw.subarray(start, start + width);
+  };
+  const line = (name, operation, value) => ({ name, operation, value: Number.isFinite(value) ? value : null });
+  const softmax = scores => {
+    const top = Math.max(...scores);
+    const grown = Array.from(scores, score => Math.exp(score - top));
+    const sum = grown.reduce((a, b) => a + b, 0);
+    return [
+      line('exponential', 'exp(s − max)', grown[key]),
+      line('row sum', 'Σ', sum),
+      line('weight', '÷', grown[key] / sum),
+    ];
+  };
+  if (aligned)
+    return [line('score', 'a(q, k)', row('scores')[key]), ...(point === 'pattern' ? softmax(row('scores')) : [])];
+  const short = value => String(Number(value.toPrecision(4)));
+  const found = [line('query · key', 'q·k', row('scores')[key])];
+  if (point === 'scores') return found;
+  const scaled = row('scaled')[key];
+  found.push(line('scaled', `× ${short(points.get(`${scope}.scale`)?.raw[0] ?? 1)}`, scaled));
+  if (point === 'scaled') return found;
+  if (points.has(`${scope}.biased`)) {
+    const biased = row('biased')[key];
+    const bias = biased - scaled;
+    found.push(line('biased', `${bias > 0 ? '+' : '−'} ${short(Math.abs(bias))}`, biased));
+  }
+  if (point === 'masked') {
+    const value = row('masked')[key];
+    found.push(line('masked', Number.isFinite(value) ? 'may be seen' : 'not seen', value));
+  }
+  return point === 'pattern' ? [...found, ...softmax(row('masked'))] : found;
+}
+// Of a training: the tables of these steps, out of those that were recorded together.
+const SIZES = { u8: 1, f16: 2, f32: 4 };
+function tables(all) {
+  const found = new Map();
+  const view = new DataView(all.buffer);
+  for (let at = 0; at < all.length; ) {
+    const length = view.getUint32(at, true);
+    const head = JSON.parse(new TextDecoder().decode(all.subarray(at + 4, at + 4 + length)));
+    const size = head.shape.reduce((a, b) => a * b, 1) * SIZES[head.dtype];
+    const end = at + 4 + length + 8 * Math.ceil(size / 8);
+    found.set(head.step, all.slice(at, end));
+    at = end;
+  }
+  return found;
 }
 
 // Of recorded steps those that are wanted, with fewer tokens each; nothing where some were not recorded.
@@ -161,6 +219,14 @@ export function recorded({ answers, points }) {
         kind: found[1],
         bytes: found[1] === 'application/json' ? found[2] : bytesOf(found[2]),
       };
+    const training = path.match(/^(\/api\/train\/\w+\/probes)\?(.*)$/);
+    if (training) {
+      const there = answers.filter(([, at]) => at.startsWith(`${training[1]}?`));
+      const known_ = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
+      const wanted = new URLSearchParams(training[2]).getAll('step').map(step => known_.get(Number(step)));
+      if (wanted.every(Boolean))
+        return { status: 200, kind: 'application/octet-stream', bytes: await new Blob(wanted).arrayBuffer() };
+    }
     const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|cell|steps)\?(.*)$/);
     const given = new URLSearchParams(asked?.[3]);
     if (asked?.[2] === 'steps') {
@@ -179,6 +245,7 @@ export function open(el, data) {
     ask: recorded(data),
     address: location.hash || data.address,
     height: '100vh',
+    whole: true,
     onaddress: to => {
       if (location.hash !== to) history.replaceState(null, '', to);
     },

@@ -9,9 +9,13 @@ export function link(view, changes = {}) {
     value === null || value === undefined ? params.delete(key) : params.set(key, value);
   return written(view, params);
 }
+const made = new Set(); // addresses that the page itself has written
+export const isOwn = hash => made.has(hash);
 export function written(view, params) {
   const query = params.toString().replaceAll('%3A', ':').replaceAll('%2C', ',');
-  return `#/${view}${query ? `?${query}` : ''}`;
+  const to = `#/${view}${query ? `?${query}` : ''}`;
+  made.add(to);
+  return to;
 }
 export function go(view, changes = {}) {
   location.hash = link(view, changes);

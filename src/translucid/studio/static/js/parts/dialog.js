@@ -12,9 +12,7 @@ export function dialog(title, ...body) {
     box.remove();
     before?.focus?.({ preventScroll: true });
   });
-  box.addEventListener('keydown', event => {
-    if (event.key !== 'Escape') event.stopPropagation();
-  });
+  box.addEventListener('keydown', event => event.stopPropagation()); // Escape closes it, and lets go of no pin
   document.body.append(box);
   box.showModal();
   return box;

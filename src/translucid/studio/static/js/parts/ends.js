@@ -12,7 +12,7 @@ export function endRoom({ u, W, data }) {
   const bar = (roomy ? 50 : 38) * u;
   if (data.end?.kind === 'class')
     return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, 'serif', 600);
-  if (data.end?.kind === 'number') return 120 * u;
+  if (data.end?.kind === 'number') return 132 * u;
   return (
     bar +
     16 * u +
@@ -108,9 +108,10 @@ export function ends(pen, band) {
         s(
           'text',
           { class: 'num said', x: x + 12 * u, y: y0 + i * 32 * u + 10 * u, 'dominant-baseline': 'central' },
-          num(value, 3),
+          Math.abs(value) < 1000 ? num(value, 3) : Number(value.toPrecision(6)).toLocaleString('en'),
         ),
       ),
+      data.standardised ? s('text', { class: 'name', x, y: y0 - 30 * u }, 'in the data’s units') : '',
     );
     pane.top = y0;
     pane.tall = all.length * 32 * u;

@@ -5,6 +5,7 @@ import * as link from '../link.js';
 import { twin } from '../twin.js';
 
 const ONE = { kind: 'seq', max: 1 };
+export const MANY = 6; // heads; more of them have smaller pictures
 const EACH = 64; // so many heads have a canvas each; more of them share one
 
 // frame: (layers, heads, queries, keys) with entropy and most; chosen: { layer, head }, head null: the mean of a
@@ -16,10 +17,12 @@ export function headgrid(frame, { chosen, onpick, onlook, onleave, means = false
   const grid = h(
     'div',
     {
-      class: 'headgrid',
+      class: `headgrid${heads > MANY ? ' many' : ''}`,
       role: 'group',
       'aria-label': 'Heads; arrows move from head to head',
-      style: `grid-template-columns:1.125rem repeat(${names.length}, minmax(1.5rem, 2.75rem))`,
+      style:
+        `grid-template-columns:1.125rem repeat(${heads}, minmax(${heads > MANY ? 1.125 : 1.5}rem, 2.75rem))` +
+        (means ? ' minmax(2.25rem, 2.75rem)' : ''),
     },
     h('span'),
     names.map(([, name]) => h('span', { class: 'ax' }, name)),

@@ -58,6 +58,13 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     // Too long for the panel, it is scrolled: by keys too.
     told.entry?.formula && h('div', { class: 'formula', tabindex: 0 }, formula(told.entry.formula)),
     told.exact !== undefined && ledger(lines(told)),
+    told.inUnits !== undefined &&
+      h(
+        'p',
+        { class: 'inunits' },
+        'standardised; in the data’s units ',
+        h('b', { class: 'n' }, Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
+      ),
     told.values && told.likely ? picture(told, inner, onpick) : null,
     told.go && h('p', { class: 'onward' }, h('a', { href: told.go.href }, told.go.text)),
   ].filter(Boolean);
@@ -143,10 +150,10 @@ function lines({ worked, exact, index, at }) {
         true,
       ],
     ];
-  return worked.map(({ name, how, value }, i) => [
+  return worked.map(({ name, operation, value }, i) => [
     name,
     value === null ? '–' : num(value, 3),
-    how,
+    operation,
     i === worked.length - 1,
   ]);
 }

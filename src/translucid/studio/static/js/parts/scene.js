@@ -120,7 +120,12 @@ function strands(pen, band) {
     const text = s(
       'text',
       {
-        class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
+        class: [
+          special(word) ? 'special' : 'word',
+          band.unknown.has(at) ? 'unknown' : '',
+          i % every ? 'between' : '',
+          'row',
+        ].join(' '),
         x: pen.xWord,
         y,
         'text-anchor': 'end',

@@ -28,6 +28,9 @@ export function titled(name) {
   const where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
+// Some names say what is left out, and are on until they are switched off; the others say what is done instead,
+// "forget gate = 0", and are off until then.
+export const isChange = name => /=| is silent\b| looks | starts /.test(name);
 export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
 
 export function badge(delta, most = 1) {
@@ -47,7 +50,13 @@ export function knob(each, { off, delta, most, onclick }) {
   return link.mark(
     h(
       'button',
-      { class: 'switch', role: 'switch', 'aria-checked': String(!off), title: each.key, onclick },
+      {
+        class: `switch${off ? ' thrown' : ''}`,
+        role: 'switch',
+        'aria-checked': String(isChange(each.name) === off),
+        title: each.key,
+        onclick,
+      },
       h('span', { class: 'knob' }),
       h('span', null, h('b', null, what), where && h('small', null, where)),
       badge(delta, most),

@@ -10,7 +10,7 @@ import { turnOff } from '../offs.js';
 import { rest, readout, word } from '../readout.js';
 import { aim, looked, range, short, wordIn } from '../parts/aim.js';
 import { equation, exact } from '../parts/equation.js';
-import { headgrid } from '../parts/headgrid.js';
+import { MANY, headgrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { ledger } from '../parts/ledger.js';
 import { ribbons } from '../parts/ribbons.js';
@@ -94,6 +94,7 @@ export async function attention(stage, { model, run, catalogue, params }) {
   function drawLeft() {
     const { thumbs, layer, head } = now;
     const one = thumbs.shape[0] * thumbs.shape[1] === 1;
+    left.parentNode.classList.toggle('many', thumbs.shape[1] > MANY);
     left.append(
       h(
         'div',

@@ -1,9 +1,10 @@
 // Compare: two models on one sentence. A is drawn solid, B dashed; what cannot be set side by side is said.
-import { h, unit } from '../dom.js';
+import { h, unit, widest } from '../dom.js';
 import { num, scaleOf } from '../ink.js';
 import * as api from '../api.js';
 import { rest, word } from '../readout.js';
 import { go, settle } from '../route.js';
+import { short } from '../parts/aim.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { twins } from '../parts/twins.js';
 import { shifts } from '../parts/choices.js';
@@ -19,6 +20,7 @@ const KINDS = {
   vectors: 'last vectors',
 };
 const LONG = 96; // words; beyond, neighbours share a cell
+const LOW = 320; // units of height of a picture in a narrow window
 const MOST = 40; // words along an axis of a picture
 const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
 
@@ -300,12 +302,16 @@ async function pictures(box, { model, run, other, second, params }) {
 }
 function drawn(data, holder, count, name) {
   const u = unit();
-  const width = holder.clientWidth / count - 14 * u;
-  const height = holder.clientHeight - 30 * u;
-  const labelWidth = Math.min(
-    150,
-    Math.max(36, 12 + Math.max(...data.rows.map(w => (Array.isArray(w) ? w.join('') : w).length)) * 8),
+  const below = getComputedStyle(holder).flexDirection === 'column'; // in a narrow window one is below the other
+  const width = holder.clientWidth / (below ? 1 : count) - 14 * u;
+  const height = below ? LOW * u : holder.clientHeight - 30 * u;
+  const written = data.rows.map(w =>
+    [w]
+      .flat()
+      .map(part => short(part, 16))
+      .join(''),
   );
+  const labelWidth = Math.max(36, 16 + Math.ceil(widest(written, 1) / u)); // as the labels are, the widest whole
   const nC = data.values[0].length;
   const nR = data.values.length;
   const cw = Math.max(5 * u, Math.min(56 * u, (width - labelWidth * u - 20 * u) / nC));

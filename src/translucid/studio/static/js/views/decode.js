@@ -9,6 +9,7 @@ import { tree, path } from '../parts/tree.js';
 import { ONE, choices, looks, share } from '../parts/choices.js';
 import { bare, glued, unlike } from '../parts/align.js';
 import { ledger } from '../parts/ledger.js';
+import { rolling } from '../parts/rolling.js';
 import { keepFocus, walks } from '../parts/walk.js';
 
 const BEAMS = [1, 2, 3, 4, 6, 8];
@@ -116,7 +117,7 @@ export async function decode(stage, { model, run, params }) {
             : null,
           hidden,
         ),
-        box,
+        rolling(box, 'the tree', { falls: true }),
         mini,
         texts(model, found, greedy, free, beams),
       ),
@@ -282,11 +283,17 @@ export async function decode(stage, { model, run, params }) {
   function undo() {
     if (forced.length) go('decode', { force: null, node: null, step: Math.min(state.step, forced.length) });
   }
+  function shownAs(playing) {
+    play.classList.toggle('on', playing);
+    play.title = playing ? 'Pause (Space)' : 'Play (Space)';
+    play.setAttribute('aria-label', playing ? 'Pause' : 'Play, step by step');
+    play.replaceChildren(icon(playing ? 'pause' : 'play'));
+  }
   function stop() {
     if (state.playing) {
       clearInterval(state.playing);
       state.playing = 0;
-      play.classList.remove('on');
+      shownAs(false);
       drawTree();
     }
   }
@@ -296,7 +303,7 @@ export async function decode(stage, { model, run, params }) {
       return;
     }
     state.playing = setInterval(() => (state.step < last ? choose(state.step + 1) : stop()), PACE);
-    play.classList.add('on');
+    shownAs(true);
     choose(state.step < last ? state.step : 1);
   }
   function keys(event) {

@@ -13,12 +13,14 @@ import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { grid } from '../parts/table.js';
 import { turnOff } from '../offs.js';
+import { rolling } from '../parts/rolling.js';
 import { keepFocus } from '../parts/walk.js';
 
 const ROWS = 128; // rows and columns of the inspector's map
 const FEWER = 64; // and those of a long text
 const LONG = 96; // words
 const EXACT = 4096; // numbers
+const LEAST = 640; // units of width that panes need; a narrower window rolls
 const LIKELY = 8; // tokens of a position
 
 export async function flow(stage, { model, run, catalogue, params }) {
@@ -37,7 +39,7 @@ export async function flow(stage, { model, run, catalogue, params }) {
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div', { class: 'scene', 'aria-label': 'Flow' });
   const panel = h('aside', { class: 'panel', tabindex: 0, 'aria-label': 'Selected part' });
-  stage.append(h('div', { class: 'split' }, box, panel));
+  stage.append(h('div', { class: 'split' }, rolling(box, 'the picture', { falls: true }), panel));
   const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
   const off = link.onChange(what => {
     box.classList.toggle('focused', (link.state.hover.length ? link.state.hover : link.state.pins).length > 0);
@@ -136,7 +138,16 @@ async function drawScene(view) {
       all.find(pane => pane.at === state.at) ??
       all.find(pane => pane.kind !== 'plate' && pane.points.some(point => point.at === state.at))
     )?.at ?? state.at;
-  const data = { ...body, tiles, weights, said: said_, selected, width: box.clientWidth, height };
+  const data = {
+    ...body,
+    standardised: view.model.standardised,
+    tiles,
+    weights,
+    said: said_,
+    selected,
+    width: Math.max(box.clientWidth, LEAST * unit()),
+    height,
+  };
   const { root, hits, columns } = scene(data);
   view.columns = columns;
   view.hits = hits;
@@ -213,7 +224,9 @@ function enliven(view, hits, data) {
   hits.forEach((hit, k) => {
     const { part, pane, band } = hit;
     const choose = () => (pane.kind === 'plate' ? openLayer(view, pane) : pick(view, pane.at));
-    part.addEventListener('click', choose);
+    part.addEventListener('click', event =>
+      pane.kind === 'plate' ? openLayer(view, pane) : pickRow(view, data, pane, band, event),
+    );
     part.addEventListener('keydown', event => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (event.key === 'Enter' || event.key === ' ') {
@@ -242,6 +255,23 @@ function enliven(view, hits, data) {
   held?.part.setAttribute('tabindex', 0);
   if (view.focus !== null) held?.part.focus({ preventScroll: true });
   view.focus = null;
+}
+// A click means the row under it, as the read-out says: its card is shown.
+function pickRow(view, data, pane, band, event) {
+  const r = view.box.firstChild.getBoundingClientRect();
+  const y = event.clientY - r.top;
+  const inRows = event.detail && y >= band.y && (band.long || y <= band.y0 + band.rows * band.pitch);
+  if (band.columns) {
+    const held = inRows && data.tiles.get(pane.at);
+    const rows = held ? held.rows[0].map(value => [value]) : null;
+    const place = rows && { ...pane.inner, y: pane.inner.y ?? band.y0, pitch: pane.inner.pitch ?? band.pitch };
+    const found = rows && under(rows, place, event.clientX - r.left, y);
+    return pick(view, pane.at, found && view.points.get(pane.at).shape.length ? [found.row] : null);
+  }
+  const key = `${band.key}:${wordAt(band, y)}`;
+  view.state.at = pane.at;
+  if (inRows && pane.kind !== 'vector' && String(link.state.pins) !== key) link.pin([key]);
+  return pick(view, pane.at);
 }
 function across(hits, { pane, band }) {
   // the nearest pane of the other band
@@ -399,11 +429,11 @@ function looksMost(view, data, pane, band, held, row) {
       };
     });
 }
-function pick(view, at) {
+function pick(view, at, i = null) {
   view.state.at = at;
-  view.state.i = null;
+  view.state.i = i;
   view.focus = at;
-  settle({ at, i: null, head: view.state.head || null });
+  settle({ at, i: i?.join(',') ?? null, head: view.state.head || null });
   drawScene(view);
   drawPanel(view);
 }
@@ -498,20 +528,19 @@ async function drawPanel(view) {
       (!lead || state.i[0] === lead.index)
         ? state.i
         : null;
+    // Of the cell that is meant the pins may say the row, the column or both; the rest is where the value is largest.
     const pinned = rowSide ? link.pinned(rowSide) : null;
+    const among = colSide && colSide === rowSide ? link.pinned(colSide, 1) : colSide ? link.pinned(colSide) : null;
+    const strongest = () =>
+      among === null ? 0 : step * loud(values.map(row => row[Math.min(row.length - 1, Math.floor(among / colStep))]));
     pi =
       inner.length === 1 && !onRows
         ? 0
         : Math.min(
             values.length - 1,
-            Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : (pinned ?? 0)) / step),
+            Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : (pinned ?? strongest())) / step),
           );
-    const column =
-      inner.length === 1 && onRows
-        ? 0
-        : kept
-          ? kept.at(-1)
-          : ((colSide ? link.pinned(colSide) : null) ?? (await exactly(pi, 0, true)));
+    const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (among ?? (await exactly(pi, 0, true)));
     index = kept ?? address(pi, column);
     pj = Math.floor(column / colStep);
   }
@@ -521,6 +550,7 @@ async function drawPanel(view) {
       : null;
   const cell = await api.cell(run.run, at, index).catch(() => null);
   const worked = cell ? (cell.worked.length ? cell.worked : await more(run, points, at, index)) : [];
+  const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
   const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
@@ -560,7 +590,11 @@ async function drawPanel(view) {
   const mate =
     partOf(scope) === 'attention'
       ? run.points
-          .filter(each => each.at.startsWith(`${stem}.masks.`) || each.at === `${stem}.positions.bias`)
+          .filter(
+            each =>
+              each.at.startsWith(`${stem}.masks.`) ||
+              [`${stem}.positions.bias`, `${stem}.positions.angles`].includes(each.at),
+          )
           .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
       : [];
   const made = inspector(
@@ -594,6 +628,7 @@ async function drawPanel(view) {
       picked: values ? [pi, pj] : null,
       index,
       exact: cell?.value,
+      inUnits,
       worked,
       read,
       each: step * colStep,
@@ -752,7 +787,7 @@ async function more(run, points, at, index) {
   return beside.length > 1
     ? found.map((cell, k) => ({
         name: beside[k][0].replaceAll('_', ' '),
-        how: beside[k][1],
+        operation: beside[k][1],
         value: Number(cell.value),
       }))
     : [];

@@ -7,13 +7,14 @@ import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
-import { KINDS, headToggles, knob, said, titled } from '../parts/switch.js';
+import { KINDS, headToggles, isChange, knob, said, titled } from '../parts/switch.js';
 import { reading, ripple, started } from '../parts/ripple.js';
 import { shifts } from '../parts/choices.js';
 import { twins } from '../parts/twins.js';
 import { ledger } from '../parts/ledger.js';
 import { keepFocus } from '../parts/walk.js';
 
+const FULL = 0.2; // a head that changes less is not painted as if it mattered most
 const measured = new Map(); // run and switch -> Δ; a run never changes
 const pieces = text => [...text.matchAll(/[\p{L}\p{N}_'’-]+|[^\s\p{L}\p{N}]/gu)];
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
@@ -133,7 +134,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   }
   function headParts() {
     const heads = model.switches.filter(each => each.kind === 'heads');
-    const largest = Math.max(0.001, ...heads.map(each => delta(each) ?? 0));
+    const largest = Math.max(FULL, ...heads.map(each => delta(each) ?? 0));
     return [...new Set(heads.map(each => each.part))]
       .map(part =>
         headToggles(
@@ -144,7 +145,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       )
       .concat(
         heads.some(each => typeof delta(each) === 'number')
-          ? h('p', { class: 'tail' }, `Filled by Δ; the fullest is ${said(largest)}.`)
+          ? h('p', { class: 'tail' }, `Filled by Δ; a full one is ${said(largest)}.`)
           : [],
       );
   }
@@ -227,7 +228,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
       keep([...state.off][0], found);
       drawList();
     }
-    drawMid(found, changed);
+    drawMid(found, changed, other);
     await drawPanel(found, changed, other, turn);
     link.paint();
   }
@@ -287,17 +288,44 @@ export async function whatif(stage, { model, run, catalogue, params }) {
     field.focus();
     field.select();
   }
-  function drawMid(found, changed) {
+  function drawMid(found, changed, other) {
     const back = keepFocus(mid);
     link.forget(mid);
-    fillMid(found, changed);
+    fillMid(found, changed, other);
     back();
   }
-  function fillMid(found, changed) {
+  // What the changed model writes by itself, each word after its own: the rows above read the old translation.
+  function freely(...runs) {
+    const line = h('div', { class: 'freely' }, h('p', { class: 'quiet' }, 'writing freely …'));
+    Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
+      found => {
+        const texts = found.map(each => each.texts[0].text);
+        line.replaceChildren(
+          h(
+            'p',
+            { class: 'tail' },
+            'Above, each word comes after the same translation (teacher forcing). Freely, greedily, it would write:',
+          ),
+          h(
+            'dl',
+            null,
+            ['as trained', 'changed'].map((name, i) => [
+              h('dt', null, name),
+              h('dd', { class: `word${i && texts[1] !== texts[0] ? ' new' : ''}` }, texts[i] || '(nothing)'),
+            ]),
+          ),
+        );
+      },
+      error => line.replaceChildren(h('p', { class: 'tail' }, `What it would write freely: ${error.message}`)),
+    );
+    return line;
+  }
+  function fillMid(found, changed, other) {
     const u = unit();
     const tagged = model.outputs === 'tags';
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
+    const forced = model.outputs === 'target_tokens'; // every word comes after the same translation
     const name = 'changed';
     mid.replaceChildren(
       ...sentenceLine(),
@@ -307,6 +335,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
+    if (forced && changed) mid.append(freely(run, other));
     const tables = found.ripple ?? [];
     const moved = tables.filter(each => started(each) >= 0);
     const table = tables.find(each => each.side === state.side) ?? moved[0] ?? tables.at(-1);
@@ -346,7 +375,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             onclick: () => {
               state.side = each.side;
               settle({ side: each.side });
-              drawMid(found, changed);
+              drawMid(found, changed, other);
               link.paint();
             },
           },
@@ -394,7 +423,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             'div',
             null,
             h('div', { class: 'kicker' }, where || KINDS[chosen[0].kind]),
-            h('h2', { class: 'wraps' }, /=| is silent$| looks | starts /.test(chosen[0].name) ? what : `${what}: off`),
+            h('h2', { class: 'wraps' }, isChange(chosen[0].name) ? what : `${what}: off`),
           ),
           back(),
         ),

@@ -1,0 +1,193 @@
+"""BERT, RoBERTa and DistilBERT: encoders with learned positions and a norm after each sum.
+
+They differ in names, in the number of the first position, and in what stands before the classes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.interop.families.options import ACTIVATIONS, Options
+from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.stored import ModelFile
+from translucid.interop.rules import Rule, rule
+from translucid.models.transformer_config import TransformerConfig
+
+OF_BERT = {
+    "embedding": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "segments": "embeddings.token_type_embeddings",
+    "embedding_norm": "embeddings.LayerNorm",
+    "query": "encoder.layer.{}.attention.self.query",
+    "key": "encoder.layer.{}.attention.self.key",
+    "value": "encoder.layer.{}.attention.self.value",
+    "output": "encoder.layer.{}.attention.output.dense",
+    "attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
+    "up": "encoder.layer.{}.intermediate.dense",
+    "down": "encoder.layer.{}.output.dense",
+    "feedforward_norm": "encoder.layer.{}.output.LayerNorm",
+}
+OF_DISTILBERT = {
+    "embedding": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "embedding_norm": "embeddings.LayerNorm",
+    "query": "transformer.layer.{}.attention.q_lin",
+    "key": "transformer.layer.{}.attention.k_lin",
+    "value": "transformer.layer.{}.attention.v_lin",
+    "output": "transformer.layer.{}.attention.out_lin",
+    "attention_norm": "transformer.layer.{}.sa_layer_norm",
+    "up": "transformer.layer.{}.ffn.lin1",
+    "down": "transformer.layer.{}.ffn.lin2",
+    "feedforward_norm": "transformer.layer.{}.output_layer_norm",
+}
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What a family calls the modules of its heads."""
+
+    dense: str  # of masked language modelling: dense, norm, and the bias of the output
+    norm: str
+    bias: str
+    pooled: str  # of classification: the dense layer, and the output
+    classes: str
+    activation: str  # between the two
+    ignored: tuple[str, ...]  # copies of weights, and heads of training
+
+
+HEADS = {
+    "bert": Heads(
+        "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+        "cls.predictions.bias", "bert.pooler.dense", "classifier", "tanh",
+        (r"(bert\.)?pooler\..*", r"cls\.seq_relationship\..*", r"cls\.predictions\.decoder\..*"),
+    ),
+    "roberta": Heads(
+        "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "classifier.dense",
+        "classifier.out_proj", "tanh", (r"(roberta\.)?pooler\..*", r"lm_head\.decoder\..*"),
+    ),
+    "distilbert": Heads(
+        "vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "pre_classifier",
+        "classifier", "relu", (r"vocab_projector\.weight",),
+    ),
+}  # fmt: skip
+OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # where only hidden states are wanted
+IGNORED = (r".*embeddings\.position_ids",)
+
+
+def from_huggingface(config: Options, file: ModelFile) -> Plan:
+    """The head is named by the architecture; without one, the model gives hidden states."""
+    kind = config.text("model_type")
+    config.must_be("is_decoder", False, "a decoder made of an encoder")
+    config.must_be("position_embedding_type", "absolute", "positions relative to each other")
+    names, heads = (OF_DISTILBERT if kind == "distilbert" else OF_BERT), HEADS[kind]
+    architecture = str(next(iter(config.get("architectures", [])), ""))
+    task, head, labels = _head(architecture, config, heads)
+    sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
+    first = config.whole("pad_token_id", 1) + 1 if kind == "roberta" else 0
+    positions = config.whole("max_position_embeddings", 512) - first
+    made = transformer(
+        config.where,
+        shape="encoder",
+        vocab=config.whole("vocab_size"),
+        placement="post",
+        positions="learned",
+        max_length=positions,
+        first_position=first,
+        embedding_norm=True,
+        embedding_scale=False,
+        dropout=0.0,
+        **sizes,
+        **head,
+    )
+    check_layers(made.layers, len(file.tensors), config.where)
+    prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in file.tensors) else ""
+    modules = {role: prefix + name for role, name in names.items()}
+    old = any(name.endswith("LayerNorm.gamma") for name in file.tensors)
+    named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
+    rules = stack_rules(made, "encoder", made.layers, named)
+    rules += _head_rules(made, heads)
+    ignored = (*IGNORED, *heads.ignored, *(OF_TRAINING if made.head == "none" else ()))
+    return Plan(kind, task, made, rules, ignored, labels)
+
+
+def _head(
+    architecture: str, config: Options, heads: Heads
+) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """Task, keys of the configuration, labels."""
+    if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
+        return "fill", {"head": "fill", "head_dense": _activation(config)}, ()
+    if architecture.endswith("ForSequenceClassification"):
+        labels = _labels(config)
+        made = {"head": "classify", "pooling": "first", "head_dense": heads.activation}
+        return "classify", made | {"outputs": len(labels)}, labels
+    if architecture.endswith("ForTokenClassification"):
+        labels = _labels(config)
+        return "tag", {"head": "tag", "outputs": len(labels)}, labels
+    if architecture.endswith("Model") or not architecture:
+        return "none", {"head": "none"}, ()
+    raise InputError(
+        f"{config.where}: the head of {architecture[:60]} is not known here; those for masked "
+        "tokens, classes of texts, tags of tokens and hidden states are"
+    )
+
+
+def _labels(config: Options) -> tuple[str, ...]:
+    names = config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"})
+    if not isinstance(names, dict) or not all(str(i) in {str(k) for k in names}
+                                              for i in range(len(names))):  # fmt: skip
+        raise InputError(f"{config.where}: id2label does not number its labels from 0 on")
+    by_number = {str(key): str(label) for key, label in names.items()}
+    return tuple(by_number[str(i)] for i in range(len(names)))
+
+
+def _activation(config: Options) -> str:
+    name = "hidden_act" if config.get("hidden_act") else "activation"
+    return config.choice(name, ACTIVATIONS, "gelu")
+
+
+def _bert_sizes(config: Options) -> dict[str, Any]:
+    return {
+        "d_model": config.whole("hidden_size", 768),
+        "layers": config.whole("num_hidden_layers", 12),
+        "heads": config.whole("num_attention_heads", 12),
+        "d_ff": config.whole("intermediate_size", 3072),
+        "activation": _activation(config),
+        "norm_eps": config.number("layer_norm_eps", 1e-12),
+        "segments": config.whole("type_vocab_size", 2),
+    }
+
+
+def _distilbert_sizes(config: Options) -> dict[str, Any]:
+    return {
+        "d_model": config.whole("dim", 768),
+        "layers": config.whole("n_layers", 6),
+        "heads": config.whole("n_heads", 12),
+        "d_ff": config.whole("hidden_dim", 3072),
+        "activation": _activation(config),
+        "norm_eps": 1e-12,
+    }
+
+
+def _head_rules(config: TransformerConfig, heads: Heads) -> list[Rule]:
+    match config.head:
+        case "fill":
+            return [
+                *_linear(heads.dense, "head.dense.linear"),
+                rule(f"{heads.norm}.weight", "head.norm.gain"),
+                rule(f"{heads.norm}.bias", "head.norm.shift"),
+                rule(heads.bias, "head.linear.bias"),
+            ]
+        case "classify":
+            return [
+                *_linear(heads.pooled, "head.dense.linear"),
+                *_linear(heads.classes, "head.linear"),
+            ]
+        case "tag":
+            return _linear("classifier", "head.linear")
+        case _:
+            return []
+
+
+def _linear(theirs: str, ours: str) -> list[Rule]:
+    return [rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]

@@ -1,0 +1,57 @@
+"""GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
+head, queries, keys and values of one head after the other in a single matrix."""
+
+from translucid.interop.families.options import ACTIVATIONS, Options
+from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.rotary import rotary_options
+from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.stored import ModelFile
+from translucid.interop.rules import rule
+
+NAMES = Names(
+    {
+        "embedding": "gpt_neox.embed_in",
+        "final_norm": "gpt_neox.final_layer_norm",
+        "attention_norm": "gpt_neox.layers.{}.input_layernorm",
+        "qkv": "gpt_neox.layers.{}.attention.query_key_value",
+        "output": "gpt_neox.layers.{}.attention.dense",
+        "feedforward_norm": "gpt_neox.layers.{}.post_attention_layernorm",
+        "up": "gpt_neox.layers.{}.mlp.dense_h_to_4h",
+        "down": "gpt_neox.layers.{}.mlp.dense_4h_to_h",
+    },
+    halves=True,
+    by_head=True,
+)
+# The causal mask, what stands in the place of what it hides, and computed frequencies.
+IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
+NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
+
+
+def from_huggingface(config: Options, file: ModelFile) -> Plan:
+    rotary = rotary_options(config)
+    if config.get("rotary_emb_base"):  # its own name, before transformers 5
+        rotary["rotary_base"] = config.number("rotary_emb_base")
+    made = transformer(
+        config.where,
+        shape="decoder",
+        head="language",
+        vocab=config.whole("vocab_size"),
+        d_model=config.whole("hidden_size"),
+        heads=config.whole("num_attention_heads"),
+        layers=check_layers(config.whole("num_hidden_layers"), len(file.tensors), config.where),
+        d_ff=config.whole("intermediate_size"),
+        activation=config.choice("hidden_act", ACTIVATIONS, "gelu"),
+        norm_eps=config.number("layer_norm_eps", 1e-5),
+        parallel_residual=config.flag("use_parallel_residual", True),
+        qkv_bias=config.flag("attention_bias", True),
+        attention_output_bias=config.flag("attention_bias", True),
+        embedding_scale=False,
+        dropout=0.0,
+        tied=config.flag("tie_word_embeddings", False),
+        **rotary,
+    )
+    rules = stack_rules(made, "decoder", made.layers, NAMES)
+    if not made.tied:
+        rules.append(rule("embed_out.weight", "head.linear.weight"))
+    ignored = (*IGNORED, r"embed_out\.weight") if made.tied else IGNORED
+    return Plan("gpt_neox", "language", made, rules, ignored, notes=(NOTE,))

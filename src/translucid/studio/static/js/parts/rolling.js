@@ -1,0 +1,31 @@
+// What is wider than its box says so: at each side where something is cut off stands a button that rolls there.
+import { h, icon } from '../dom.js';
+
+export function rolling(box, name, { falls = false } = {}) {
+  // falls: it may also be higher than its box
+  const way = (across, along, sign, side) =>
+    h(
+      'button',
+      {
+        class: `rollon ${side}`,
+        hidden: true,
+        title: `more of ${name}`,
+        'aria-label': `Roll ${name}: ${side}`,
+        onclick: () => box.scrollBy({ left: across * 0.8 * box.clientWidth, top: along * 0.8 * box.clientHeight }),
+      },
+      icon(sign),
+    );
+  const left = way(-1, 0, 'prev', 'left');
+  const right = way(1, 0, 'next', 'right');
+  const down = way(0, 1, 'next', 'down');
+  const look = () => {
+    left.hidden = box.scrollLeft < 2;
+    right.hidden = box.scrollLeft + box.clientWidth > box.scrollWidth - 2;
+    down.hidden = !falls || box.scrollTop + box.clientHeight > box.scrollHeight - 2;
+  };
+  box.addEventListener('scroll', look);
+  const watch = new ResizeObserver(() => (box.isConnected ? look() : watch.disconnect()));
+  watch.observe(box);
+  new MutationObserver(look).observe(box, { childList: true }); // what is in it is drawn anew
+  return h('div', { class: 'rolling' }, box, left, right, down);
+}

@@ -1,0 +1,54 @@
+"""Opening a model takes little more memory than the model."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+D, LAYERS, VOCAB = 768, 6, 16_000
+OPEN = """
+import sys
+from pathlib import Path
+from translucid.interop.opening import open_network
+
+def peak():  # of this process alone: resource.getrusage would count that of the tests too
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+before = peak()
+opened = open_network(Path(sys.argv[1]))
+print(peak() - before, 4 * opened.network.parameters_count)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_peak_memory_is_that_of_the_model(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "vocab_size": VOCAB, "hidden_size": D, "intermediate_size": 3 * D,
+        "num_hidden_layers": LAYERS, "num_attention_heads": 12, "rms_norm_eps": 1e-5,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ends = ("model.embed_tokens", "lm_head")
+    tensors = {f"{name}.weight": torch.rand(VOCAB, D) for name in ends}
+    tensors["model.norm.weight"] = torch.ones(D)
+    for layer in range(LAYERS):
+        prefix = f"model.layers.{layer}."
+        for name in "qkvo":
+            tensors[f"{prefix}self_attn.{name}_proj.weight"] = torch.rand(D, D)
+        for name, shape in {"gate": (3 * D, D), "up": (3 * D, D), "down": (D, 3 * D)}.items():
+            tensors[f"{prefix}mlp.{name}_proj.weight"] = torch.rand(shape)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            tensors[f"{prefix}{name}.weight"] = torch.ones(D)
+    save_file(tensors, tmp_path / "model.safetensors")
+    largest = max(tensor.nbytes for tensor in tensors.values())
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    peak, size = map(int, done.stdout.split())
+    # The weights, the pages of one tensor of the file, and a little.
+    assert peak < 1.15 * size + largest + (20 << 20)

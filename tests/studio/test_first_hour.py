@@ -1,0 +1,320 @@
+"""What somebody meets in the first hour on the page: words the model does not know, clicks, pins,
+switches, links with mistakes, a server that has stopped, windows of every size."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from tests.see.small import pair
+from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
+from tests.studio.serving import Served, serving
+from tests.studio.trained import TEXTS, address_of, trained
+
+from translucid.bundle import Bundle
+from translucid.model import Model
+from translucid.trace import Trace
+
+pytestmark = pytest.mark.slow
+
+LAYOUT = (Path(__file__).parent / "layout.js").read_text("utf-8")
+STRANGE = "The zebra does not like the xylophone."
+LONG = " ".join(["The old dog does not like the small cat ."] * 3)
+# What can be pressed in the bars lies in the window, and nothing lies on it.
+CROWDED = """() => {
+    const all = [...document.querySelectorAll('#bar :is(a, button, select), #sentence .edit')]
+        .filter(el => el.getClientRects().length).map(el => [el, el.getBoundingClientRect()]);
+    const outside = all.filter(([, r]) => r.left < -1 || r.right > innerWidth + 1 || r.width < 8);
+    const covered = all.filter(([el, r]) => all.some(([other, o]) => el !== other
+        && Math.min(r.right, o.right) - Math.max(r.left, o.left) > 1
+        && Math.min(r.bottom, o.bottom) - Math.max(r.top, o.top) > 1));
+    return [...outside, ...covered].map(([el]) => el.outerHTML.slice(0, 60)); }"""
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Served]:
+    models = {name: trained()[name] for name in ("translate", "lstm")}
+    task, network = pair(
+        "classify", "transformer", positions="rotary", heads=12, layers=12, d_model=48
+    )
+    held = Bundle(network.float(), "classify", {"tokenizer": task.tokenizer}, ("bad", "good"))
+    models["rotary"] = Model(held)
+    _, network = pair("regress", "mlp")
+    scale = {"mean": [200_000.0], "deviation": [50_000.0]}
+    statistics = {"targets": scale}
+    models["prices"] = Model(Bundle(network.float(), "regress", statistics=statistics))
+    with serving(models) as served:
+        yield served
+
+
+def seen(page: Page, studio: Served, family: str, view: str, **more: str) -> Page:
+    texts = {"rotary": "the dog sees a cat .", "prices": "0.5 1 -2"}
+    text = more.pop("text", texts.get(family) or TEXTS[family])
+    m = next(m for m, each in studio.library.opened.items() if each.name == family)
+    given = {"m": m, "text": text, **more}
+    page.inner.evaluate("document.activeElement.blur()")  # what has the focus is read out
+    page.turn(address_of(studio, "lstm", view, **given))
+    return page
+
+
+def path(page: Page) -> str:
+    return page.text("#readout .path")
+
+
+# ---- words, rows, pins ----
+
+
+def test_unknown_words_are_marked(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow", text=STRANGE)
+    assert leaf.words("#sentence .token.unknown .word") == ["zebra", "xylophone"]
+    assert "2 tokens are unknown: read as <unk>" in leaf.text("#sentence")
+    assert leaf.words("#stage text.unknown") == ["zebra", "xylophone"]
+    seen(leaf, studio, "translate", "flow")
+    assert leaf.words(".unknown, .unknowns") == []
+
+
+def test_an_example_of_the_models_own_data_comes_first(studio: Served) -> None:
+    opened = next(each for each in studio.library.opened.values() if each.name == "translate")
+    first = studio.get(f"/api/model/{opened.key}").json["examples"][0]
+    assert first == opened.model.facts["example"]
+    assert studio.run(opened.key, first)["unknown"]["source"] == []
+
+
+def test_a_click_in_a_pane_shows_the_row_under_it(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow")
+    box = leaf.inner.locator("#stage .part").first.bounding_box()
+    rows = leaf.inner.locator("#stage svg text.row")
+    y = rows.nth(5).bounding_box()
+    leaf.inner.mouse.click(box["x"] + box["width"] / 2, y["y"] + y["height"] / 2)
+    leaf.inner.mouse.move(1, 1)
+    leaf.wait(r"() => /embedding\.\w+\[5, /.test(document.querySelector('#readout').textContent)")
+    assert "pin=src:5" in leaf.inner.url
+
+
+def test_a_pinned_source_word_shows_who_looks_at_it_most(studio: Served, leaf: Page) -> None:  # noqa: F811
+    model = trained()["translate"]
+    at = "decoder.layers.1.cross_attention.pattern"
+    for word in (2, 7):
+        seen(leaf, studio, "translate", "flow", at=at, pin=f"src:{word}")
+        column = model.trace(TEXTS["translate"])[at][0, 0, :, word]
+        assert path(leaf) == f"{at}[0, {int(column.argmax())}, {word}]"
+
+
+def test_escape_in_tables_keeps_the_pins(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow", pin="src:2")
+    leaf.inner.keyboard.press("t")
+    leaf.wait("document.querySelector('dialog .tablebox td')")
+    leaf.inner.keyboard.press("Escape")
+    leaf.wait("!document.querySelector('dialog')")
+    assert "pin=src:2" in unquote(leaf.inner.url)
+    leaf.inner.keyboard.press("Escape")
+    leaf.wait("!location.hash.includes('pin')")
+
+
+# ---- switches ----
+
+
+def test_switches_say_how_they_stand(studio: Served, leaf: Page) -> None:  # noqa: F811
+    """What names a change is off until it is made; what names a part is on until it is taken."""
+    seen(leaf, studio, "lstm", "whatif")
+    switches = leaf.inner.locator("#stage .switch")
+    names = switches.locator("b").all_inner_texts()
+    assert any(name.startswith("Forget gate = ") for name in names)
+    for place, name in enumerate(names):
+        change = "=" in name or "silent" in name or " looks " in name or " starts " in name
+        on = switches.nth(place).get_attribute("aria-checked")
+        assert on == str(not change).lower(), name
+    gate = names.index("Forget gate = 0")
+    switches.nth(gate).click()
+    leaf.wait("document.querySelector('#stage .switch.thrown')")
+    assert switches.nth(gate).get_attribute("aria-checked") == "true"
+
+
+def test_what_is_written_freely_stands_beside_what_is_read(studio: Served, leaf: Page) -> None:  # noqa: F811
+    model = trained()["lstm"]
+    opened = next(each for each in studio.library.opened.values() if each.name == "lstm")
+    key = next(key for key in opened.switches if key.endswith("forget_gate=0"))
+    seen(leaf, studio, "lstm", "whatif", off=key)
+    leaf.wait("document.querySelector('.freely dd')")
+    assert "teacher forcing" in leaf.text(".freely")
+    edits = Trace([], edit=dict(opened.switches[key].edit))
+    texts = [
+        model.decode([TEXTS["lstm"]], beam_size=1, trace=trace)[0].texts[0].text
+        for trace in (None, edits)
+    ]
+    assert leaf.words(".freely dd") == texts
+
+
+def test_every_kind_of_switch_can_be_written_with(studio: Served) -> None:
+    for opened in list(studio.library.opened.values())[:2]:
+        text = TEXTS[opened.name]
+        for key in {switch.kind: key for key, switch in opened.switches.items()}.values():
+            run = studio.run(opened.key, text, off=[key])["run"]
+            answer = studio.get(f"/api/runs/{run}/decode?beam_size=1")
+            assert answer.status == 200, (key, answer.body)
+
+
+def test_a_head_that_changes_little_is_painted_pale(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "rotary", "whatif")
+    leaf.inner.locator("#stage .headswitch").nth(3).click()  # of 144 in an untrained model
+    leaf.wait("/full one is/.test(document.querySelector('#stage').textContent)")
+    assert "a full one is 0.20" in leaf.text("#stage .switches")
+
+
+# ---- pictures ----
+
+
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_rows_of_compare_are_whole(studio: Served, leaf: Page, width: int) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": width, "height": 800})
+    seen(leaf, studio, "translate", "compare", target="Kraftfahrzeuge Konzertsaal nicht ein .")
+    cut = """() => [...document.querySelectorAll('.cmppic svg text')].filter(el =>
+        el.getBoundingClientRect().left < el.closest('svg').getBoundingClientRect().left - 1)
+        .map(el => el.textContent)"""
+    assert leaf.inner.evaluate(cut) == []
+    leaf.inner.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_rotary_positions_stand_with_what_they_turn(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "rotary", "flow")
+    names = leaf.inner.eval_on_selector_all(
+        "#stage .part", "all => all.map(el => el.getAttribute('aria-label'))"
+    )
+    assert not any("position" in name.lower() for name in names)
+    assert "positions.angles" in leaf.words("#stage .panel .chooser option")
+
+
+def test_every_head_of_many_is_seen(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "rotary", "attention")
+    found = leaf.inner.evaluate("""() => {
+        const box = document.querySelector('.headgrids').getBoundingClientRect();
+        return [...document.querySelectorAll('.headgrid button')].map(el => {
+            const r = el.getBoundingClientRect();
+            return r.width >= 16 && r.right <= box.right + 1 && r.bottom <= box.bottom + 1; });
+    }""")
+    assert len(found) == 12 * 13
+    assert all(found)
+
+
+def test_what_is_cut_off_says_so(studio: Served, leaf: Page) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": 480, "height": 800})
+    seen(leaf, studio, "translate", "decode", text=LONG, beam_size="8")
+    for name in ("#sentence", ".dec"):
+        right, left = (leaf.inner.locator(f"{name} .rollon.{side}") for side in ("right", "left"))
+        right.wait_for()
+        before = leaf.inner.evaluate(
+            "name => document.querySelector(`${name} .rolling`).firstChild.scrollLeft", name
+        )
+        right.click()
+        leaf.wait(
+            "([name, before]) => document.querySelector(`${name} .rolling`).firstChild.scrollLeft"
+            " > before",
+            [name, before],
+        )
+        left.wait_for()
+    leaf.inner.set_viewport_size({"width": 1280, "height": 800})
+    seen(leaf, studio, "translate", "decode", text="The dog .")
+    assert leaf.inner.locator("#sentence .rollon:visible").count() == 0
+
+
+def test_play_becomes_pause(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "decode", step="1")
+    play = leaf.inner.locator(".play .go")
+    play.click()
+    assert play.get_attribute("aria-label") == "Pause"
+    assert play.get_attribute("title") == "Pause (Space)"
+    play.click()
+    assert play.get_attribute("aria-label") == "Play, step by step"
+
+
+def test_formulas_have_a_font_of_their_own(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow")
+    leaf.wait(
+        "() => [...document.fonts].some("
+        "face => /Studio Math/.test(face.family) && face.status === 'loaded')"
+    )
+
+
+def test_numbers_of_a_regression_have_their_units(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "prices", "flow")
+    opened = next(each for each in studio.library.opened.values() if each.name == "prices")
+    (value,) = opened.model.predict([[0.5, 1, -2]])[0]
+    assert "output, standardised" in leaf.text("#stage .scene")
+    assert "in the data’s units" in leaf.text("#stage .scene")
+    said = float(leaf.text("#stage text.said").replace(",", ""))
+    assert said == pytest.approx(value, rel=1e-5)
+    told = re.search(r"in the data’s units ([\d,.]+)", leaf.text("#stage .panel"))
+    assert told is not None
+    assert float(told[1].replace(",", "")) == pytest.approx(value, rel=1e-6)
+
+
+# ---- links, stops, windows ----
+
+
+def test_what_a_link_says_wrong_is_told(studio: Served, leaf: Page) -> None:  # noqa: F811
+    wrong = {"head": "99", "pin": "src:70", "theme": "pink", "nonsense": "1", "at": "nowhere"}
+    leaf.see(address_of(studio, "translate", "attention", **wrong))
+    told = leaf.told()
+    for name, value in wrong.items():
+        assert f"{name}={value} (" in told
+    assert "heads 0 to 3 are there" in told
+    assert leaf.inner.locator("#stage .matrix").count() == 1
+    leaf.turn(address_of(studio, "translate", "recurrent"))
+    assert "view=recurrent (This model has no recurrent part)" in leaf.told()
+    leaf.turn(address_of(studio, "translate", "attention", head="3", pin="src:2,tgt:1"))
+    assert leaf.told() == ""
+    leaf.changed(lambda: leaf.inner.keyboard.press("1"))
+    assert leaf.told() == ""
+
+
+def test_a_server_that_has_stopped_leaves_the_picture(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow", text="The dog sees the cat .")
+    address = leaf.inner.url
+    leaf.expected += ["Failed to load", "ERR_FAILED"]
+    leaf.inner.route("**/api/**", lambda route: route.abort())
+    try:
+        leaf.changed(lambda: leaf.inner.keyboard.press("4"))
+        assert "the studio’s server has stopped" in leaf.told()
+        assert leaf.inner.locator("#stage .part").count() > 5
+        assert leaf.inner.url == address
+        leaf.inner.locator("#stage .part").nth(6).click()  # a click that nobody answers
+        leaf.wait("document.querySelector('.told')")
+        assert leaf.inner.locator("#stage .part").count() > 5
+    finally:
+        leaf.inner.unroute("**/api/**")
+    leaf.changed(lambda: leaf.inner.keyboard.press("4"))
+    assert leaf.told() == ""
+    assert leaf.inner.locator(".treebox").count() == 1
+
+
+def test_an_empty_sentence_is_not_read(studio: Served, leaf: Page) -> None:  # noqa: F811
+    seen(leaf, studio, "translate", "flow")
+    address = leaf.inner.url
+    leaf.inner.keyboard.press("/")
+    leaf.inner.locator("#sentence input").fill("  ")
+    leaf.inner.keyboard.press("Enter")
+    leaf.wait("/is empty/.test(document.querySelector('#readout').textContent)")
+    assert leaf.inner.url == address
+    assert leaf.inner.locator("#stage .part").count() > 5
+    leaf.inner.keyboard.press("Escape")
+    leaf.expected += ["422"]
+    leaf.turn(address_of(studio, "translate", "flow", text=" "))  # by a link
+    assert "it is empty" in leaf.told()
+    assert leaf.inner.locator("#stage .part").count() > 5
+
+
+@pytest.mark.parametrize("width", [360, 820, 1024])
+def test_small_windows_have_all_of_it(studio: Served, leaf: Page, width: int) -> None:  # noqa: F811
+    leaf.inner.set_viewport_size({"width": width, "height": 780})
+    try:
+        for number, view in enumerate(("flow", "attention", "decode", "whatif", "compare")):
+            theme = ("light", "dark")[number % 2]
+            seen(leaf, studio, "translate", view, theme=theme, pin="src:1")
+            assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= width, view
+            assert leaf.inner.evaluate(CROWDED) == [], view
+            if width > 860:  # below, what stands under the window is rolled to
+                wrong = leaf.inner.evaluate(LAYOUT)
+                assert [each for each in wrong if "on the panel" not in each] == [], view
+    finally:
+        leaf.inner.set_viewport_size({"width": 1280, "height": 800})

@@ -1,0 +1,85 @@
+"""A fresh user with a table, a treebank, labelled lines and JSON: train, evaluate, ask and explain
+without a dead end, on the command line and in Python, with the same numbers."""
+
+import json
+from contextlib import chdir
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.in_process import run
+
+import translucid as tl
+
+NET = ["model.d_model=16", "model.heads=2", "model.layers=1"]
+
+
+class Walk(NamedTuple):
+    file: str
+    text: str
+    command: str  # by which the model is asked
+    asked: str  # on standard input
+    explained: str
+    changes: list[str]
+
+
+def rows(count: int, line: str) -> str:
+    return "".join(line.format(n=n, m=n % 3, y=2.5 * n + n % 3) for n in range(count))
+
+
+CONLLU = "".join(
+    "# sent_id = {n}\n1\tAda{n}\tAda\tPROPN\tNNP\t_\t2\tnsubj\t_\t_\n"
+    "2\tsleeps\tsleep\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n".replace("{n}", str(n))
+    for n in range(20)
+)
+WALKS = {
+    "regress": Walk("houses.csv", "area,rooms,price\n" + rows(30, "{n},{m},{y}\n"), "predict",
+                    "70 2\n", "70 2", ["model.hidden=[4]"]),
+    "tag": Walk("treebank.conllu", CONLLU, "tag", "Ada sleeps\n", "Ada sleeps", NET),
+    "classify": Walk("reviews.tsv", "text\tlabel\n" + rows(15, "fine {n}\tup\ndull {n}\tdown\n"),
+                     "classify", "a fine film\n", "a fine film", NET),
+    "translate": Walk("pairs.jsonl", rows(20, '{{"source": "dog {n}", "target": "Hund {m}"}}\n'),
+                      "translate", "dog 3\n", "dog 3", NET),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", WALKS)
+def test_the_command_line(task: str, tmp_path: Path) -> None:
+    walk = WALKS[task]
+    (tmp_path / walk.file).write_text(walk.text)
+    steps = ["training.steps=2", "training.device=cpu"]
+
+    def answered(*words: str, stdin: str = "") -> str:
+        answer = run(*words, cwd=tmp_path, stdin=stdin)
+        assert answer.returncode == 0, (words, answer.stderr)
+        return answer.stdout
+
+    files = ["--train", walk.file, "--test", walk.file]
+    answered("check", task, "--train", walk.file)
+    trained = answered("train", task, *files, "--out", "run", *walk.changes, *steps)
+    assert f"next: translucid {walk.command} run" in trained, "it says what to type"
+    scores = json.loads(answered("evaluate", "run", "--json"))["scores"]
+    assert json.loads(answered("evaluate", "run", walk.file, "--json"))["scores"] == scores
+    assert answered(walk.command, "run", stdin=walk.asked).count("\n") == 1
+    assert answered("explain", "run", walk.explained)
+    assert answered("info", "run")
+
+
+@pytest.mark.parametrize("task", WALKS)
+def test_python(task: str, tmp_path: Path) -> None:
+    """The same model, scores and answers, from the file and from what the program holds."""
+    walk = WALKS[task]
+    (tmp_path / walk.file).write_text(walk.text)
+    options: dict[str, Any] = {"overrides": [*walk.changes, "training.steps=2"], "device": "cpu"}
+    with chdir(tmp_path):
+        model = tl.train(task, "run", train=walk.file, test=walk.file, quiet=True, **options)
+        again = tl.load("run")
+        assert model.evaluate().numbers == again.evaluate(walk.file).numbers
+        assert model.evaluate().numbers == json.loads(Path("run/test.json").read_text())["test"]
+        question = walk.asked.strip()
+        assert repr(model.predict([question])) == repr(again.predict([question]))
+        assert list(model.trace(walk.explained)), "and it can be seen into"
+        answer = run(walk.command, "run", stdin=walk.asked)
+    shown = model.task.answer_text(model.predict([question])[0])
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == shown.strip()
