@@ -85,9 +85,9 @@ def check_generation(
     eos: int,
     pad: int,
     searches: Sequence[tuple[int, int, int, int, float]] = SEARCHES,
-) -> None:
-    """Greedy and beam search write what `generate` does. searches: beams, how many of the best are
-    compared, fewest and most tokens, length penalty.
+) -> list[list[list[int]]]:
+    """Greedy and beam search write what `generate` does, which is given back, search by search.
+    searches: beams, how many of the best are compared, fewest and most tokens, length penalty.
 
     The two searches are defined alike but for one thing: a text that has ended leaves its place to
     another prefix there, and keeps it here. So they are equal where no text ends early, and where
@@ -97,6 +97,7 @@ def check_generation(
     options: dict[str, Any] = {"suppress_tokens": [pad]}
     if len(start) > 1:
         options["forced_bos_token_id"] = start[1]
+    texts = []
     forced = len(start) - 1  # which counts as a token that is written there
     for beams, best, least, most, alpha in searches:
         config = GenerationConfig(
@@ -119,3 +120,5 @@ def check_generation(
             [row + [pad] * (longest - len(row)) for row in rows] for rows in (written, reference)
         )
         assert ours_padded == theirs_padded, f"{beams} beams, {least} to {most} tokens"
+        texts.append(written)
+    return texts

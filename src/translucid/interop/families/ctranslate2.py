@@ -49,7 +49,7 @@ def from_ctranslate2(config: Options, file: ModelFile) -> Plan:
     layers = {side: _count_layers(file, side) for side in SIDES}
     if not all(layers.values()):
         raise InputError(
-            f"{where}: {file.metadata['spec']!r} is no encoder-decoder; translation models of "
+            f"{where}: {file.metadata['spec'][:60]!r} is no encoder-decoder; translation models of "
             "CTranslate2 can be opened"
         )
     tables = {side: _embedding(file, side, where) for side in SIDES}
@@ -144,12 +144,12 @@ def _rows(file: ModelFile, name: str, where: str) -> int:
 def _both(config: Options, name: str, default: int | None) -> int:
     """A number that is the same in both stacks here."""
     encoder, decoder = (config.get(f"{side}/{name}", default) for side in SIDES)
-    if encoder is None or encoder != decoder:
+    if not isinstance(encoder, int) or encoder != decoder:
         raise InputError(
             f"{config.where}: {name} is {encoder} in the encoder and {decoder} in the decoder; "
-            "one number for both is needed"
+            "one whole number for both is needed"
         )
-    return int(encoder)
+    return encoder
 
 
 def _embedding_scale(config: Options, d_model: int) -> bool:
