@@ -102,7 +102,6 @@ WHOLE = {  # only by themselves: `peak_memory` and `longest_item` say what they 
 ALLOWED = {
     "cli/doctor.py": ({"found", "memory"}, "a key of `doctor --json`; RAM"),
     "worked/": ({"given", "writer"}, "what an exercise gives; what writes its numbers"),
-    "runs/log.py": ({"writer"}, "torch's own SummaryWriter"),
     "runs/checkpoints.py": ({"writer"}, "torch's own HuggingFaceStorageWriter"),
     "training/loop.py": ({"memory"}, "RAM of a process or a GPU, in timing.jsonl"),
     "lab/claims/backpropagation/vanishing_gradients.py": ({"gains"}, "of initialisation"),

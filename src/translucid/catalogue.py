@@ -167,7 +167,7 @@ CATALOGUE: dict[str, Point] = {
     "head.pool_pattern": Point(r"\alpha", _axes("batch length"), "the weight of each token in the pooled vector; sums to 1", r"\mathrm{pool}(<x>)", {"mean": r"[\,t \text{ is real}\,] / n", "first": r"[\,t \text{ is the first}\,]", "last": r"[\,t \text{ is the last}\,]", "attention": r"\mathrm{softmax}(<pool_scores>)"}),
     "head.pooled": Point("p", _axes("batch d_model"), "one vector for the whole text", r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", {"pool_pattern": r"\textstyle\sum_t <pool_pattern>_t\,<x>_t", "last": r"<h>"}),
     "head.dense": Point("u", _axes("batch d_dense"), "the pooled vector through a dense layer", r"<act>(<W_d> <pooled> + <b_d>)", {"identity": r"<W_d> <pooled> + <b_d>"}),
-    "head.embedding": Point("v", _axes("batch d_embedding"), "the vector that stands for the text", r"<pooled>", {"dense normalised": r"<dense> / \|<dense>\|", "dense": r"<dense>", "normalised": r"<pooled> / \|<pooled>\|"}),
+    "head.embedding": Point("v", _axes("batch d_embedding"), "the vector that stands for the text", r"<pooled>", {"dense normalised": r"<dense> / \sqrt{\sum_i <dense>_i^2}", "dense": r"<dense>", "normalised": r"<pooled> / \sqrt{\sum_i <pooled>_i^2}"}),
     "head.hidden": Point("H", _TOKENS, "what the encoder makes of each token", r"<x>"),
     "head.transformed": Point("u", _TOKENS, "each token, ready for the norm before its logits", r"<act>(<W_d> <x> + <b_d>)"),
     "head.logits": Point(r"\ell", _axes("batch length vocab"), "a score for every word or tag, at every position", r"<W> <x> + <b>", {"scaled": r"<W> (<logit_scale> <x>) + <b>", "fill": r"<W> <normed> + <b>"}),

@@ -23,6 +23,7 @@ CONFIGS: dict[str, ModelConfig] = {
         "encoder", norm="none", positions="none", head="classify", ngram_features=5
     ),
     "ensemble": transformer("encoder", layers=1, ensemble_size=2),
+    "segments": transformer("encoder", layers=1, segments=2),
     "lstm translator": recurrent("encoder-decoder", bidirectional=True, layers=1),
     "lstm": recurrent("decoder"),
     "gru": recurrent("encoder", cell="gru", bidirectional=True, characters=3),

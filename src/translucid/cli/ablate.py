@@ -25,7 +25,8 @@ def ablate(
         str | None,
         typer.Option(
             help="Only these kinds, with commas: heads, layers, attention, feedforward, patterns, "
-            "positions, masks, scale, norms, gates, alignment, bridge, characters, ngrams."
+            "positions, masks, scale, norms, gates, alignment, bridge, characters, segments, "
+            "ngrams."
         ),
     ] = None,
     metric: Annotated[

@@ -305,17 +305,23 @@ class CopyBridge(nn.Module):
     def forward(
         self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
     ) -> RecurrentState:
-        hidden = self._copy(state.hidden, layers, "copied_hidden", trace)
+        hidden = trace("copied_hidden", self._copy(state.hidden, layers))
         if state.cell is None:
-            return RecurrentState(hidden)
-        return RecurrentState(hidden, self._copy(state.cell, layers, "copied_cell", trace))
+            return RecurrentState(_layers_first(hidden))
+        cell = trace("copied_cell", self._copy(state.cell, layers))
+        return RecurrentState(_layers_first(hidden), _layers_first(cell))
 
-    def _copy(self, states: Tensor, layers: int, point: str, trace: NoTrace) -> Tensor:
-        """states: (layers * directions, rows, hidden)."""
+    def _copy(self, states: Tensor, layers: int) -> Tensor:
+        """From (layers * directions, rows, hidden) to (rows, layers, hidden of the decoder)."""
         joined = states.unflatten(0, (-1, self.directions)).permute(2, 0, 1, 3).flatten(2)
         if self.top:
             joined = joined[:, -1:].expand(-1, layers, -1)
-        return trace(point, joined).transpose(0, 1).contiguous()  # (layers, rows, hidden)
+        return joined
+
+
+def _layers_first(states: Tensor) -> Tensor:
+    """From (rows, layers, hidden) to (layers, rows, hidden)."""
+    return states.transpose(0, 1).contiguous()
 
 
 def _top(layers: Tensor, directions: int) -> Tensor:

@@ -21,6 +21,7 @@ from translucid.parts.positions import turn
 from translucid.trace import NO_TRACE, NoTrace
 
 # Whoever looks at one of these sees the computation by hand; else a fused kernel runs.
+SEARCHED = 100_000  # numbers on either side of a size that does not divide
 INSIDE = (
     "scale",
     "scores",
@@ -300,7 +301,7 @@ def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | No
 
 def _divisors(number: int, near: int) -> str:
     """The divisors of a number on either side of a wrong one, as "4 or 8"."""
-    divisors = [n for n in range(1, number + 1) if number % n == 0]
-    below = [n for n in divisors if n < near][-1:]
-    above = [n for n in divisors if n > near][:1]
-    return " or ".join(str(n) for n in below + above)
+    below = range(min(near - 1, number), max(near - SEARCHED, 0), -1)
+    above = range(near + 1, min(near + SEARCHED, number) + 1)
+    nearest = (next((n for n in side if number % n == 0), None) for side in (below, above))
+    return " or ".join(str(n) for n in nearest if n is not None) or "1"

@@ -33,10 +33,24 @@ def params(
     kv_heads: int | str | None = None,
     max_length: int | str | None = None,
     shape: Literal["decoder", "encoder", "encoder-decoder"] | None = None,
-    activation: Literal["relu", "tanh", "sigmoid", "identity", "gelu", "silu", "swiglu", "geglu"]
+    activation: Literal[
+        "relu",
+        "tanh",
+        "sigmoid",
+        "identity",
+        "gelu",
+        "gelu_tanh",
+        "quick_gelu",
+        "relu_squared",
+        "silu",
+        "swiglu",
+        "geglu",
+        "geglu_tanh",
+    ]
     | None = None,
     norm: Literal["layer", "rms", "batch", "none"] | None = None,
-    positions: Literal["sinusoidal", "learned", "rotary", "alibi", "none"] | None = None,
+    positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
+    | None = None,
     no_bias: bool = False,
     untied: bool = False,
 ) -> Solution:
@@ -263,13 +277,17 @@ def _whole(
     tables = _size(*(stack.positions for stack in stacks))
     if tables:
         many = f"{len(stacks)} \\cdot " if len(stacks) > 1 else ""
-        counter.step(
-            "Positions: one trained row for each",
-            r"P_{\mathrm{pos}}",
-            rf"{many}n_{{\max}} \cdot d_{{\mathrm{{model}}}}",
-            rf"{many}{written(config.max_length)} \cdot {written(d)}",
-            tables,
-        )
+        if config.positions == "relative":
+            title = "Positions: one trained number for each range of distances and each head"
+            formula, sizes = (
+                r"n_{\mathrm{buckets}} \cdot h",
+                (config.relative_buckets, config.heads),
+            )
+        else:
+            title = "Positions: one trained row for each"
+            formula, sizes = r"n_{\max} \cdot d_{\mathrm{model}}", (config.max_length, d)
+        numbers = rf"{many}{written(sizes[0])} \cdot {written(sizes[1])}"
+        counter.step(title, r"P_{\mathrm{pos}}", many + formula, numbers, tables)
         terms.append(tables)
     layers = sum(_size(*stack.layers) for stack in stacks)
     counts = [(len(stack.layers), _size(stack.layers[0])) for stack in stacks]

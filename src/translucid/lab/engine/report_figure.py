@@ -13,7 +13,7 @@ FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
 
 
 def figure(picture: Picture) -> str:
-    """As a part of the page: large letters for the last row of the room, but no larger than the
+    """As a part of the page: large enough for the last row of the room, but no larger than the
     claim above them."""
     return picture.figure(f"max-width: {round(draw(picture).width * FONT_SIZE / SIZE, 1)}rem")
 

@@ -66,7 +66,7 @@ def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
     if not members:
         return names, []
-    note = f"{len(members)} networks decide together; up to the answer, number 0 is shown"
+    note = f"{len(members)} networks are an ensemble; up to the answer, number 0 is shown"
     return [name for name in names if name.startswith("members.0.")], [note]
 
 
