@@ -35,8 +35,16 @@ def test_a_notebook_is_kept_as_it_is_before_it_runs(task: str) -> None:
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(
+            task,
+            marks=pytest.mark.slow if task in ("classify", "regress") else pytest.mark.thorough,
+        )
+        for task in TASKS
+    ],
+)
 def test_every_cell_runs(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "TMPDIR"):
         folder = tmp_path / name.lower()  # what a kernel writes stays here

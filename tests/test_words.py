@@ -253,7 +253,7 @@ def test_names_say_what_they_hold() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_exception_is_needed() -> None:
     for room, (names, reason) in ALLOWED.items():
         trees = [tree for place, tree in sources() if place.startswith(room)]

@@ -124,7 +124,7 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_run_leaves_nobody_at_work_and_is_gone_on_with(tmp_path: Path) -> None:
     beat = "    for _ in range(40 * seed):\n        time.sleep(0.05)\n"
     beat += "        Path(f'beat-{seed}').open('a').write('.')\n"

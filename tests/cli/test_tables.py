@@ -279,9 +279,15 @@ def test_out_is_whole_or_not_at_all(classifier: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "out.csv"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="waits for a pipe")
-@pytest.mark.parametrize("kind", ["text", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("csv", marks=pytest.mark.slow),
+        pytest.param("text", marks=pytest.mark.thorough),
+        pytest.param("jsonl", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_pipe_is_answered_before_the_next_line(classifier: Path, kind: str) -> None:
     lines = {
         "text": ["so good\n", "so bad\n"],

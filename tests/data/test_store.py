@@ -471,7 +471,7 @@ def check_kills(tmp_path: Path, text: Path, tokenizer: Tokenizer, kills: int) ->
     assert sorted(os.listdir(folder)) == sorted([made.manifest.build, "manifest.json"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_builds(tmp_path: Path, text: Path, tokenizer) -> None:
     check_kills(tmp_path, text, tokenizer, 3)
 

@@ -212,7 +212,7 @@ def test_pictures_show_the_means():
     assert len(drawn.labels) == len(READERS) * len(SIDES) + 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", [context_vector, cloze], ids=lambda each: each.name)
 def test_quick_runs(experiment):
     check(experiment, [quick_data(experiment)] * 5)

@@ -109,7 +109,7 @@ def test_writing_reads_the_same_words() -> None:
         torch.testing.assert_close(steps, net(ids))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", [one_target, amount_of_text, vector_sizes],
                          ids=lambda each: each.name)  # fmt: skip
 def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]

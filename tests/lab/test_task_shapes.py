@@ -98,7 +98,7 @@ def test_half_a_sentence() -> None:
     assert sentiment._first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", EVERY, ids=lambda each: each.name)
 def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
     data = [quick_data(experiment)] * 5

@@ -45,7 +45,8 @@ def studio() -> Iterator[Served]:
 
 def fuller(studio: Served, family: str, view: str) -> dict[str, str]:
     if view != "whatif":
-        return FULLER[view]
+        pin = {"language": "tgt:1", "regress": "src:0"}.get(family)  # that there is
+        return FULLER[view] | ({"pin": pin} if pin and "pin" in FULLER[view] else {})
     opened = next(each for each in studio.library.opened.values() if each.name == family)
     return {"off": next(iter(opened.switches))}
 

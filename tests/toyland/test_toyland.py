@@ -67,7 +67,7 @@ def test_the_lexicon_has_at_least_250_lexemes() -> None:
     assert len(particles.CONJUNCTIONS) == 9
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sentence_depends_on_seed_and_index_only(sentences: list[Sentence]) -> None:
     for count in (0, 1, 7, 500):
         assert list(generate(count)) == sentences[:count]

@@ -129,6 +129,7 @@ def test_a_record_of_two_processes_is_that_of_one(parallel: str, tmp_path: Path)
     assert probes[1][-1]["answer"] == pytest.approx(probes[0][-1]["answer"], abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parallel", WAYS)
 def test_translation_with_an_average_and_three_batches_a_step(
     parallel: str, tmp_path: Path
@@ -152,7 +153,7 @@ def test_a_group_of_one_is_a_group(alone: Path, tmp_path: Path, parallel: str) -
     assert bool(shards) == (parallel == "fsdp")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_shards_written_by_two_are_read_by_one_and_by_three(alone: Path, tmp_path: Path) -> None:
     """Stopped at step 3 with two shards; one process and three processes go on from there."""
     out = tmp_path / "shards"

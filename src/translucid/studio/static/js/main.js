@@ -360,7 +360,7 @@ function told(error) {
 }
 async function draw() {
   const turn = ++drawing;
-  const { view: wanted, params } = address();
+  const { view: wanted, named, params } = address();
   const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
   const back = keepFocus(document.body);
   root.dataset.theme = params.get('theme') === 'dark' ? 'dark' : 'light';
@@ -415,7 +415,8 @@ async function draw() {
     else {
       const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
       if (turn !== drawing) return;
-      const odd = arrived ? leftOut(wanted, { ...found, lessons }, absent(wanted, found.model, found.all)) : [];
+      const gone = named && absent(wanted, found.model, found.all);
+      const odd = arrived ? leftOut(wanted, { ...found, lessons }, gone) : [];
       stood = location.hash;
       if (odd.length) warned(`Left out of this link: ${odd.join('; ')}.`);
     }

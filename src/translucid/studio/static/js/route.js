@@ -1,7 +1,7 @@
 // The address is the state: #/attention?at=decoder.layers.1.cross_attention&head=3&pin=src:2,tgt:5
 export function address() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  return { view: path || 'flow', params: new URLSearchParams(query) };
+  return { view: path || 'flow', named: path !== '', params: new URLSearchParams(query) };
 }
 export function link(view, changes = {}) {
   const { params } = address();
