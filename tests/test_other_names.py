@@ -59,7 +59,7 @@ def test_options_of_generation() -> None:
         ("resume runs/x --steps=3", "training.steps=3"),
         ("translate runs/x --nbest 3", "--nbest: no such option; did you mean --n-best?"),
         ("translate runs/x --num-beams 3", "did you mean --beam-size?"),
-        ("generate runs/x --beams 3", "--beams: now --beam-size"),
+        ("generate runs/x --beams 3", "--beams: taken as --beam-size"),
         ("train classify --wrong 3", "No such option: --wrong"),
     ],
 )  # fmt: skip

@@ -77,14 +77,16 @@ def test_an_old_option_is_refused(command: str, name: str) -> None:
     for words in ([old, "3"], [f"{old}=3"]):
         answer = run(command, "nowhere", *words)
         assert answer.returncode == 2
-        if known:
+        if known and name in ("beam", "beams"):  # another name of the same, and no model there
+            assert answer.stderr.startswith(f"{old}: taken as {new}\nerror: nowhere")
+        elif known:
             assert answer.stderr == f"error: {old}: now {new}\n"
         else:
             assert "No such option" in answer.stderr
 
 
 def test_a_prompt_behind_two_dashes_is_no_option() -> None:
-    assert "--beam: now" not in run("generate", "nowhere", "--", "--beam").stderr
+    assert "--beam: " not in run("generate", "nowhere", "--", "--beam").stderr
 
 
 @pytest.mark.parametrize("name", GENERATION)

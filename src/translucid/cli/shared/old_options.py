@@ -1,5 +1,6 @@
 """Options by names that they do not have: of before, of other tools, or keys of a recipe. Another
-spelling of a name is understood, any other is refused with the name it has here."""
+spelling of a name, or another name of the same, is taken and said; any other is refused with the
+name it has here."""
 
 from collections.abc import Collection
 from typing import Any
@@ -29,6 +30,7 @@ def _today(word: str, known: Collection[str], *, takes_keys: bool) -> str:
     if not name.startswith("--") or name == "--" or name in known:
         return word
     spelt = name.replace("_", "-")
+    spelt = _SAME.get(spelt, spelt)
     if spelt in known:
         typer.echo(f"{name}: taken as {spelt}", err=True)
         return f"{spelt}{equals}{value}"
@@ -58,4 +60,5 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+_SAME = dict.fromkeys(("--beam", "--beams"), "--beam-size")
 _OLD = {_option(old): _option(new) for old, new in (GENERATION | OPTIONS).items()}
