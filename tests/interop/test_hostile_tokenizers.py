@@ -97,9 +97,9 @@ def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
         "behavior": "Isolated",
         "invert": False,
     }
-    begun = time.monotonic()
+    begun = time.process_time()
     opened(pre_tokenizer=split).encode(text * (100_000 // len(text.encode())) + "x")
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 @pytest.mark.parametrize("normalizer", [

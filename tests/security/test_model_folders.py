@@ -123,10 +123,10 @@ def test_a_header_that_lies_about_the_file_is_refused_before_it_is_read(
         good, tmp_path, "regress", header_change(enlarge),
         lambda folder: os.truncate(folder / "model.safetensors", 1 << 40),
     )  # fmt: skip
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError):
         tl.load(folder)
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_folder_may_be_named_as_here(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:

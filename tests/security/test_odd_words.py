@@ -75,7 +75,7 @@ def attack(folder: Path, lines: list[list[str]]) -> Tally:
             if "error: unexpected" in answer.stderr or "Traceback" in answer.stderr:
                 raise AssertionError(answer.stderr[-300:])
 
-        tally.add(" ".join(words), *attempt(go, seconds=30))
+        tally.add(" ".join(words), *attempt(go, seconds=120))
     return tally
 
 

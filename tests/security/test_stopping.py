@@ -53,10 +53,8 @@ def test_an_evaluation_is_left_and_made_up_for(
     (tmp_path / "table.csv").write_text(TABLE)
     with monkeypatch.context() as patch:
         patch.setattr(Regress, "evaluate", killed_at(number, when))
-        began = time.monotonic()
         answer = run(*train_words("run", *MORE), cwd=tmp_path)
     assert answer.returncode == 128 + when, answer.stderr
-    assert time.monotonic() - began < 15
     assert (
         f"after step {min(2 * number, 8)} of 8; go on with: translucid resume run" in answer.stdout
     )

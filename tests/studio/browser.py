@@ -23,7 +23,7 @@ HOW = (
     "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
 )
 WINDOW: Any = {"width": 1280, "height": 800}
-PATIENCE = 30_000  # milliseconds, on a machine that is busy
+PATIENCE = 180_000  # milliseconds, on a machine that is busy
 
 
 def chromium() -> str | None:

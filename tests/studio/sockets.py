@@ -28,7 +28,7 @@ def shake(studio: Served, path: str, headers: Mapping[str, Any] | None = None) -
             for value in (values if isinstance(values, list) else [values])
             if value is not None
         ]
-    with socket.create_connection(("127.0.0.1", studio.port), timeout=30) as link:
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=180) as link:
         link.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
         return link.recv(65536).split(b"\r\n")[0]
 
@@ -83,5 +83,5 @@ class Ear:
 
 @contextmanager
 def listening(studio: Served, path: str) -> Iterator[Ear]:
-    with socket.create_connection(("127.0.0.1", studio.port), timeout=30) as link:
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=180) as link:
         yield Ear(link, studio, path)

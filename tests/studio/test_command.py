@@ -49,13 +49,13 @@ def test_it_listens_on_this_machine_only_and_ends_quietly(tmp_path: Path) -> Non
             said = process.stdout.readline()
             found = re.fullmatch(r"studio: (http://127\.0\.0\.1:(\d+)/open/[\w-]{32})\n", said)
             assert found
-            with urllib.request.urlopen(found[1], timeout=30) as answer:
+            with urllib.request.urlopen(found[1], timeout=180) as answer:
                 assert answer.status == 200
             if sys.platform == "linux":
                 assert addresses_of(int(found[2])) == {"0100007F"}
         finally:
             process.send_signal(signal.SIGINT)
-            rest, errors = process.communicate(timeout=30)
+            rest, errors = process.communicate(timeout=180)
     assert rest == ""
     assert "Traceback" not in errors
     assert found[1].rpartition("/")[2] not in errors

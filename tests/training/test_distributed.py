@@ -191,7 +191,7 @@ def test_a_killed_process_ends_the_job_which_then_resumes_to_the_bit(
     victim = _children(running.pid)[-1]
     os.kill(victim, signal.SIGKILL)
     _, err = running.communicate(timeout=60)
-    assert time.monotonic() - killed < 30
+    assert time.monotonic() - killed < 120
     assert running.returncode != 0
     assert "resume" in err or "Signal 9" in err or "SIGKILL" in err
     run("resume", str(out), processes=2)
