@@ -80,6 +80,17 @@ def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def read_text(path: Path, largest: int, remedy: str) -> str:
+    """A text in UTF-8. remedy: what to do with a file that is none, for the message."""
+    try:
+        with open_regular(path, largest) as file:
+            return file.read().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start}; {remedy}") from None
+
+
 def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
     """What a JSON file holds; what cannot be read is an InputError that names the file."""
     try:

@@ -26,7 +26,7 @@ from translucid.interop.tokenizers.specs import (
 )
 from translucid.interop.tokenizers.vocabulary import read_lines
 from translucid.interop.tokenizers.word_piece import word_piece_spec
-from translucid.untrusted_files import open_regular, read_object
+from translucid.untrusted_files import read_object, read_text
 
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")
 LOOKED_FOR = (
@@ -98,13 +98,7 @@ def _spec(folder: Path, files: RoleFiles) -> Spec:
 
 def _whole(path: Path, files: RoleFiles) -> Spec:
     """A tokenizer.json, to which tokenizer_config.json may add tokens."""
-    try:
-        with open_regular(path, MAX_FILE) as file:
-            text = file.read().decode("utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 at byte {error.start}; copy it again") from None
+    text = read_text(path, MAX_FILE, "copy it again")
     data = parsed(text, str(path))
     known = {entry["id"] for entry in data.get("added_tokens") or []}
     model = Imported(text, SpecialTokens())

@@ -12,7 +12,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
 from translucid.interop.tokenizers.specs import ReadTokenizers, spec_text, split_on
-from translucid.untrusted_files import open_regular, read_json
+from translucid.untrusted_files import read_json, read_text
 
 MAX_FILE = 128 << 20
 Split = Literal["space", "characters"]
@@ -45,14 +45,7 @@ def read_lines(path: Path) -> list[str]:
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
             raise InputError(f"{path} holds no list of tokens")
         return tokens
-    try:
-        with open_regular(path, MAX_FILE) as file:
-            text = file.read().decode("utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it so") from None
-    lines = text.split("\n")
+    lines = read_text(path, MAX_FILE, "save it so").split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 
 
