@@ -60,5 +60,5 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_SAME = dict.fromkeys(("--beam", "--beams"), "--beam-size")
+_SAME = {_option(old): _option(new) for old, new in GENERATION.items() if new == "beam_size"}
 _OLD = {_option(old): _option(new) for old, new in (GENERATION | OPTIONS).items()}
