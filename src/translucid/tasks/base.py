@@ -19,6 +19,7 @@ from translucid.data.batching import plan_batches
 from translucid.data.corpus.token_store import Store
 from translucid.data.readers.loading import Loading, check_labels
 from translucid.data.records import Record as AnyRecord
+from translucid.data.tokenizers.roles import Role
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import ConfigError, InputError
 from translucid.fast.attention_kernels import without_plans
@@ -60,6 +61,8 @@ class Task(ABC, Generic[Record, Item]):
     shape: ClassVar[str]  # of a sequence model: encoder, decoder or encoder-decoder
     head: ClassVar[str]  # what is made of its outputs: language, classify or tag
     n_outputs: ClassVar[int | None] = None  # of the head, where labels do not decide
+    # The special tokens before and behind a text that is read, where its tokenizer has no say.
+    around: ClassVar[tuple[Role | None, Role | None]] = (None, None)
     max_files: ClassVar[int] = 1  # that its data may be spread over
     storable: ClassVar[bool] = False  # it can learn from a token store on disk
     label_noun: ClassVar[str | None] = None  # what labels are called, if they are to be told apart

@@ -51,6 +51,7 @@ class Classify(Task[Labelled, ClassifyItem]):
     """Accuracy, macro F1, and the labels that are taken for one another."""
 
     name = "classify"
+    around = ("bos", "eos")
     metric = "accuracy"
     higher_is_better = True
     shape, head = "encoder", "classify"
@@ -125,7 +126,7 @@ class Classify(Task[Labelled, ClassifyItem]):
         self, tokenizer: Tokenizer, labels: Sequence[str], *, smoothing: float = 0.0
     ) -> None:
         self.tokenizer, self.labels, self.smoothing = tokenizer, list(labels), smoothing
-        self.frame = tokenizer.frame(start="bos", end="eos")
+        self.frame = tokenizer.frame(*self.around)
         self._number = {label: i for i, label in enumerate(self.labels)}
 
     def encode(self, record: Labelled) -> ClassifyItem:

@@ -84,6 +84,7 @@ class Language(Task[Text, LanguageItem]):
     depend on the tokenizer."""
 
     name = "language"
+    around = ("eos", None)  # see start_id
     metric = "perplexity"
     higher_is_better = False
     shape, head = "decoder", "language"
@@ -171,8 +172,7 @@ class Language(Task[Text, LanguageItem]):
         """What stands before a text, as in the rows of training or as its tokenizer says; and the
         text. Where nothing stands before it, an empty one has to begin with something."""
         ids = self.tokenizer.encode(text)
-        frame = self.tokenizer.special.frame
-        start = [self.start_id] if frame is None else list(frame.prefix)
+        start = list(self.tokenizer.frame(*self.around).prefix)
         return start or ([] if ids else [self.start_id]), ids
 
     def encode(self, record: Text) -> LanguageItem:

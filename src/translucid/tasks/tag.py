@@ -175,7 +175,7 @@ class Tag(Task[Tagged, TagItem]):
 
     def _coded(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
         ids, word_of = self.tokenizer.encode_words(words)
-        frame = self.tokenizer.frame()
+        frame = self.tokenizer.frame(*self.around)
         return frame(ids), [*[None] * len(frame.prefix), *word_of, *[None] * len(frame.suffix)]
 
     def sizes(self, item: TagItem) -> tuple[int, ...]:

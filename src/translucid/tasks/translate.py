@@ -58,6 +58,7 @@ class Translate(Task[Pair, TranslateItem]):
     """The decoder reads start + target and says target + end, one word ahead of what it reads."""
 
     name = "translate"
+    around = (None, "eos")
     metric = "bleu"
     higher_is_better = True
     shape, head = "encoder-decoder", "language"
@@ -150,7 +151,7 @@ class Translate(Task[Pair, TranslateItem]):
         search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
     ) -> None:
         self.source, self.target = source, target
-        self.frame = source.frame(end="eos")
+        self.frame = source.frame(*self.around)
         self.smoothing, self.search = smoothing, search
         self.graphs = DecodeGraphs()  # of the network that is evaluated
 
