@@ -15,6 +15,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.device import pick_device
 from translucid.errors import ConfigError, InputError
 from translucid.fast.precision import Precision, prepare
+from translucid.interop.export.card import about
+from translucid.interop.export.exporting import Exported, export
 from translucid.interop.importing import load as load_any
 from translucid.models.base import SequenceConfig
 from translucid.recipe.examples import load_test, read_records, task_of
@@ -363,6 +365,23 @@ class Model:
     def save(self, folder: str | Path) -> None:
         """Write the model folder."""
         bundle.save(self._bundle, Path(folder), f"# {self.task.name} model\n")
+
+    def export(
+        self,
+        format: str,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        licence: str = "",
+    ) -> Exported:
+        """Write the model for another tool: ctranslate2 or huggingface. What was done to the
+        weights is in the notes of what is returned; a model that the tool cannot compute is
+        refused. overwrite: replace a folder that is not empty. licence: for the model card."""
+        name = Path(folder).name
+        return export(
+            self._bundle, format, Path(folder), about(self.folder, name, licence),
+            overwrite=overwrite,
+        )  # fmt: skip
 
     def summary(self, length: int = 128) -> str:
         return self.network.summary(length)

@@ -151,7 +151,7 @@ def test_config_and_vocabularies(tmp_path: Path) -> None:
     ("variable", "value", "message"),
     [
         ("decoder/start_from_zero_embedding", 1, "start_from_zero_embedding = 1 cannot"),
-        ("decoder/layer_0/self_attention/rotary_dim", 4, "rotary_dim = 4 cannot"),
+        ("decoder/layer_0/self_attention/rotary_dim", 4, "rotary_dim differs from layer to layer"),
         ("decoder/num_heads", 2, "num_heads is 4 in the encoder and 2 in the decoder"),
         ("encoder/scale_embeddings", 0, "scale_embeddings = .0, 1. cannot"),
     ],

@@ -27,6 +27,7 @@ from translucid.cli import (
     doctor,
     explain,
     explore,
+    export,
     generate,
     import_model,
     info,
@@ -100,6 +101,7 @@ app.command(cls=CommandOfToday)(reproduce.reproduce)
 app.command(cls=CommandWithFiles)(with_code(train.evaluate))
 app.command(cls=CommandWithFiles)(with_code(ablate.ablate))
 app.command("import", cls=CommandOfToday)(import_model.import_model)
+app.command(cls=CommandOfToday)(with_code(export.export))
 app.command(cls=CommandOfToday)(with_code(info.info))
 app.command(cls=CommandOfToday)(with_code(translate.translate))
 app.command(cls=CommandOfToday)(with_code(score.score))

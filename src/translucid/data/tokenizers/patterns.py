@@ -8,6 +8,7 @@ texts at once.
 
 import re
 
+from translucid.data.tokenizers.pipelines import SPACE_PATTERN, WORD_PATTERN
 from translucid.errors import InputError
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -25,7 +26,8 @@ O200K = (
 )
 _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
-KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN})
+_OURS = (WORD_PATTERN, SPACE_PATTERN)  # of models that were exported and are opened again
+KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN, *_OURS})
 MAX_PATTERN = 1 << 16  # characters of a pattern: an alternative for each piece that a user defined
 MAX_BYTES = 1 << 16  # of a text that an unknown pattern reads at once
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")

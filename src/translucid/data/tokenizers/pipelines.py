@@ -24,7 +24,8 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 
 WORD_START = "▁"  # marks a word with a space before it, so that words can be joined again
-_WORDS = Regex(rf"{WORD_START}?\w+(?:'\w+)*|{WORD_START}?[^\w\s{WORD_START}]")
+WORD_PATTERN = rf"{WORD_START}?\w+(?:'\w+)*|{WORD_START}?[^\w\s{WORD_START}]"
+SPACE_PATTERN = r" \S+"
 _MIN_BYTES = len(SPECIAL) + 256
 
 
@@ -67,7 +68,7 @@ def blank(kind: Kind) -> Backend:
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always"),
-                pre_tokenizers.Split(_WORDS, "removed", invert=True),
+                pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True),
             ]
         )
         backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
@@ -76,7 +77,7 @@ def blank(kind: Kind) -> Backend:
         backend.normalizer = normalizers.Sequence(
             [normalizers.Prepend(" "), normalizers.Replace(Regex(r"\s+"), " ")]
         )
-        backend.pre_tokenizer = pre_tokenizers.Split(Regex(r" \S+"), "removed", invert=True)
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(SPACE_PATTERN), "removed", invert=True)
         backend.decoder = decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     else:
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")

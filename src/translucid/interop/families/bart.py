@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from translucid.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.options import ACTIVATIONS, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import OneRow, Rule, rule
+from translucid.models.transformer_config import TransformerConfig
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
     # Two rows of their table of positions stand for padding, and are never read.
@@ -131,3 +132,41 @@ def _alike(config: Options, name: str, default: int) -> int:
             "different sizes cannot be computed here"
         )
     return encoder
+
+
+ARCHITECTURES = {
+    "bart": "BartForConditionalGeneration", "mbart": "MBartForConditionalGeneration",
+    "marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration",
+    "m2m_100": "M2M100ForConditionalGeneration",
+}  # fmt: skip
+
+
+def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
+    """As one of the relatives. length: how far texts are meant to go."""
+    described: dict[str, Any] = {
+        "model_type": kind,
+        "architectures": [ARCHITECTURES[kind]],
+        "is_encoder_decoder": True,
+        "vocab_size": c.vocab,
+        "d_model": c.d_model,
+        "activation_function": name_of(c.activation, ACTIVATIONS),
+        "scale_embedding": c.embedding_scale,
+        "tie_word_embeddings": c.tied,
+        "max_position_embeddings": c.max_length if c.positions == "learned" else length,
+    }
+    layers = {"encoder": c.layers, "decoder": c.decoder_layers or c.layers}
+    for side, count in layers.items():
+        described |= {
+            f"{side}_layers": count,
+            f"{side}_attention_heads": c.heads,
+            f"{side}_ffn_dim": c.d_ff or 4 * c.d_model,
+        }
+    if kind == "m2m_100":
+        described["pad_token_id"] = max(c.first_position - 1, 1)
+    if kind == "marian":
+        described["share_encoder_decoder_embeddings"] = c.target_vocab is None and c.tied
+        described["decoder_vocab_size"] = c.target_vocab or c.vocab
+    names = [BIAS, *[HEAD] * (not c.tied)] if kind != "m2m_100" else [HEAD] * (not c.tied)
+    if not c.tied:  # there, either all tables are one or none are
+        names += [f"model.{side}.embed_tokens.weight" for side in layers]
+    return Description(described, tuple(names))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.options import ACTIVATIONS, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule, rule
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 OF_BERT = {
     "embedding": "embeddings.word_embeddings",
@@ -191,3 +192,40 @@ def _head_rules(config: TransformerConfig, heads: Heads) -> list[Rule]:
 
 def _linear(theirs: str, ours: str) -> list[Rule]:
     return [rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
+
+
+CLASSES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+ARCHITECTURES = {"classify": "ForSequenceClassification", "tag": "ForTokenClassification",
+                 "fill": "ForMaskedLM", "none": "Model"}  # fmt: skip
+
+
+def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
+    """As one of the relatives; the labels are not in a configuration of ours. length: rows of the
+    table of positions, where the model has none of its own."""
+    rows = c.max_length if c.positions == "learned" else length
+    sizes: dict[str, Any] = {
+        "hidden_size": c.d_model,
+        "num_hidden_layers": c.layers,
+        "num_attention_heads": c.heads,
+        "intermediate_size": c.d_ff or 4 * c.d_model,
+        "hidden_act": name_of(c.activation, ACTIVATIONS),
+        "layer_norm_eps": c.norm_eps or EPSILON["layer"],
+        "type_vocab_size": max(c.segments, 1),
+    }
+    if kind == "distilbert":
+        sizes = {
+            "dim": c.d_model, "n_layers": c.layers, "n_heads": c.heads,
+            "hidden_dim": sizes["intermediate_size"], "activation": sizes["hidden_act"],
+        }  # fmt: skip
+    described = {
+        "model_type": kind,
+        "architectures": [CLASSES[kind] + ARCHITECTURES.get(c.head, "Model")],
+        "vocab_size": c.vocab,
+        "max_position_embeddings": rows + (c.first_position if kind == "roberta" else 0),
+        **sizes,
+    }
+    if kind == "roberta":
+        described["pad_token_id"] = max(c.first_position - 1, 1)
+    if c.outputs is not None:
+        described["id2label"] = {str(i): f"LABEL_{i}" for i in range(c.outputs)}
+    return Description(described, () if c.head == "none" else (f"{kind}.",))

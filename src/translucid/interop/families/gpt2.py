@@ -4,11 +4,13 @@ Its linear layers keep their weights as (inputs, outputs), and one of them makes
 values at once.
 """
 
-from translucid.interop.families.options import ACTIVATIONS, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.options import ACTIVATIONS, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 MODULES = {
     "embedding": "wte",
@@ -60,3 +62,22 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         )  # fmt: skip
     rules.append(rule("lm_head.weight", "head.linear.weight"))
     return Plan("gpt2", "language", made, rules, IGNORED, notes=tuple(notes))
+
+
+def to_huggingface(c: TransformerConfig, length: int) -> Description:
+    """length: rows of the table of positions, where the model has none of its own."""
+    return Description(
+        {
+            "model_type": "gpt2",
+            "architectures": ["GPT2LMHeadModel"],
+            "vocab_size": c.vocab,
+            "n_embd": c.d_model,
+            "n_inner": c.d_ff or 4 * c.d_model,
+            "n_layer": c.layers,
+            "n_head": c.heads,
+            "n_positions": c.max_length if c.positions == "learned" else length,
+            "activation_function": name_of(c.activation, ACTIVATIONS),
+            "layer_norm_epsilon": c.norm_eps or EPSILON["layer"],
+            "tie_word_embeddings": c.tied,
+        }
+    )

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from translucid.errors import InputError
-from translucid.interop.families.options import GATED, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
-from translucid.interop.families.rotary import rotary_options
+from translucid.interop.families.options import GATED, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule, rule
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 PERMUTED = "rows of queries and keys reordered: halves of a head that turn are pairs here"
 TIED = "the output head is the embedding table"
@@ -102,6 +103,45 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         kind, "language", made, _rules(made, HUGGING_FACE, "lm_head.weight"), ignored,
         notes=(PERMUTED, *[TIED] * made.tied),
     )  # fmt: skip
+
+
+ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+
+
+def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
+    """As one of the relatives. length: how far texts are meant to go."""
+    qkv, output, forward = (
+        c.bias if bias is None else bias
+        for bias in (c.qkv_bias, c.attention_output_bias, c.feedforward_bias)
+    )
+    described: dict[str, Any] = {
+        "model_type": kind,
+        "architectures": [f"{ARCHITECTURES[kind]}ForCausalLM"],
+        "vocab_size": c.vocab,
+        "hidden_size": c.d_model,
+        "intermediate_size": c.d_ff or 4 * c.d_model,
+        "num_hidden_layers": c.layers,
+        "num_attention_heads": c.heads,
+        "num_key_value_heads": c.kv_heads or c.heads,
+        "head_dim": c.head_size,
+        "hidden_act": name_of(c.activation, GATED),
+        "rms_norm_eps": c.norm_eps or EPSILON["rms"],
+        "tie_word_embeddings": c.tied,
+        "max_position_embeddings": length,
+        **rotary_keys(TransformerConfig(**(c.model_dump() | {"rotary_fraction": 1.0}))),
+    }
+    if kind in ("llama", "qwen3"):
+        described["attention_bias"] = qkv or output
+    if kind == "llama":
+        described["mlp_bias"] = forward
+    if kind == "mistral":
+        described["sliding_window"] = c.window
+    elif c.window is not None and kind != "llama":
+        described |= {
+            "sliding_window": c.window, "use_sliding_window": True, "max_window_layers": 0,
+            "layer_types": ["sliding_attention"] * c.layers,
+        }  # fmt: skip
+    return Description(described)
 
 
 COMMON: Mapping[str, Any] = {

@@ -1,12 +1,14 @@
 """GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
 head, queries, keys and values of one head after the other in a single matrix."""
 
-from translucid.interop.families.options import ACTIVATIONS, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
-from translucid.interop.families.rotary import rotary_options
+from translucid.interop.families.options import ACTIVATIONS, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
+from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 NAMES = Names(
     {
@@ -55,3 +57,28 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
         rules.append(rule("embed_out.weight", "head.linear.weight"))
     ignored = (*IGNORED, r"embed_out\.weight") if made.tied else IGNORED
     return Plan("gpt_neox", "language", made, rules, ignored, notes=(NOTE,))
+
+
+def to_huggingface(c: TransformerConfig, length: int) -> Description:
+    """length: how far texts are meant to go."""
+    biased = [c.bias if bias is None else bias for bias in (c.qkv_bias, c.attention_output_bias)]
+    return Description(
+        {
+            "model_type": "gpt_neox",
+            "architectures": ["GPTNeoXForCausalLM"],
+            "vocab_size": c.vocab,
+            "hidden_size": c.d_model,
+            "intermediate_size": c.d_ff or 4 * c.d_model,
+            "num_hidden_layers": c.layers,
+            "num_attention_heads": c.heads,
+            "hidden_act": name_of(c.activation, ACTIVATIONS),
+            "layer_norm_eps": c.norm_eps or EPSILON["layer"],
+            "use_parallel_residual": c.parallel_residual,
+            "attention_bias": any(biased),
+            "tie_word_embeddings": c.tied,
+            "max_position_embeddings": length,
+            "rotary_pct": c.rotary_fraction,
+            "rotary_emb_base": c.rotary_base,
+            **rotary_keys(c),
+        }
+    )

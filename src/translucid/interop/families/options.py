@@ -90,3 +90,8 @@ GATED = {  # of a gated one
     "silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh", "gelu_fast": "geglu_tanh",
 }  # fmt: skip
+
+
+def name_of(activation: str, names: Mapping[str, str]) -> str:
+    """The first of their names for one of ours; where they have none, their first name of all."""
+    return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))

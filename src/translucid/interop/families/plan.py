@@ -1,7 +1,8 @@
-"""What a family makes of a description: a configuration of ours, and rules for the weights."""
+"""What a family makes of a description: a configuration of ours, and rules for the weights; and the
+way back, a description of a configuration of ours."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from translucid.errors import ConfigError, InputError
 from translucid.interop.rules import Rule
@@ -20,6 +21,14 @@ class Plan:
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
+
+
+class Description(NamedTuple):
+    """What a family says of a model of ours: as near as it can, since whoever wants to know whether
+    that is the same model reads it again. names: tensors whose presence tells more."""
+
+    config: dict[str, Any]  # the contents of config.json, without the special tokens
+    names: tuple[str, ...] = ()
 
 
 def transformer(where: str, **options: Any) -> TransformerConfig:

@@ -6,6 +6,8 @@ from typing import Any
 
 from translucid.errors import InputError
 from translucid.interop.families.options import Options
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.rotary_scaling import yarn_attention_factor
 
 METHODS = ("default", "linear", "dynamic", "llama3", "yarn")
 
@@ -51,6 +53,31 @@ def rotary_options(config: Options) -> dict[str, Any]:
             made["rotary_attention_factor"] = _yarn_factor(named)
             named.must_be("truncate", True, "ends of the ramp that are not whole")
     return made
+
+
+def rotary_keys(c: TransformerConfig) -> dict[str, Any]:
+    """Keys of a config.json, in both generations."""
+    parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": c.rotary_base}
+    keys: dict[str, Any] = {"rope_theta": c.rotary_base, "rope_parameters": parameters}
+    if c.rotary_fraction != 1:
+        parameters["partial_rotary_factor"] = c.rotary_fraction
+    if c.rotary_method == "linear" and c.rotary_scaling == 1:
+        return keys
+    parameters |= {"rope_type": c.rotary_method, "factor": c.rotary_scaling}
+    original = {"original_max_position_embeddings": c.rotary_length}
+    match c.rotary_method:
+        case "dynamic":
+            keys["max_position_embeddings"] = c.rotary_length
+        case "llama3":
+            parameters |= original | {
+                "low_freq_factor": c.rotary.low, "high_freq_factor": c.rotary.high,
+            }  # fmt: skip
+        case "yarn":
+            factor = c.rotary_attention_factor or yarn_attention_factor(c.rotary_scaling)
+            parameters |= original | {
+                "beta_slow": c.rotary.low, "beta_fast": c.rotary.high, "attention_factor": factor,
+            }  # fmt: skip
+    return keys | {"rope_scaling": parameters}
 
 
 def _partial(config: Options) -> float:

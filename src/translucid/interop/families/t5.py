@@ -6,11 +6,13 @@ own and a gated feed-forward layer.
 """
 
 from translucid.errors import InputError
-from translucid.interop.families.options import ACTIVATIONS, GATED, Options
-from translucid.interop.families.plan import Plan, check_layers, transformer
+from translucid.interop.families.options import ACTIVATIONS, GATED, Options, name_of
+from translucid.interop.families.plan import Description, Plan, check_layers, transformer
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 KINDS = ("t5", "mt5")
 ATTENTION = {
@@ -109,3 +111,31 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
             f"{', '.join(allowed)} is wanted"
         )
     return names[kind], bool(gate)
+
+
+def to_huggingface(c: TransformerConfig, length: int) -> Description:
+    """length: how far texts are meant to go."""
+    gated = c.activation in GATED.values()
+    names = {"gelu_new": "geglu_tanh"} | GATED if gated else ACTIVATIONS
+    kind = name_of(c.activation, names)
+    scaled = c.logit_scale != 1
+    described = {
+        "model_type": "t5",
+        "architectures": ["T5ForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": c.vocab,
+        "d_model": c.d_model,
+        "d_kv": c.head_size,
+        "d_ff": c.d_ff or 4 * c.d_model,
+        "num_heads": c.heads,
+        "num_layers": c.layers,
+        "num_decoder_layers": c.decoder_layers or c.layers,
+        "feed_forward_proj": f"gated-{'gelu' if kind == 'gelu_new' else kind}" if gated else kind,
+        "layer_norm_epsilon": c.norm_eps or EPSILON["rms"],
+        "relative_attention_num_buckets": c.relative_buckets,
+        "relative_attention_max_distance": c.relative_distance,
+        "scale_decoder_outputs": scaled,
+        "tie_word_embeddings": scaled,
+        "n_positions": length,
+    }
+    return Description(described, () if c.tied else (HEAD,))

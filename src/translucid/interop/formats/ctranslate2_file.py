@@ -4,9 +4,12 @@ Scalars are options of the model, such as how many heads it has: they are metada
 weight comes out as float32: weight / weight_scale, a scale for each row (int8) or one (int16).
 """
 
+import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -98,3 +101,35 @@ def _floats(
         return tensor.read() / (values[:, None] if values.dim() else values)
 
     return StoredTensor(tensor.shape, tensor.dtype, tensor.nbytes, read, tensor.release)
+
+
+def write_ctranslate2(
+    path: Path,
+    spec: str,
+    revision: int,
+    scalars: Mapping[str, np.generic],
+    tensors: Mapping[str, Tensor],
+    aliases: Mapping[str, str],
+) -> None:
+    """Version 6. aliases: further names of tensors."""
+    numbers = {dtype: number for number, dtype in OF_TYPE.items()}
+    variables = {**{name: torch.from_numpy(np.asarray(value)) for name, value in scalars.items()},
+                 **tensors}  # fmt: skip
+    with path.open("xb") as file:
+
+        def string(text: str) -> None:
+            raw = text.encode() + b"\0"
+            file.write(struct.pack("<H", len(raw)) + raw)
+
+        file.write(struct.pack("<I", VERSIONS[-1]))
+        string(spec)
+        file.write(struct.pack("<II", revision, len(variables)))
+        for name, value in sorted(variables.items()):
+            string(name)
+            file.write(struct.pack(f"<B{value.dim()}I", value.dim(), *value.shape))
+            file.write(struct.pack("<BI", numbers[value.dtype], value.nbytes))
+            file.write(value.contiguous().numpy().tobytes())
+        file.write(struct.pack("<I", len(aliases)))
+        for alias, name in sorted(aliases.items()):
+            string(alias)
+            string(name)

@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from translucid.data.tokenizers.special_tokens import Frame
 from translucid.errors import InputError
 from translucid.interop.families.options import Options
 from translucid.interop.tokenizers import vocabulary
+from translucid.interop.tokenizers.folder import read_tokenizers
+from translucid.interop.tokenizers.roles import note_of
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.untrusted_files import inside
 
@@ -18,6 +21,8 @@ SPECIAL = 4  # tokens in front may be special, which have longer names
 
 def tokenizers(folder: Path, config: Options, rows: Mapping[str, int]) -> ReadTokenizers:
     """config: the model's options. rows: of the embedding of each side, source and target."""
+    if (folder / "tokenizer.json").is_file():
+        return _with_splitter(folder, config)
     shared = _file(folder, *SHARED)
     if shared is not None:
         source, target = _tokens(shared, rows["source"]), None
@@ -48,6 +53,24 @@ def tokenizers(folder: Path, config: Options, rows: Mapping[str, int]) -> ReadTo
         made.tokenizers[side] = made.tokenizers[side].with_special(replace(special, frame=frame))
     where = "between characters" if characters else "at spaces alone: CTranslate2 keeps no splitter"
     return ReadTokenizers(made.tokenizers, [*made.notes, f"texts are split {where}"])
+
+
+def _with_splitter(folder: Path, config: Options) -> ReadTokenizers:
+    """A tokenizer.json beside the vocabularies; the engine itself adds what its options say."""
+    read = read_tokenizers(folder, {})
+    if config.get("decoder_start_token") is None:  # a language model
+        return read
+    made, notes = {}, []
+    for side, tokenizer in read.tokenizers.items():
+        special, names = tokenizer.special, list(tokenizer.vocab)
+        prefix = [special.bos] * _flag(config, "add_source_bos", "with_source_bos")
+        suffix = [special.eos] * _flag(config, "add_source_eos", "with_source_eos")
+        around = Frame(*(tuple(i for i in ids if i is not None) for ids in (prefix, suffix)))
+        start = names.index(_start(config, names)) if side != "source" else None
+        special = replace(special, frame=around, start=() if start is None else (start,))
+        made[side] = tokenizer.with_special(special)
+        notes.append(note_of(special, names, "" if side == "tokenizer" else side))
+    return ReadTokenizers(made, notes)
 
 
 def _file(folder: Path, *names: str) -> Path | None:

@@ -28,6 +28,7 @@ from translucid.interop.tokenizers.vocabulary import read_lines
 from translucid.interop.tokenizers.word_piece import word_piece_spec
 from translucid.untrusted_files import read_object, read_text
 
+TARGET = "target"  # the folder of a second vocabulary
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "spm.model")
 LOOKED_FOR = (
     "tokenizer.json", "source.spm + target.spm + vocab.json", *SENTENCEPIECE,
@@ -58,6 +59,17 @@ def _read(folder: Path, config: Mapping[str, Any] | None) -> ReadTokenizers:
     )  # fmt: skip
     if all((folder / f"{side}.spm").is_file() for side in marian.SIDES):
         return marian.tokenizers(folder, files)
+    if (folder / TARGET / "tokenizer.json").is_file():  # as models of ours are exported
+        source, target = _one(folder, files), _read(folder / TARGET, files.config)
+        return ReadTokenizers(
+            {"source": source.tokenizers["tokenizer"], "target": target.tokenizers["tokenizer"]},
+            [f"source: {note}" for note in source.notes]
+            + [f"target: {note}" for note in target.notes],
+        )
+    return _one(folder, files)
+
+
+def _one(folder: Path, files: RoleFiles) -> ReadTokenizers:
     spec = _spec(folder, files)
     data = parsed(spec.text, str(folder / "tokenizer.json"))
     names = Imported(spec.text, SpecialTokens()).names

@@ -1,0 +1,43 @@
+"""`translucid export`: a model of ours becomes a folder of another tool."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from translucid.cli.shared.generation_options import Folder
+
+
+def export(
+    model: Folder,
+    to: Annotated[
+        str, typer.Option("--to", help="The other tool's format: ctranslate2 or huggingface.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    licence: Annotated[str, typer.Option(help="The licence that the model card names.")] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an older folder.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Export a model to another tool, with its tokenizer and a model card.
+
+    Says in a line each what was done to the weights. What the tool cannot compute is refused, with
+    the reason. See docs/interop.md.
+
+    Example: translucid export runs/toy --to ctranslate2 --out exported/toy
+    """
+    from translucid.model import load
+
+    exported = load(model).export(to, out, overwrite=overwrite, licence=licence)
+    if as_json:
+        facts = {
+            "format": exported.format, "folder": str(exported.folder), "files": exported.files,
+            "notes": exported.notes,
+        }  # fmt: skip
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    for note in exported.notes:
+        typer.echo(note)
+    typer.echo(f"wrote {out}: {', '.join(exported.files)}")

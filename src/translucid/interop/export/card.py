@@ -1,0 +1,142 @@
+"""The card of an exported model: what it does, what it was trained on, how well it does, how to use
+it; with the metadata that the hub reads."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from translucid._version import __version__
+from translucid.bundle import Bundle, place
+from translucid.errors import InputError
+from translucid.tasks.options import PLACES
+from translucid.untrusted_files import read_object, read_text
+
+MAX_RECIPE = 1 << 20
+
+PIPELINES = {"language": "text-generation", "translate": "translation",
+             "classify": "text-classification", "tag": "token-classification"}  # fmt: skip
+LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "onnx": "onnx",
+             "gguf": "gguf"}  # fmt: skip
+USE = {
+    ("huggingface", "language"): """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+model = AutoModelForCausalLM.from_pretrained("{folder}")
+ids = model.generate(**tokenizer("A text", return_tensors="pt"), max_new_tokens=40)
+print(tokenizer.decode(ids[0], skip_special_tokens=True))""",
+    ("huggingface", "translate"): """\
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+target = AutoTokenizer.from_pretrained("{target}")
+model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")
+ids = model.generate(**tokenizer("A text", return_tensors="pt"), num_beams=4, max_new_tokens=80)
+print(target.decode(ids[0], skip_special_tokens=True))""",
+    ("huggingface", "classify"): """\
+from transformers import pipeline
+
+print(pipeline("text-classification", "{folder}")("A text"))""",
+    ("huggingface", "tag"): """\
+from transformers import pipeline
+
+print(pipeline("token-classification", "{folder}")("A text"))""",
+    ("ctranslate2", "translate"): """\
+import ctranslate2
+from tokenizers import Tokenizer
+
+tokens = Tokenizer.from_file("{folder}/tokenizer.json").encode("A text").tokens
+target = Tokenizer.from_file("{target}/tokenizer.json")
+result = ctranslate2.Translator("{folder}").translate_batch([tokens], beam_size=4)[0]
+print(target.decode([target.token_to_id(token) for token in result.hypotheses[0]]))""",
+    ("ctranslate2", "language"): """\
+import ctranslate2
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("{folder}/tokenizer.json")
+tokens = tokenizer.encode("A text").tokens
+result = ctranslate2.Generator("{folder}").generate_batch([tokens], max_length=40)[0]
+print(tokenizer.decode(result.sequences_ids[0]))""",
+    ("gguf", "language"): "llama-cli -m {folder}/model.gguf -p 'A text'",
+}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a run folder knows beyond the model in it."""
+
+    name: str = "model"
+    data: Mapping[str, Any] = field(default_factory=dict)  # which data, as its recipe names them
+    recipe: str = ""  # the text of recipe.toml
+    test: Mapping[str, Any] = field(default_factory=dict)  # test.json
+    licence: str = ""
+
+
+def about(folder: Path | None, name: str, licence: str = "") -> About:
+    """folder: that a model was read from; None: it was in none. name: what it is to be called."""
+    run = None if folder is None else place(folder).parent
+    if run is None or not (run / "recipe.toml").is_file():
+        return About(name, licence=licence)
+    recipe = read_text(run / "recipe.toml", MAX_RECIPE, "copy the run again")
+    try:
+        data = tomllib.loads(recipe).get("data", {})
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{run / 'recipe.toml'}: {error}; copy the run again, whole") from None
+    named = {key: data[key] for key in PLACES if isinstance(data, dict) and data.get(key)}
+    test = read_object(run / "test.json") if (run / "test.json").is_file() else {}
+    return About(name, named, recipe, test, licence)
+
+
+def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
+    """The text of README.md; notes: what was done to the weights, a line each."""
+    use = USE.get((format, held.task), "")
+    places = {"folder": about.name, "target": about.name}
+    if "target" in held.tokenizers:
+        places["target"] = f"{about.name}/target"
+    fence = "sh" if format == "gguf" else "python"
+    parts = [
+        _metadata(held, format, about),
+        f"# {about.name}\n\nA {held.task} model of {held.network.parameters_count:,} parameters, "
+        f"trained and exported with Translucid {__version__}"
+        + (f" ({imported})." if (imported := held.facts.get("imported")) else "."),
+        f"## Use\n\n```{fence}\n{use.format(**places)}\n```" if use else "",
+        _scores(held, about),
+        _data(about),
+        "## Export\n\n" + "\n".join(f"- {note}" for note in notes) if notes else "",
+        f"## Recipe\n\n```toml\n{about.recipe.strip()}\n```" if about.recipe else "",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _metadata(held: Bundle, format: str, about: About) -> str:
+    """A licence that nobody has named is left for people to fill in."""
+    lines = [
+        f"license: {json.dumps(about.licence)}" if about.licence else "license: unknown",
+        f"library_name: {LIBRARIES[format]}",
+        *([f"pipeline_tag: {PIPELINES[held.task]}"] if held.task in PIPELINES else []),
+        "tags:\n- translucid",
+    ]
+    return "---\n" + "\n".join(lines) + "\n---"
+
+
+def _scores(held: Bundle, about: About) -> str:
+    """Test scores with what makes them comparable, else those of the validation data."""
+    if numbers := about.test.get("test"):
+        title, notes = "Scores on the test data", about.test.get("notes") or []
+    else:
+        numbers, title, notes = held.facts.get("valid") or {}, "Scores on the validation data", []
+    if not numbers:
+        return ""
+    rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in numbers.items())
+    signatures = "".join(f"\n- `{note}`" for note in notes)
+    return f"## {title}\n\n| metric | value |\n| --- | --- |\n{rows}" + (
+        f"\n{signatures}" if signatures else ""
+    )
+
+
+def _data(about: About) -> str:
+    rows = "\n".join(f"- {name}: {value}" for name, value in about.data.items())
+    return f"## Data\n\n{rows}" if rows else ""

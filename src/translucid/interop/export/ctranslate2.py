@@ -1,0 +1,149 @@
+"""A model as a folder of CTranslate2: model.bin, config.json, vocabularies, and the tokenizer,
+which its engine does not read but its users need."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.bundle import Bundle
+from translucid.data.tokenizers.special_tokens import Frame
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.interop.export.homes import LENGTH, reasons
+from translucid.interop.export.meaning import differences
+from translucid.interop.export.rewrites import Weights, with_table, with_zeros
+from translucid.interop.export.tokenizer_files import TARGET, reading, write_tokenizer, writing
+from translucid.interop.families.ctranslate2 import (
+    HEAD,
+    TABLES,
+    from_ctranslate2,
+    rules_of,
+    scalars_of,
+)
+from translucid.interop.families.options import Options
+from translucid.interop.formats.ctranslate2_file import write_ctranslate2
+from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.rules import to_theirs
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
+from translucid.tasks.registry import TASKS
+
+SPECS = {"encoder-decoder": ("TransformerSpec", 7), "decoder": ("TransformerDecoderSpec", 8)}
+
+
+def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
+    """Fills the folder; what was done to the weights, a line each."""
+    weights = _rewritten(weights)
+    c = weights.config
+    _check(c)
+    spec, revision = SPECS[c.shape]
+    scalars, tensors = scalars_of(c), to_theirs(rules_of(c), weights.tensors)
+    aliases = _aliases(c)
+    config = {"layer_norm_epsilon": c.norm_eps or EPSILON[c.norm]} | _tokens(held)
+    if c.kv_heads not in (None, c.heads):
+        config["multi_query_attention"] = True
+    stored = {
+        name: StoredTensor(tuple(t.shape), "", t.nbytes, lambda: torch.empty(0))
+        for name, t in tensors.items()
+    }
+    stored |= {alias: stored[name] for alias, name in aliases.items()}
+    metadata: dict[str, Any] = {name: value.item() for name, value in scalars.items()}
+    metadata |= {"spec": spec, "revision": revision}
+    plan = from_ctranslate2(Options(metadata | config, "CTranslate2"), ModelFile(metadata, stored))
+    assert isinstance(plan.config, TransformerConfig)
+    if wrong := differences(c, plan.config):
+        raise InputError(f"CTranslate2 cannot compute this model: {reasons(wrong)}; export to onnx")
+    write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
+    _write(folder / "config.json", config)
+    _write_vocabularies(held, c, folder)
+    return [f"written as {spec}", *weights.notes]
+
+
+def _rewritten(weights: Weights) -> Weights:
+    if weights.config.positions in ("sinusoidal", "none"):  # else it adds sinusoids of its own
+        weights = with_table(weights, LENGTH)
+    elif weights.config.positions == "learned" and weights.config.first_position:
+        first = weights.config.first_position
+        tables = {
+            name: table[first:]
+            for name, table in weights.tensors.items()
+            if name.endswith("positions.table")
+        }
+        note = f"{first} rows before the first position left out"
+        weights = weights.changed(tables, note, first_position=0)
+    if weights.config.norm == "layer" and not weights.config.norm_bias:
+        weights = with_zeros(weights, "norm_bias")
+    return weights
+
+
+def _check(c: TransformerConfig) -> None:
+    """What cannot be said there, by its reason."""
+    if c.shape not in SPECS or c.head != "language":
+        raise InputError(
+            f"CTranslate2 has translators and language models, but this model is an {c.shape} "
+            f"with head {c.head}; export to onnx or huggingface"
+        )
+    if c.positions == "alibi" and c.shape == "encoder-decoder":
+        raise InputError(
+            "CTranslate2 has ALiBi in language models alone: its encoder knows none; export to "
+            "onnx, or train with model.positions = rotary or sinusoidal"
+        )
+    if c.positions == "alibi" and c.heads & (c.heads - 1):
+        raise InputError(
+            f"CTranslate2 has other ALiBi slopes for {c.heads} heads, which is no power of 2; "
+            "export to onnx"
+        )
+
+
+def _aliases(c: TransformerConfig) -> dict[str, str]:
+    """Further names of one tensor."""
+    shared = c.shape == "encoder-decoder" and c.target_vocab is None
+    table = TABLES["encoder"] if shared else TABLES["decoder"]
+    aliases = {TABLES["decoder"]: table} if shared else {}
+    return aliases | ({HEAD: table} if c.tied else {})
+
+
+def _tokens(held: Bundle) -> dict[str, Any]:
+    """Special tokens by name, and what the engine puts around a source."""
+    tokenizer = writing(held)
+    names, special = list(tokenizer.vocab), tokenizer.special
+    made: dict[str, Any] = {
+        f"{role}_token": "" if i is None else names[i]
+        for role, i in (("unk", special.unk), ("bos", special.bos), ("eos", special.eos))
+    }
+    if held.task != "translate":
+        return made
+    frame = reading(held).frame(*TASKS[held.task].around)
+    source = reading(held).special
+    return made | {
+        "decoder_start_token": names[tokenizer.start_ids[0]],
+        "add_source_bos": frame.prefix == (source.bos,),
+        "add_source_eos": frame.suffix == (source.eos,),
+    }
+
+
+def _write_vocabularies(held: Bundle, c: TransformerConfig, folder: Path) -> None:
+    first = reading(held)
+    if TARGET in held.tokenizers:
+        second = held.tokenizers[TARGET]
+        _write(folder / "source_vocabulary.json", _names(first, c.vocab))
+        _write(folder / "target_vocabulary.json", _names(second, c.target_vocab or c.vocab))
+        write_tokenizer(second, Frame(), folder / TARGET)
+    else:
+        name = "shared_vocabulary" if held.task == "translate" else "vocabulary"
+        _write(folder / f"{name}.json", _names(first, c.vocab))
+    # The engine itself puts the end behind a source; what stands before a prompt it does not know.
+    frame = Frame() if held.task == "translate" else first.frame(*TASKS[held.task].around)
+    write_tokenizer(first, frame, folder)
+
+
+def _names(tokenizer: Tokenizer, rows: int) -> list[str]:
+    """A name for every row."""
+    names = list(tokenizer.vocab)
+    return [*names, *(f"<unused{i}>" for i in range(len(names), rows))]
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

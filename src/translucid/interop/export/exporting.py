@@ -1,0 +1,80 @@
+"""A model of ours, in the format of another tool: the folder appears whole or not at all."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from translucid.atomic_files import CARD, write_whole
+from translucid.bundle import Bundle
+from translucid.errors import ConfigError, InputError, nearest
+from translucid.interop.export import ctranslate2
+from translucid.interop.export.card import About, card
+from translucid.interop.export.huggingface import write_huggingface
+from translucid.interop.export.rewrites import Weights
+from translucid.models.transformer_config import TransformerConfig
+from translucid.weights import own_tensors
+
+Format = Literal["huggingface", "ctranslate2"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+Write = Callable[[Bundle, Weights, Path], list[str]]
+WRITERS: Mapping[str, Write] = {
+    "huggingface": write_huggingface,
+    "ctranslate2": ctranslate2.write_folder,
+}
+
+
+UNKNOWN = About()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written; notes: what was done to the weights, a line each."""
+
+    format: str
+    folder: Path
+    files: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def export(
+    held: Bundle, format: str, folder: Path, about: About = UNKNOWN, *, overwrite: bool = False
+) -> Exported:
+    """about: what the model's card says beyond the model."""
+    if format not in FORMATS:
+        close = nearest(format, FORMATS, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(
+            f"format {format!r}: a model can be exported to {', '.join(FORMATS)}{hint}"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
+        raise InputError(
+            f"{folder} is not an empty folder; choose another, or replace it with --overwrite "
+            "(overwrite=True)"
+        )
+    weights = weights_of(held)
+    notes: list[str] = []
+
+    def fill(aside: Path) -> None:
+        notes.extend(WRITERS[format](held, weights, aside))
+        (aside / CARD).write_text(card(held, format, about, notes), "utf-8")
+
+    write_whole(folder, fill)
+    files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    return Exported(format, folder, tuple(files), tuple(notes))
+
+
+def weights_of(held: Bundle) -> Weights:
+    """The Transformer in a bundle."""
+    config = held.network.config
+    if not isinstance(config, TransformerConfig):
+        raise InputError(f"a {type(config).__name__} is no Transformer")
+    if config.ensemble_size > 1:
+        raise InputError(
+            f"an ensemble of {config.ensemble_size} networks is no single model; export one that "
+            "was trained with model.ensemble_size = 1"
+        )
+    tensors = {
+        name: tensor.detach().float().cpu() for name, tensor in own_tensors(held.network).items()
+    }
+    return Weights(config, tensors)

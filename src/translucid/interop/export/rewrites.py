@@ -1,0 +1,190 @@
+"""The same function with other weights: what a format cannot say is put into the weights instead.
+
+A scale is multiplied into a table, a missing bias becomes zeros, computed positions become a table,
+dimensions of the residual stream change places.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from translucid.interop.export.meaning import meaning
+from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.positions import Sinusoidal
+
+TABLES = ("encoder.embedding.table.weight", "decoder.embedding.table.weight")
+HEAD = "head.linear.weight"
+# Which axis of a weight is the residual stream; all others have none.
+STREAM = {
+    0: (".gain", ".shift", ".output.weight", ".output.bias"),
+    1: (".table.weight", ".positions.table", ".qkv.weight", ".query.weight", ".kv.weight",
+        ".expand.weight", HEAD),
+}  # fmt: skip
+OF_HEADS = (".query_norm.gain", ".key_norm.gain")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A Transformer as what it computes and with what; notes: what was rewritten, a line each."""
+
+    config: TransformerConfig
+    tensors: Mapping[str, Tensor]
+    notes: tuple[str, ...] = ()
+
+    def changed(
+        self, tensors: Mapping[str, Tensor], note: str | None = None, **keys: Any
+    ) -> "Weights":
+        """With other keys, and these tensors beside or in place of those that there were."""
+        config = TransformerConfig(**(self.config.model_dump() | keys))
+        notes = self.notes if note is None or note in self.notes else (*self.notes, note)
+        return Weights(config, {**self.tensors, **tensors}, notes)
+
+    @property
+    def output_table(self) -> str:
+        """The embedding that a tied head uses."""
+        own = self.config.shape == "encoder-decoder" and self.config.target_vocab is None
+        return TABLES[0] if own or self.config.shape == "encoder" else TABLES[1]
+
+
+def without_scale(weights: Weights) -> Weights:
+    """sqrt(d_model) in the embedding table; a tied head keeps the table as it was."""
+    if not weights.config.embedding_scale:
+        return weights
+    factor = math.sqrt(weights.config.d_model)
+    scaled = {name: weights.tensors[name] * factor for name in TABLES if name in weights.tensors}
+    if not (weights.config.tied and weights.config.head in ("language", "fill")):
+        note = "sqrt(d_model) is in the embedding table"
+        return weights.changed(scaled, note, embedding_scale=False)
+    scaled[HEAD] = weights.tensors[weights.output_table]
+    note = "sqrt(d_model) is in the embedding table, so that the output head, tied here, is its own"
+    return weights.changed(scaled, note, embedding_scale=False, tied=False)
+
+
+def untied(weights: Weights) -> Weights:
+    """The head as a tensor of its own."""
+    table = weights.tensors[weights.output_table]
+    return weights.changed({HEAD: table}, "the output head, tied here, is its own", tied=False)
+
+
+def in_halves(weights: Weights) -> Weights:
+    """Dimensions of the residual stream in another order, the even ones first: sinusoids that are
+    sine and cosine in turn become all sines, then all cosines."""
+    d = weights.config.d_model
+    order = torch.cat([torch.arange(0, d, 2), torch.arange(1, d, 2)])
+
+    def reordered(name: str, tensor: Tensor) -> Tensor:
+        for axis, endings in STREAM.items():
+            if name.endswith(endings) and not name.endswith(OF_HEADS):
+                return tensor.index_select(axis, order)
+        return tensor
+
+    tensors = {name: reordered(name, tensor) for name, tensor in weights.tensors.items()}
+    note = "dimensions of the residual stream reordered, for sinusoids in halves"
+    return weights.changed(tensors, note, sinusoid_layout="halves")
+
+
+def with_table(weights: Weights, length: int) -> Weights:
+    """Computed positions, or none, as a table with this many rows."""
+    c = weights.config
+    if c.positions == "sinusoidal":
+        scheme = Sinusoidal(c.d_model, layout=c.sinusoid_layout, first=c.first_position)
+        rows = scheme.encode(torch.arange(length)).float()
+        note = f"sinusoids are a table of {length:,} positions"
+    else:
+        rows = torch.zeros(length, c.d_model)
+        note = f"no positions: a table of {length:,} zeros"
+    sides = ("encoder", "decoder") if c.shape == "encoder-decoder" else (c.shape,)
+    tables = {f"{side}.positions.table": rows for side in sides}
+    return weights.changed(tables, note, positions="learned", max_length=length, first_position=0)
+
+
+def with_zeros(weights: Weights, key: str) -> Weights:
+    """Zeros for biases, or shifts of norms, that the model has not."""
+    modules = {
+        "qkv_bias": (".qkv", ".query", ".kv"),
+        "attention_output_bias": ("attention.output",),
+        "feedforward_bias": (".expand", "feedforward.output"),
+        "head_bias": ("head.linear",),
+    }
+    zeros: dict[str, Tensor] = {}
+    if key == "norm_bias":
+        for name, gain in weights.tensors.items():
+            if name.endswith(".gain") and not name.endswith(OF_HEADS):
+                zeros[name.removesuffix("gain") + "shift"] = torch.zeros_like(gain)
+        return weights.changed(zeros, "shifts of the norms are zeros", norm_bias=True)
+    for name, weight in weights.tensors.items():
+        if name.endswith(".weight") and name.removesuffix(".weight").endswith(modules[key]):
+            zeros[name.removesuffix("weight") + "bias"] = weight.new_zeros(len(weight))
+    if key == "head_bias" and weights.config.tied:
+        zeros["head.linear.bias"] = torch.zeros(len(weights.tensors[weights.output_table]))
+    return weights.changed(zeros, f"{key.replace('_', ' ')} is zeros", **{key: True})
+
+
+def with_all_heads(weights: Weights) -> Weights:
+    """Keys and values of grouped heads, once for every head."""
+    c = weights.config
+    kept, times = c.kv_heads or c.heads, c.heads // (c.kv_heads or c.heads)
+
+    def repeated(name: str, tensor: Tensor) -> Tensor:
+        kind = name.rpartition(".")[0]
+        if not kind.endswith((".qkv", ".kv")):
+            return tensor
+        query = c.heads * c.head_size if kind.endswith(".qkv") else 0
+        rest = tensor[query:].unflatten(0, (2, kept, c.head_size))
+        return torch.cat([tensor[:query], rest.repeat_interleave(times, dim=1).flatten(0, 2)])
+
+    tensors = {name: repeated(name, tensor) for name, tensor in weights.tensors.items()}
+    note = f"{kept} key/value heads written {times} times each"
+    return weights.changed(tensors, note, kv_heads=c.heads)
+
+
+def with_segments(weights: Weights, count: int) -> Weights:
+    """A table of segments that tells none apart."""
+    table = torch.zeros(count, weights.config.d_model)
+    note = "segments are zeros"
+    return weights.changed({"encoder.segments.table.weight": table}, note, segments=count)
+
+
+def with_two_tables(weights: Weights) -> Weights:
+    """The embedding of encoder and decoder, once for each."""
+    table = weights.tensors[TABLES[0]].clone()
+    note = "the embedding table of encoder and decoder is written twice"
+    return weights.changed({TABLES[1]: table}, note, target_vocab=weights.config.vocab)
+
+
+BIASES = ("qkv_bias", "attention_output_bias", "feedforward_bias", "head_bias", "norm_bias")
+
+
+def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights:
+    """The same function, as near to a configuration as rewriting can bring it. length: rows of
+    positions that become a table."""
+    ours, theirs = meaning(weights.config), meaning(wanted)
+
+    def differ(key: str, here: object, there: object) -> bool:
+        return ours.get(key) == here and theirs.get(key) == there
+
+    steps: list[tuple[bool, Callable[[Weights], Weights]]] = [
+        (differ("embedding_scale", True, False), without_scale),
+        (differ("sinusoid_layout", "interleaved", "halves"), in_halves),
+        (not weights.config.tied and differ("target_vocab", None, ours["vocab"]), with_two_tables),
+        (
+            ours["segments"] == 0 and theirs["segments"] > 0,
+            lambda now: with_segments(now, theirs["segments"]),
+        ),
+        (theirs["kv_heads"] == ours["heads"] != ours["kv_heads"], with_all_heads),
+        (
+            ours["positions"] in ("sinusoidal", "none") and theirs["positions"] == "learned",
+            lambda now: with_table(now, length),
+        ),
+        *((differ(key, False, True), lambda now, key=key: with_zeros(now, key)) for key in BIASES),
+    ]
+    for needed, rewrite in steps:
+        if needed:
+            weights = rewrite(weights)
+    if weights.config.tied and differ("tied", True, False):
+        weights = untied(weights)
+    return replace(weights)
