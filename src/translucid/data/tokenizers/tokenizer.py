@@ -294,6 +294,11 @@ class Tokenizer(Roles):
         assert self.kind != IMPORTED
         return files.fingerprint(self.kind, self._backend)
 
+    @property
+    def spec(self) -> str:
+        """The text of its tokenizer.json."""
+        return self._backend.to_str() if self._imported is None else self._imported.spec
+
     def save(self, folder: str | Path) -> None:
         """tokenizer.json in the hub's format, with what else is needed beside it."""
         if self._imported is not None:

@@ -8,19 +8,20 @@ from typing import Literal, get_args
 from translucid.atomic_files import CARD, write_whole
 from translucid.bundle import Bundle
 from translucid.errors import ConfigError, InputError, nearest
-from translucid.interop.export import ctranslate2
+from translucid.interop.export import ctranslate2, gguf
 from translucid.interop.export.card import About, card
 from translucid.interop.export.huggingface import write_huggingface
 from translucid.interop.export.rewrites import Weights
 from translucid.models.transformer_config import TransformerConfig
 from translucid.weights import own_tensors
 
-Format = Literal["huggingface", "ctranslate2"]
+Format = Literal["huggingface", "ctranslate2", "gguf"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Write = Callable[[Bundle, Weights, Path], list[str]]
 WRITERS: Mapping[str, Write] = {
     "huggingface": write_huggingface,
     "ctranslate2": ctranslate2.write_folder,
+    "gguf": gguf.write_file,
 }
 
 

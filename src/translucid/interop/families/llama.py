@@ -192,6 +192,8 @@ def from_gguf(facts: Options, file: ModelFile) -> Plan:
         activation="swiglu",
         norm_eps=round_off(own.number("attention.layer_norm_rms_epsilon")),
         qkv_bias="blk.0.attn_q.bias" in file.tensors,
+        attention_output_bias="blk.0.attn_output.bias" in file.tensors,
+        feedforward_bias="blk.0.ffn_up.bias" in file.tensors,
         qk_norm="blk.0.attn_q_norm.weight" in file.tensors,
         tied="output.weight" not in file.tensors,
         window=own.get("attention.sliding_window"),
@@ -204,6 +206,41 @@ def from_gguf(facts: Options, file: ModelFile) -> Plan:
         kind, "language", made, _rules(made, names, "output.weight"), (r"rope_freqs\.weight",),
         notes=(*[PERMUTED] * halves, *[TIED] * made.tied),
     )  # fmt: skip
+
+
+def to_gguf(c: TransformerConfig, length: int) -> Description:
+    """Facts of a header, with the names of the tensors that tell more. Of its relatives llama.cpp's
+    Llama alone has biases everywhere."""
+    kind = "qwen3" if c.qk_norm else "llama"
+    facts: dict[str, Any] = {
+        "context_length": length,
+        "embedding_length": c.d_model,
+        "block_count": c.layers,
+        "feed_forward_length": c.d_ff or 4 * c.d_model,
+        "attention.head_count": c.heads,
+        "attention.head_count_kv": c.kv_heads or c.heads,
+        "attention.key_length": c.head_size,
+        "attention.value_length": c.head_size,
+        "attention.layer_norm_rms_epsilon": c.norm_eps or EPSILON["rms"],
+        "rope.dimension_count": int(c.head_size * c.rotary_fraction),
+        "rope.freq_base": c.rotary_base,
+        "vocab_size": c.vocab,
+    }
+    if c.rotary_scaling != 1 and c.rotary_method in ("linear", "yarn"):
+        facts |= {"rope.scaling.type": c.rotary_method, "rope.scaling.factor": c.rotary_scaling}
+        if c.rotary_length is not None:
+            facts["rope.scaling.original_context_length"] = c.rotary_length
+    named = {f"{kind}.{name}": value for name, value in facts.items()}
+    places = {
+        "blk.0.attn_q.bias": c.qkv_bias, "blk.0.attn_output.bias": c.attention_output_bias,
+        "blk.0.ffn_up.bias": c.feedforward_bias,
+    }  # fmt: skip
+    names = [name for name, bias in places.items() if (c.bias if bias is None else bias)]
+    if c.qk_norm:
+        names.append("blk.0.attn_q_norm.weight")
+    if not c.tied:
+        names.append("output.weight")
+    return Description({"general.architecture": kind} | named, tuple(names))
 
 
 def round_off(value: float) -> float:

@@ -4,8 +4,11 @@ Versions 2 and 3, little-endian. Tensors name their axes from the innermost on.
 """
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from translucid.errors import InputError
 from translucid.interop.formats.quantised import NAMES, PLAIN, bytes_of, unpack
@@ -34,6 +37,7 @@ NUMBERS = {
     12: "d",
 }
 STRING, ARRAY = 8, 9
+FLOAT32, ALIGNMENT = 0, 32  # of what is written
 
 
 def read_gguf(path: Path) -> ModelFile:
@@ -57,7 +61,7 @@ def read_gguf(path: Path) -> ModelFile:
         name = _string(cursor)
         metadata[name] = _value(cursor, cursor.number("<I"), name)
     infos = [_info(cursor) for _ in range(tensor_count)]
-    alignment = metadata.get("general.alignment", 32)
+    alignment = metadata.get("general.alignment", ALIGNMENT)
     if type(alignment) is not int or not 0 < alignment <= 1 << 16:
         raise InputError(f"{path}: general.alignment = {alignment!r}, which is none")
     base = -(-cursor.place // alignment) * alignment
@@ -65,6 +69,52 @@ def read_gguf(path: Path) -> ModelFile:
                for name, shape, kind, place in infos}  # fmt: skip
     check_total(path, tensors)
     return ModelFile(metadata, tensors)
+
+
+def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Version 3, all tensors in float32."""
+    with path.open("xb") as file:
+        file.write(MAGIC + struct.pack("<IQQ", VERSIONS[-1], len(tensors), len(metadata)))
+        for name, value in metadata.items():
+            file.write(_packed_text(name) + _packed(value))
+        place = 0
+        for name, tensor in tensors.items():
+            sizes = struct.pack(f"<I{tensor.dim()}Q", tensor.dim(), *reversed(tensor.shape))
+            file.write(_packed_text(name) + sizes + struct.pack("<IQ", FLOAT32, place))
+            place += _aligned(4 * tensor.numel())
+        file.write(bytes(_aligned(file.tell()) - file.tell()))
+        for tensor in tensors.values():
+            raw = tensor.float().contiguous().numpy().tobytes()
+            file.write(raw + bytes(_aligned(len(raw)) - len(raw)))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _packed_text(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _packed(value: Any) -> bytes:
+    """A fact with its type in front: texts, truth values, whole numbers, numbers, lists of one
+    kind."""
+    match value:
+        case bool():
+            return struct.pack("<I?", 7, value)
+        case int():
+            return struct.pack("<II", 4, value)
+        case float():
+            return struct.pack("<If", 6, value)
+        case str():
+            return struct.pack("<I", STRING) + _packed_text(value)
+        case [int(), *_]:
+            return struct.pack(f"<IIQ{len(value)}i", ARRAY, 5, len(value), *value)
+        case [] | [str(), *_]:
+            texts = b"".join(map(_packed_text, value))
+            return struct.pack("<IIQ", ARRAY, STRING, len(value)) + texts
+    raise TypeError(f"{value!r} cannot be written as a fact")
 
 
 def _string(cursor: Cursor) -> str:

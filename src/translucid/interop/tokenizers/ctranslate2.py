@@ -58,7 +58,7 @@ def tokenizers(folder: Path, config: Options, rows: Mapping[str, int]) -> ReadTo
 def _with_splitter(folder: Path, config: Options) -> ReadTokenizers:
     """A tokenizer.json beside the vocabularies; the engine itself adds what its options say."""
     read = read_tokenizers(folder, {})
-    if config.get("decoder_start_token") is None:  # a language model
+    if config.text("spec") == "TransformerDecoderSpec":  # whose users say what a text starts with
         return read
     made, notes = {}, []
     for side, tokenizer in read.tokenizers.items():
@@ -66,8 +66,10 @@ def _with_splitter(folder: Path, config: Options) -> ReadTokenizers:
         prefix = [special.bos] * _flag(config, "add_source_bos", "with_source_bos")
         suffix = [special.eos] * _flag(config, "add_source_eos", "with_source_eos")
         around = Frame(*(tuple(i for i in ids if i is not None) for ids in (prefix, suffix)))
-        start = names.index(_start(config, names)) if side != "source" else None
-        special = replace(special, frame=around, start=() if start is None else (start,))
+        start = None if side == "source" else _start(config, names)
+        first = special.bos if start is None else names.index(start)
+        starts = () if first is None or side == "source" else (first,)
+        special = replace(special, frame=around, start=starts)
         made[side] = tokenizer.with_special(special)
         notes.append(note_of(special, names, "" if side == "tokenizer" else side))
     return ReadTokenizers(made, notes)

@@ -1,0 +1,116 @@
+"""A Llama-like language model as llama.cpp's file: model.gguf, all weights in float32, with the
+tokenizer in its header. Other types are made of it with llama.cpp's own tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translucid.bundle import Bundle
+from translucid.data.tokenizers.surface import steps
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.interop.export.homes import LENGTH, reasons
+from translucid.interop.export.meaning import differences
+from translucid.interop.export.rewrites import Weights, towards
+from translucid.interop.families.llama import from_gguf, to_gguf
+from translucid.interop.families.options import Options
+from translucid.interop.families.plan import Description, Plan
+from translucid.interop.formats.gguf import write_gguf
+from translucid.interop.formats.stored import ModelFile, StoredTensor
+from translucid.interop.rules import to_theirs
+from translucid.interop.tokenizers.gguf import KEY, PRE_TOKENIZERS
+from translucid.interop.tokenizers.sentencepiece_proto import CONTROL, NORMAL, UNUSED
+from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.registry import TASKS
+
+FILE = "model.gguf"
+
+
+def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
+    """Fills the folder; what was done to the weights, a line each."""
+    facts = tokenizer_facts(held)
+    c = weights.config
+    if (c.shape, c.head) != ("decoder", "language"):
+        raise InputError(
+            f"GGUF is for language models here, but this model is an {c.shape} with head {c.head}; "
+            "export to onnx, ctranslate2 or huggingface"
+        )
+    for _ in range(2):
+        description = to_gguf(weights.config, LENGTH)
+        plan = _plan(description, weights)
+        assert isinstance(plan.config, TransformerConfig)
+        wrong = differences(weights.config, plan.config)
+        if not wrong:
+            break
+        weights = towards(weights, plan.config, LENGTH)
+    if wrong := differences(weights.config, plan.config):
+        raise InputError(
+            f"llama.cpp computes Llama-like models, and this is none: {reasons(wrong)}; export to "
+            "huggingface, ctranslate2 or onnx"
+        )
+    name = {"general.name": folder.name.strip(".").removesuffix(".writing")}
+    tensors = to_theirs(plan.rules, weights.tensors)
+    write_gguf(folder / FILE, description.config | name | facts, tensors)
+    return [f"written as {plan.family}, float32", *weights.notes]
+
+
+def _plan(description: Description, weights: Weights) -> Plan:
+    """What our reader makes of the header."""
+    c = weights.config
+    nothing = StoredTensor((), "", 0, lambda: torch.empty(0))
+    tensors = dict.fromkeys([*description.names, *weights.tensors], nothing)
+    tensors["token_embd.weight"] = StoredTensor((c.vocab, c.d_model), "", 0, nothing.read)
+    facts = description.config
+    return from_gguf(Options(facts, "GGUF"), ModelFile(facts, tensors))
+
+
+def tokenizer_facts(held: Bundle) -> dict[str, Any]:
+    """The tokenizer as the header holds it: pairs of bytes that are merged, as GPT-2 has them."""
+    tokenizer = next(iter(held.tokenizers.values()))
+    spec = json.loads(tokenizer.spec)
+    names = list(tokenizer.vocab)
+    special = tokenizer.special
+    prefix = tokenizer.frame(*TASKS[held.task].around).prefix
+    control = tokenizer.special_ids | ({special.unk} if special.unk is not None else set())
+    types = [CONTROL if i in control else NORMAL for i in range(len(names))]
+    spare = range(len(names), held.network.config.model_dump()["vocab"])
+    names += [f"<unused{i}>" for i in spare]
+    facts: dict[str, Any] = {
+        "model": "gpt2",
+        "pre": _split_of(tokenizer, spec),
+        "tokens": names,
+        "token_type": [*types, *[UNUSED] * len(spare)],
+        "merges": [
+            pair if isinstance(pair, str) else " ".join(pair) for pair in spec["model"]["merges"]
+        ],
+        "bos_token_id": prefix[0] if prefix else special.bos,
+        "eos_token_id": special.eos,
+        "padding_token_id": special.pad,
+        "add_bos_token": bool(prefix),
+    }
+    return {KEY + name: value for name, value in facts.items() if value is not None}
+
+
+def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:
+    """llama.cpp's name for how a text is split before its bytes are merged."""
+    model, parts = spec["model"], list(steps(spec.get("pre_tokenizer")))
+    if model["type"] == "BPE" and not spec.get("normalizer") and not model.get("byte_fallback"):
+        if not model["merges"] and [part["type"] for part in parts] == ["ByteLevel"]:
+            return "gpt-2"  # bytes alone, however they are split
+        for name, known in PRE_TOKENIZERS.items():
+            if len(parts) == len(known) and all(
+                own.items() <= part.items() for own, part in zip(map(_deciding, known), parts,
+                                                                 strict=True)
+            ):  # fmt: skip
+                return name if name != "default" else "gpt-2"
+    raise InputError(
+        f"llama.cpp cannot split texts as this {tokenizer.kind} tokenizer does; it has byte pairs: "
+        "train with tokenizer.kind = bpe or bytes, or export to huggingface"
+    )
+
+
+def _deciding(part: dict[str, Any]) -> dict[str, Any]:
+    """What of a step decides how it splits."""
+    return {key: value for key, value in part.items() if key != "trim_offsets"}
