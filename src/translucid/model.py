@@ -374,7 +374,7 @@ class Model:
         overwrite: bool = False,
         licence: str = "",
     ) -> Exported:
-        """Write the model for another tool: ctranslate2 or huggingface. What was done to the
+        """Write the model for another tool: ctranslate2, gguf or huggingface. What was done to the
         weights is in the notes of what is returned; a model that the tool cannot compute is
         refused. overwrite: replace a folder that is not empty. licence: for the model card."""
         name = Path(folder).name

@@ -126,7 +126,7 @@ def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=reason):
             export(own("translate", **options), "ctranslate2", tmp_path / "out")
-    with pytest.raises(InputError, match="is an encoder with head tag; export to onnx"):
+    with pytest.raises(InputError, match="is an encoder with head tag; export to huggingface"):
         export(own("tag"), "ctranslate2", tmp_path / "out")
     assert not any(tmp_path.iterdir())
 

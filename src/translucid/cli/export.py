@@ -11,9 +11,7 @@ from translucid.cli.shared.generation_options import Folder
 
 def export(
     model: Folder,
-    to: Annotated[
-        str, typer.Option("--to", help="The other tool's format: ctranslate2 or huggingface.")
-    ],
+    to: Annotated[str, typer.Option("--to", help="The format: ctranslate2, gguf or huggingface.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
     licence: Annotated[str, typer.Option(help="The licence that the model card names.")] = "",
     overwrite: Annotated[

@@ -14,7 +14,7 @@ from translucid.errors import InputError
 from translucid.interop.export.homes import LENGTH, reasons
 from translucid.interop.export.meaning import differences
 from translucid.interop.export.rewrites import Weights, with_table, with_zeros
-from translucid.interop.export.tokenizer_files import TARGET, reading, write_tokenizer, writing
+from translucid.interop.export.tokenizer_files import reading, write_tokenizer, writing
 from translucid.interop.families.ctranslate2 import (
     HEAD,
     TABLES,
@@ -26,6 +26,7 @@ from translucid.interop.families.options import Options
 from translucid.interop.formats.ctranslate2_file import write_ctranslate2
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.interop.rules import to_theirs
+from translucid.interop.tokenizers.folder import TARGET
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 from translucid.tasks.registry import TASKS
@@ -54,7 +55,9 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     plan = from_ctranslate2(Options(metadata | config, "CTranslate2"), ModelFile(metadata, stored))
     assert isinstance(plan.config, TransformerConfig)
     if wrong := differences(c, plan.config):
-        raise InputError(f"CTranslate2 cannot compute this model: {reasons(wrong)}; export to onnx")
+        raise InputError(
+            f"CTranslate2 cannot compute this model: {reasons(wrong)}; try huggingface"
+        )
     write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
     _write(folder / "config.json", config)
     _write_vocabularies(held, c, folder)
@@ -83,17 +86,17 @@ def _check(c: TransformerConfig) -> None:
     if c.shape not in SPECS or c.head != "language":
         raise InputError(
             f"CTranslate2 has translators and language models, but this model is an {c.shape} "
-            f"with head {c.head}; export to onnx or huggingface"
+            f"with head {c.head}; export to huggingface"
         )
     if c.positions == "alibi" and c.shape == "encoder-decoder":
         raise InputError(
-            "CTranslate2 has ALiBi in language models alone: its encoder knows none; export to "
-            "onnx, or train with model.positions = rotary or sinusoidal"
+            "CTranslate2 has ALiBi in language models alone: its encoder knows none; train "
+            "with model.positions = rotary or sinusoidal"
         )
     if c.positions == "alibi" and c.heads & (c.heads - 1):
         raise InputError(
             f"CTranslate2 has other ALiBi slopes for {c.heads} heads, which is no power of 2; "
-            "export to onnx"
+            "train with model.positions = rotary, or with model.heads = 4 or 8"
         )
 
 

@@ -35,9 +35,9 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     if (c.shape, c.head) != ("decoder", "language"):
         raise InputError(
             f"GGUF is for language models here, but this model is an {c.shape} with head {c.head}; "
-            "export to onnx, ctranslate2 or huggingface"
+            "export to ctranslate2 or huggingface"
         )
-    for _ in range(2):
+    for _ in range(3):  # what was rewritten may be described otherwise
         description = to_gguf(weights.config, LENGTH)
         plan = _plan(description, weights)
         assert isinstance(plan.config, TransformerConfig)
@@ -45,10 +45,10 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
         if not wrong:
             break
         weights = towards(weights, plan.config, LENGTH)
-    if wrong := differences(weights.config, plan.config):
+    if wrong:
         raise InputError(
             f"llama.cpp computes Llama-like models, and this is none: {reasons(wrong)}; export to "
-            "huggingface, ctranslate2 or onnx"
+            "huggingface or ctranslate2"
         )
     name = {"general.name": folder.name.strip(".").removesuffix(".writing")}
     tensors = to_theirs(plan.rules, weights.tensors)

@@ -61,10 +61,10 @@ def home_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) ->
         return min(fitting, key=lambda home: len(home.weights.notes))
     refused = {name: keys for name, keys in tried.items() if isinstance(keys, dict)}
     nearest = min(refused, key=lambda name: len(refused[name]))
-    elsewhere = ", or to ctranslate2" if weights.config.head == "language" else ""
+    elsewhere = "; ctranslate2 may" if weights.config.head == "language" else ""
     raise InputError(
         f"no family of Hugging Face computes what this model does: {nearest} is nearest, but "
-        f"{reasons(refused[nearest])}; export to onnx, which takes every Transformer{elsewhere}"
+        f"{reasons(refused[nearest])}{elsewhere}"
     )
 
 
@@ -78,17 +78,19 @@ def _tried(
     weights: Weights, describe: Describe, length: int
 ) -> "Home | dict[str, tuple[object, object]]":
     """The home, or in what the family differs."""
-    for _ in range(2):  # what was rewritten may be described otherwise: a head that is untied
+    wrong: dict[str, tuple[object, object]] = {}
+    for _ in range(3):  # what was rewritten may be described otherwise: a head that is untied
         description = describe(weights.config, length)
         try:
             plan = _plan(description, len(weights.tensors))
         except InputError as error:  # sizes that the family cannot have
             return {"sizes": (error, "others")}
         assert isinstance(plan.config, TransformerConfig)
-        if not differences(weights.config, plan.config):
+        wrong = differences(weights.config, plan.config)
+        if not wrong:
             return Home(description, plan, weights)
         weights = towards(weights, plan.config, length)
-    return differences(weights.config, plan.config)
+    return wrong
 
 
 def _plan(description: Description, tensors: int) -> Plan:
