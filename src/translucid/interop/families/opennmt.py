@@ -13,6 +13,7 @@ from translucid.interop.families.plan import Plan, count_layers, rows_of, transf
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule, rule
+from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
@@ -51,6 +52,7 @@ def from_opennmt(config: Options, file: ModelFile) -> Plan:
         "dropout": 0.0,
     }
     stacks = opt.text("encoder_type", "rnn"), opt.text("decoder_type", "rnn")
+    made: TransformerConfig | RecurrentConfig
     match stacks:
         case "transformer", "transformer":
             made, rules = _transformer(opt, file, common)
