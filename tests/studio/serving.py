@@ -17,12 +17,12 @@ from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.server.app import make_app
 from translucid.studio.server.guard import Guard
 from translucid.studio.server.serve import OPTIONS
 from translucid.studio.tensors import unpacked
-from translucid.studio.text_runs import Library
 
 TOKEN = "a-token-of-the-tests"
 # One of each family, by the name that the page shows; and a sentence for it.
@@ -104,7 +104,7 @@ class Served:
         given = {**self.honest, **(headers or {})}
         if body and "transfer-encoding" not in given:
             given.setdefault("content-length", str(len(body)))
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             link.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, values in given.items():
@@ -155,5 +155,5 @@ def serving(
         yield Served(guard, library, port)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(300)
         held.close()

@@ -20,7 +20,7 @@ from tests.studio.trained import TEXTS, address_of, trained
 from translucid.model import load
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
-from translucid.studio.text_runs import followed_runs, open_folders
+from translucid.studio.library import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,6 @@ def address(studio: Served, family: str, view: str, more: dict[str, str]) -> str
 def saved(page: Page, folder: Path) -> tuple[Picture, Image.Image, list[str]]:
     """The picture, what the browser shows of the same, and its texts."""
     page.inner.mouse.move(1, 1)
-    page.inner.wait_for_timeout(400)  # transitions
     top = page.inner.evaluate("document.getElementById('stage').getBoundingClientRect().top")
     size = page.inner.viewport_size
     clip = {"x": 0, "y": top, "width": size["width"], "height": size["height"] - top}

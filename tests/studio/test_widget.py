@@ -19,9 +19,9 @@ from tests.studio.trained import recorded
 from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.tensors import unpacked
-from translucid.studio.text_runs import Library
 
 HOST = "http://127.0.0.1/notebook"
 
@@ -349,7 +349,7 @@ def test_a_real_kernel_shows_widgets(tmp_path: Path, monkeypatch: pytest.MonkeyP
             f"model.studio({TEXT!r}, view='decode', height=400)",
         )
     ]
-    client = NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     kind = "application/vnd.jupyter.widget-view+json"
     shown = [cell.outputs[0].data[kind]["model_id"] for cell in book.cells[1:]]

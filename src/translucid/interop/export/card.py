@@ -18,7 +18,7 @@ MAX_RECIPE = 1 << 20
 
 PIPELINES = {"language": "text-generation", "translate": "translation",
              "classify": "text-classification", "tag": "token-classification"}  # fmt: skip
-LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "gguf": "gguf"}  # fmt: skip
+LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "gguf": "gguf"}
 USE = {
     ("huggingface", "language"): """\
 from transformers import AutoModelForCausalLM, AutoTokenizer
