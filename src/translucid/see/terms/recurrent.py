@@ -1,6 +1,7 @@
 """The numbers of recurrent cells, of the bridge to a decoder, and of input feeding."""
 
-from translucid.models.recurrent import Bridge, CopyBridge, RecurrentDecoder
+from translucid.models.bridge import Bridge, CopyBridge
+from translucid.models.recurrent import RecurrentDecoder
 from translucid.parts.recurrent import Recurrent
 from translucid.see.terms import wiring
 from translucid.see.terms.computation import Computation, Index, Terms, dot
