@@ -165,7 +165,7 @@ def test_help_gives_an_example(command: Command) -> None:
 def test_terms_open_one_number_as_text_and_as_json(
     command: Command, models: dict[str, str], translator: Model
 ) -> None:
-    address = "head.logits[0, 1, 5]"
+    address = "head.logits[0, 0, 5]"
     opened = translator.trace(TRANSLATED).terms(address, top=5)
     asked = ["explain", models["translate"], TRANSLATED, "--terms", address]
     assert command(asked).out == f"{opened}\n"

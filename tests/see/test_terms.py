@@ -5,7 +5,6 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from tests.points.given import CHARACTERS, IDS, MASK, SEGMENTS, SOURCE, SOURCE_MASK, Ran
@@ -19,9 +18,9 @@ from translucid.models import MLPConfig, PerceptronConfig
 from translucid.see.reading import read
 from translucid.see.terms.computation import Computation, read_address, written
 from translucid.see.terms.expression import Expression, Operation, evaluate, leaves
-from translucid.see.terms.terms import Opened, terms
+from translucid.see.terms.opened import Opened, as_json, shown
 from translucid.see.terms.terms import computation as of
-from translucid.see.terms.text import as_json, shown
+from translucid.see.terms.terms import terms
 
 DEEPEST = 400  # lines from an output to a weight, through six tokens and two layers
 
@@ -134,13 +133,12 @@ def test_a_walk_from_every_point_of_every_architecture(name: str, padded: bool) 
 def test_probability_and_loss_of_a_translation_down_to_its_tokens(family: str) -> None:
     trace = reading("translate", "the dog sees a cat .", "der hund sieht eine katze .", family)
     losses = trace.outputs.losses(trace[trace.network.output_point], trace.example.batch.targets)
-    c, model = of(trace), SimpleNamespace(network=trace.network)
-    generator, kinds = random.Random(1), set()
+    c, generator, kinds = of(trace), random.Random(1), set()
     for place, loss in enumerate(losses.flatten().tolist()):
         assert trace.terms(f"loss[0, {place}]").value == pytest.approx(loss, rel=1e-12)
         for opened in walk(c, f"loss[0, {place}]", generator):
             adds_up(c, opened)
-            line = eval(opened.python, {"trace": trace, "model": model})
+            line = eval(opened.python, {"trace": trace})
             assert float(line) == pytest.approx(opened.value, rel=1e-9)
             assert json.loads(json.dumps(as_json(opened), allow_nan=False))["text"] in str(opened)
             kinds |= {opened.kind, *(number.kind for number in opened.numbers)}

@@ -16,7 +16,7 @@ from translucid.errors import InputError, SaveError, TraceBudgetError
 if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
-    from translucid.see.terms.terms import Opened
+    from translucid.see.terms.opened import Opened
     from translucid.see.walk.data import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
@@ -91,7 +91,7 @@ def explain(
 
 
 def _say_terms(opened: "Opened", *, as_json: bool) -> None:
-    from translucid.see.terms.text import as_json as terms_as_json
+    from translucid.see.terms.opened import as_json as terms_as_json
 
     if as_json:
         typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))

@@ -16,8 +16,9 @@ from translucid.tasks.base import Task
 from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 
 if TYPE_CHECKING:
+    from translucid.see.contributions import Contributions
     from translucid.see.difference import Difference
-    from translucid.see.terms.terms import Opened
+    from translucid.see.terms.opened import Opened
     from translucid.see.walk.walk import Walk
 
 
@@ -60,6 +61,13 @@ class Reading(TextTrace):
         from translucid.see.terms.terms import computation, terms
 
         return terms(computation(self, shown=top), address)
+
+    def contributions(self, position: int, output: int) -> "Contributions":
+        """What the embedding, each head and each feed-forward layer of a Transformer add to one
+        logit; with the remainder they add up to it."""
+        from translucid.see.contributions import contributions
+
+        return contributions(self, position, output)
 
     def diff(self, other: Trace, pattern: str = "*") -> "Difference":
         """Where another run parts ways with this one, point by point: print it, or ask for its

@@ -13,7 +13,7 @@ from translucid.see.terms.expression import (
     times,
 )
 
-LETTERS = {"query": "Q", "key": "K", "value": "V"}
+INITIALS = {"query": "Q", "key": "K", "value": "V"}
 
 
 def attention(c: Computation, scope: str, point: str, index: Index) -> Expression:
@@ -87,7 +87,7 @@ def attention(c: Computation, scope: str, point: str, index: Index) -> Expressio
 
 def _projected(c: Computation, scope: str, part: MultiHead, point: str, index: Index) -> Expression:
     row, head, place, d = index
-    letter, size = LETTERS[point], part.d_head
+    letter, size = INITIALS[point], part.d_head
     weight, bias, own = f"W_{letter}", f"b_{letter}", head * size + d
     if isinstance(part, CrossAttention) and point != "query":
         read, label = wiring.output_of(c, f"{wiring.member(scope)}encoder"), "encoder_output"
@@ -109,7 +109,7 @@ def _normed(c: Computation, scope: str, point: str, index: Index) -> Expression:
     plain = point.removeprefix("normed_")
     whole = c.vector(plain, f"{scope}.{plain}", row, head, place, None)
     norm = f"{scope}.{plain}_norm"
-    gain = c.number(f"gain_{LETTERS[plain]}", f"{norm}.gain", d)
+    gain = c.number(f"gain_{INITIALS[plain]}", f"{norm}.gain", d)
     eps = constant("epsilon", getattr(c.module(norm), "eps"))  # noqa: B009 (a Module's getattr)
     squares = c.total(dot(whole, whole))
     size = apply("sqrt", add(over(squares, constant("n", len(whole.values))), eps))

@@ -234,7 +234,7 @@ class Computation:
 
 
 def dot(left: Terms, right: Terms) -> Terms:
-    """The products of two vectors, entry by entry."""
+    """Two vectors, multiplied entry by entry."""
     return Terms(left.values.cpu() * right.values.cpu(), lambda i: times(left.at(i), right.at(i)))
 
 

@@ -8,7 +8,6 @@ address of its own, down to weights, tokens and constants.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from translucid.catalogue import CATALOGUE, Point, entry, fill
 from translucid.errors import InputError
@@ -25,14 +24,13 @@ from translucid.see.terms.computation import (
 from translucid.see.terms.expression import (
     Expression,
     Kind,
-    Number,
     Rest,
     apply,
     constant,
-    evaluate,
     leaves,
     times,
 )
+from translucid.see.terms.opened import Opened
 from translucid.see.text_trace import TextTrace
 
 OPENINGS: dict[str, Callable[[Computation, str, str, Index], Expression | None]] = {
@@ -52,39 +50,6 @@ MEANINGS: dict[Kind, str] = {
     "parameter": "a weight: training has set it",
     "input": "an input: what the network was given",
 }
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A number, and what it is made of."""
-
-    address: str
-    kind: Kind
-    value: float
-    symbol: str  # LaTeX
-    meaning: str
-    formula: str  # LaTeX, the right-hand side; empty at the bottom
-    symbols: dict[str, str]  # LaTeX of the names in the expression
-    expression: Expression | None  # None: the walk ends here
-    python: str  # the line that gives the number
-
-    @property
-    def numbers(self) -> list[Number]:
-        """The numbers that can be opened in their turn."""
-        return [one for one in leaves(self.expression) if isinstance(one, Number) and one.address]
-
-    @property
-    def remainder(self) -> float:
-        """The value less what its terms give: rounding, or an edit that replaced it."""
-        if self.expression is None:
-            return 0.0
-        worked_out = evaluate(self.expression)
-        return 0.0 if worked_out == self.value else self.value - worked_out
-
-    def __str__(self) -> str:
-        from translucid.see.terms.text import as_text
-
-        return as_text(self)
 
 
 def computation(
@@ -183,7 +148,7 @@ def _python(c: Computation, name: str, index: Index) -> str:
         case "parameter":
             stored = name in c.network.state_dict()
             weight = f'state_dict()["{name}"]' if stored else f'get_buffer("{name}")'
-            return f"model.network.{weight}{at}"
+            return f"trace.network.{weight}{at}"
         case "input":
             return f'trace.example.batch.inputs["{name}"]{at}'
     scope, _, point = name.rpartition(".")

@@ -30,9 +30,9 @@ def characters(c: Computation, scope: str, point: str, index: Index) -> Expressi
     row, place, *more = index
     match point:
         case "lookup":
-            found = _row(c, f"{scope}.table.weight", "characters", index)
+            looked_up = _row(c, f"{scope}.table.weight", "characters", index)
             there = bool(c.tensor("characters")[row, place, more[0]] > 0)
-            return found if there else times(constant("characters", 0), found)
+            return looked_up if there else times(constant("characters", 0), looked_up)
         case "convolved":
             window, out = more
             return c.linear(f"{scope}.filters", out, _window(c, scope, part, (row, place, window)))

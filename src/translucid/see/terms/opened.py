@@ -1,15 +1,54 @@
-"""An opened number as text for a terminal, and as plain data for a page."""
+"""A number and what it is made of: as text for a terminal, and as plain data for a page."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from translucid.render.plain_math import one_line
-from translucid.see.terms.expression import Expression, Number, Operation, Rest, evaluate
-from translucid.see.terms.terms import Opened
+from translucid.see.terms.expression import (
+    Expression,
+    Kind,
+    Number,
+    Operation,
+    Rest,
+    evaluate,
+    leaves,
+)
 
 DIGITS = 6  # significant ones: what is shown works out again to its last digit but one
 INFIX = {name: f" {name} " for name in ("+", "-", "·", "/", "<=", "<", ">")} | {"^": "^"}
 TIGHT = {"<=": 0, "<": 0, ">": 0, "+": 1, "-": 1, "·": 2, "/": 2, "^": 3}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A number, and what it is made of."""
+
+    address: str
+    kind: Kind
+    value: float
+    symbol: str  # LaTeX
+    meaning: str
+    formula: str  # LaTeX, the right-hand side; empty at the bottom
+    symbols: dict[str, str]  # LaTeX of the names in the expression
+    expression: Expression | None  # None: the walk ends here
+    python: str  # the line that gives the number
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers that can be opened in their turn."""
+        return [one for one in leaves(self.expression) if isinstance(one, Number) and one.address]
+
+    @property
+    def remainder(self) -> float:
+        """The value less what its terms give: rounding, or an edit that replaced it."""
+        if self.expression is None:
+            return 0.0
+        worked_out = evaluate(self.expression)
+        return 0.0 if worked_out == self.value else self.value - worked_out
+
+    def __str__(self) -> str:
+        return as_text(self)
 
 
 def shown(value: float) -> str:
