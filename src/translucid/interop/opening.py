@@ -23,9 +23,10 @@ class Opened:
     notes: tuple[str, ...]
 
 
-def open_network(path: Path) -> Opened:
-    """The network of a foreign model, in float32, in evaluation mode."""
-    source = read_source(path)
+def open_network(path: Path, mapping: Path | None = None) -> Opened:
+    """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
+    weights that no tool describes."""
+    source = read_source(path, mapping)
     plan = plan_of(source)
     tensors = source.file.tensors
     sizes = [
