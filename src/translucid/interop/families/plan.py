@@ -1,6 +1,7 @@
 """What a family makes of a description: a configuration of ours, and rules for the weights."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from translucid.errors import ConfigError, InputError
@@ -20,6 +21,7 @@ class Plan:
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # what its task has to know
 
 
 def transformer(where: str, **options: Any) -> TransformerConfig:
