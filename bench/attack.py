@@ -125,8 +125,8 @@ def attack_server(count: int) -> Tally:
     import threading
 
     from translucid.studio.handlers import Handlers
+    from translucid.studio.library import Library
     from translucid.studio.server.serve import ready
-    from translucid.studio.text_runs import Library
 
     tally = Tally("requests to the studio")
     page = ready(0)

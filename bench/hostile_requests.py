@@ -57,8 +57,8 @@ def _pipe(folder: Path, file: str) -> None:
 def ask_all(folder: Path) -> None:
     """All that the Train view asks of a run."""
     from translucid.studio.handlers import Handlers
+    from translucid.studio.library import Library
     from translucid.studio.run_follower import RunFollower, is_run
-    from translucid.studio.text_runs import Library
 
     is_run(folder)
     handlers = Handlers(Library({}), {"a": RunFollower(folder, "a")})

@@ -14,7 +14,7 @@ from tests.test_layers import LAYERS, SOURCE
 
 from translucid.model import load
 from translucid.studio.handlers import Handlers
-from translucid.studio.text_runs import Library
+from translucid.studio.library import Library
 
 TEXT = (Path(__file__).parent.parent / "ARCHITECTURE.md").read_text("utf-8")
 TINY = [

@@ -34,12 +34,12 @@ from translucid.see.tables import Side, neighbours, position_gram, position_tabl
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify, Label
 from translucid.tasks.embed import Embed, Neighbour, nearest
+from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
 from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
-from translucid.tasks.progress import reporting
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.tasks.tag import Tag
 from translucid.trace import DEFAULT_BUDGET, Edit

@@ -9,7 +9,7 @@ import pytest
 from tests.in_process import run
 
 from translucid.model import load
-from translucid.tasks.progress import PAUSE, advance, reporting
+from translucid.tasks.evaluation_progress import PAUSE, advance, reporting
 
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
          "training.steps=2", "training.batch_tokens=300", "training.device=cpu",
@@ -68,8 +68,8 @@ def test_an_evaluation_says_how_far_it_is() -> None:
             now += PAUSE / 2
             advance(done, 8)
         assert said == [
-            "evaluating: 2 of 8 examples, about 30 s left",
-            "evaluating: 4 of 8 examples, about 20 s left",
+            "evaluating: 2 of 8 examples  30.0 s left",
+            "evaluating: 4 of 8 examples  20.0 s left",
         ]
         advance(8, 8)
         now += 1

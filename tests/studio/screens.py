@@ -20,7 +20,7 @@ from tests.studio.browser import PATIENCE, chromium
 from tests.studio.serving import serving
 
 from translucid.model import load
-from translucid.studio.text_runs import followed_runs, open_folders
+from translucid.studio.library import followed_runs, open_folders
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TEXT = "The old dog does not like the cat."

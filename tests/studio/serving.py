@@ -17,12 +17,12 @@ from translucid.bundle import Bundle
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.model import Model
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.server.app import make_app
 from translucid.studio.server.guard import Guard
 from translucid.studio.server.serve import OPTIONS
 from translucid.studio.tensors import unpacked
-from translucid.studio.text_runs import Library
 
 TOKEN = "a-token-of-the-tests"
 # One of each family, by the name that the page shows; and a sentence for it.

@@ -15,7 +15,7 @@ import pytest
 from starlette.routing import Mount, Route, WebSocketRoute
 from tests.studio.serving import TEXT, TOKEN, Served, model, serving
 
-from translucid.studio import handlers, text_runs
+from translucid.studio import handlers, library
 from translucid.studio.server import app as studio_app
 from translucid.studio.server import guard
 from translucid.studio.server.app import make_app
@@ -445,7 +445,7 @@ def test_other_methods(studio: Served, method: str, path: str) -> None:
 
 
 def test_a_run_that_is_gone_is_made_again(studio: Served, monkeypatch: Any) -> None:
-    monkeypatch.setattr(text_runs, "KEPT", 2)
+    monkeypatch.setattr(library, "KEPT", 2)
     first = studio.run("a", "the dog")["run"]
     before = studio.get(f"/api/runs/{first}/tensors?at=head.logits").body
     for text in ("a cat", "the bird", "the old bird"):
@@ -456,7 +456,7 @@ def test_a_run_that_is_gone_is_made_again(studio: Served, monkeypatch: Any) -> N
 
 
 def test_runs_have_a_size_together(studio: Served, monkeypatch: Any) -> None:
-    monkeypatch.setattr(text_runs, "KEPT_BYTES", 1)
+    monkeypatch.setattr(library, "KEPT_BYTES", 1)
     studio.run("a", "the dog sleeps")
     assert len(studio.library.runs) == 1
 

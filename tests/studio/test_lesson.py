@@ -12,7 +12,8 @@ from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_fo
 
 from translucid.catalogue import CATALOGUE
 from translucid.studio import lessons
-from translucid.studio.text_runs import Library, Run
+from translucid.studio.library import Library
+from translucid.studio.text_runs import Run
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train")
 KEYS = {"say", "do", "address", "pin", "light", "needs"}

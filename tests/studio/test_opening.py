@@ -13,8 +13,8 @@ from tests.studio.serving import model
 
 from translucid.errors import InputError
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.server.serve import Ready, ready
-from translucid.studio.text_runs import Library
 
 
 def opening(opened: Callable[[], Handlers]) -> tuple[Ready, threading.Thread, list[BaseException]]:

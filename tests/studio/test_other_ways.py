@@ -12,7 +12,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.model import Model
 from translucid.studio import answers
-from translucid.studio.text_runs import Library, Run
+from translucid.studio.library import Library
+from translucid.studio.text_runs import Run
 from translucid.trace import Trace
 
 pytestmark = pytest.mark.slow

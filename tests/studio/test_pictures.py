@@ -20,7 +20,7 @@ from tests.studio.trained import TEXTS, address_of, trained
 from translucid.model import load
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
-from translucid.studio.text_runs import followed_runs, open_folders
+from translucid.studio.library import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from translucid.cli import app
 from translucid.errors import InputError
 from translucid.studio import saved_session
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
-from translucid.studio.text_runs import Library
 
 EVIL = "</script><img src=x onerror=window.hacked=1> <!-- ]]> a cat ."
 

@@ -24,8 +24,8 @@ from translucid.model import load
 from translucid.runs.recorder import lines
 from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
+from translucid.studio.library import followed_runs, open_folders
 from translucid.studio.run_follower import RunFollower
-from translucid.studio.text_runs import followed_runs, open_folders
 
 pytestmark = pytest.mark.slow
 STATUS, AT, VALUE = ".training .say", "#readout .at", "#readout .value"

@@ -21,6 +21,7 @@ from tests.studio.trained import recorded
 from translucid.model import load
 from translucid.runs.probe import table_of
 from translucid.runs.recorder import lines
+from translucid.studio.library import followed_runs, open_folders
 from translucid.studio.run_follower import (
     AT_ONCE,
     COLUMNS,
@@ -32,7 +33,6 @@ from translucid.studio.run_follower import (
 )
 from translucid.studio.server import live
 from translucid.studio.server.app import make_app
-from translucid.studio.text_runs import followed_runs, open_folders
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from tests.studio.trained import recorded
 from translucid.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.run_follower import RunFollower
 from translucid.studio.tensors import unpacked
-from translucid.studio.text_runs import Library
 
 HOST = "http://127.0.0.1/notebook"
 

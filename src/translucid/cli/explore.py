@@ -89,7 +89,7 @@ def _loads(device: str) -> "Load":
 
 def _handlers(models: list[Path], device: str) -> "Handlers":
     from translucid.studio.handlers import Handlers
-    from translucid.studio.text_runs import Library, followed_runs, open_folders
+    from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     return Handlers(Library(opened, start=secrets.token_hex(8)), followed_runs(models, opened))
@@ -97,7 +97,7 @@ def _handlers(models: list[Path], device: str) -> "Handlers":
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.text_runs import Library, followed_runs, open_folders
+    from translucid.studio.library import Library, followed_runs, open_folders
 
     opened = open_folders(models, _loads(device))
     library = Library(opened)

@@ -10,12 +10,12 @@ from typing import Literal
 
 import torch
 from pydantic import model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
-from translucid.catalogue import Variant, variant
 from translucid.config import key
 from translucid.models import initialise
 from translucid.models.base import Decoder, Encoded, Encoder, SequenceConfig
+from translucid.models.bridge import Bridge, BridgeName, CopyBridge, make_bridge
 from translucid.parts.alignment import Alignment, AlignmentName, make_alignment
 from translucid.parts.cache import DecoderState, EncoderOutput, RecurrentState
 from translucid.parts.dropout import make_dropout
@@ -24,8 +24,6 @@ from translucid.parts.input_feeding import OneStep
 from translucid.parts.recurrent import CellName, Recurrent
 from translucid.parts.tokens import InputPart, Tokens
 from translucid.trace import NO_TRACE, NoTrace
-
-BridgeName = Literal["project", "copy", "last", "zero"]
 
 
 class RecurrentConfig(SequenceConfig):
@@ -128,10 +126,12 @@ class RecurrentDecoder(Decoder):
         self.bridge: Bridge | CopyBridge | None = None
         self.alignment: Alignment | None = None
         if config.shape == "encoder-decoder":
-            d_encoder = config.d_encoder
-            self.bridge = _bridge(config)
+            self.bridge = make_bridge(
+                config.bridge, config.d_encoder, config.hidden,
+                bidirectional=config.bidirectional, with_cell=config.cell == "lstm",
+            )  # fmt: skip
             if config.attention != "none":
-                self.alignment = make_alignment(config.attention, config.hidden, d_encoder)
+                self.alignment = make_alignment(config.attention, config.hidden, config.d_encoder)
         initialise.recurrent(self, config.forget_bias)
 
     def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
@@ -187,24 +187,19 @@ class RecurrentDecoder(Decoder):
         x = self.dropout(self.embedding(ids, trace.at("embedding")))
         if self.feeding:
             return self._feed(x, mask, state, encoder_output, trace)
-        return self._pass(x, mask, state, encoder_output, trace)
-
-    def _pass(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: RecurrentState | None,
-        encoder_output: EncoderOutput | None,
-        trace: NoTrace,
-    ) -> tuple[Tensor, RecurrentState]:
-        """Recurrence and attention for all positions of x."""
         outputs, after = self.recurrent(x, mask, state, trace.at("recurrent"))
+        return self._align(outputs, encoder_output, trace), after
+
+    def _align(
+        self, outputs: Tensor, encoder_output: EncoderOutput | None, trace: NoTrace
+    ) -> Tensor:
+        """What the recurrence gave at each position, with what attention finds for it."""
         if self.alignment is not None:
             assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
             outputs = self.alignment(
                 outputs, encoder_output.projected[0], encoder_output.mask, trace.at("alignment")
             )
-        return self.dropout(outputs), after
+        return self.dropout(outputs)
 
     def _feed(
         self,
@@ -214,7 +209,7 @@ class RecurrentDecoder(Decoder):
         encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
-        """The same position after position, each with the output of the one before."""
+        """Position after position, each with the output of the one before."""
         state = state or self.recurrent.zero_state(x.shape[0], x)
         fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
         looped = x.shape[1] > 1 and trace is not NO_TRACE
@@ -229,26 +224,13 @@ class RecurrentDecoder(Decoder):
             here = None if mask is None else mask[:, t : t + 1]
             joined = torch.cat([x[:, t : t + 1], fed[:, None]], dim=-1)
             joined = scope.at("input_feeding")("input", joined)
-            output, state = self._pass(joined, here, state, encoder_output, scope)
+            output, state = self.recurrent(joined, here, state, scope.at("recurrent"))
+            output = self._align(output, encoder_output, scope)
             fed = output[:, 0] if here is None else torch.where(here, output[:, 0], fed)
             outputs.append(output)
         if not outputs:  # no token in any text
             outputs.append(x.new_zeros(x.shape[0], 0, self.d_output))
         return torch.cat(outputs, dim=1), replace(state, fed=fed)
-
-
-def _bridge(config: RecurrentConfig) -> "Bridge | CopyBridge | None":
-    match config.bridge:
-        case "project":
-            return Bridge(config.d_encoder, config.hidden, with_cell=config.cell == "lstm")
-        case "copy" | "last":
-            return CopyBridge(
-                top=config.bridge == "last",
-                bidirectional=config.bidirectional,
-                with_cell=config.cell == "lstm",
-            )
-        case "zero":
-            return None
 
 
 def _stack(
@@ -264,66 +246,3 @@ def _stack(
         locked=config.locked_dropout,
         weight_dropout=config.weight_dropout,
     )
-
-
-class Bridge(nn.Module):
-    """The decoder's first state: tanh(W s + b) of the encoder's last, both directions joined.
-
-    Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
-    """
-
-    def __init__(self, d_encoder: int, hidden: int, *, with_cell: bool) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(d_encoder, hidden)
-        self.cell = nn.Linear(d_encoder, hidden) if with_cell else None
-
-    def forward(
-        self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
-    ) -> RecurrentState:
-        directions = self.hidden.in_features // state.hidden.shape[-1]
-        hidden = trace(
-            "hidden", torch.tanh(self.hidden(_top(state.hidden, directions)))
-        )  # (sources, hidden)
-        cell = None
-        if self.cell is not None and state.cell is not None:
-            cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
-        return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN wants them contiguous
-
-
-class CopyBridge(nn.Module):
-    """The decoder's first state is the encoder's last, both directions side by side: layer by
-    layer, or that of the top layer for all of them."""
-
-    def __init__(self, *, top: bool, bidirectional: bool, with_cell: bool) -> None:
-        super().__init__()
-        self.top, self.directions, self.with_cell = top, 2 if bidirectional else 1, with_cell
-
-    @property
-    def variant(self) -> Variant:
-        return variant(top=self.top, bidirectional=self.directions == 2)
-
-    def forward(
-        self, state: RecurrentState, layers: int, trace: NoTrace = NO_TRACE
-    ) -> RecurrentState:
-        hidden = trace("copied_hidden", self._copy(state.hidden, layers))
-        if state.cell is None:
-            return RecurrentState(_layers_first(hidden))
-        cell = trace("copied_cell", self._copy(state.cell, layers))
-        return RecurrentState(_layers_first(hidden), _layers_first(cell))
-
-    def _copy(self, states: Tensor, layers: int) -> Tensor:
-        """From (layers * directions, rows, hidden) to (rows, layers, hidden of the decoder)."""
-        joined = states.unflatten(0, (-1, self.directions)).permute(2, 0, 1, 3).flatten(2)
-        if self.top:
-            joined = joined[:, -1:].expand(-1, layers, -1)
-        return joined
-
-
-def _layers_first(states: Tensor) -> Tensor:
-    """From (rows, layers, hidden) to (layers, rows, hidden)."""
-    return states.transpose(0, 1).contiguous()
-
-
-def _top(layers: Tensor, directions: int) -> Tensor:
-    """The top layer of (layers * directions, rows, hidden), its directions side by side."""
-    return torch.cat(list(layers[-directions:]), dim=-1)

@@ -34,10 +34,11 @@ class Progress:
         every: float | None = None,
         at_once: bool = False,
         say: Callable[[str], None] = print_line,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.label, self.total, self.start = label, total, start
-        self._every, self._say = every, say
-        self._began = time.monotonic()
+        self._every, self._say, self._clock = every, say, clock
+        self._began = clock()
         self._last = float("-inf") if at_once else self._began
         self._tasks: dict[str, Any] = {}
         self._bar = _bar(stays) if live else None
@@ -55,13 +56,17 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    def restart(self) -> None:
+        """Another piece of the same work begins; when the last line was said is remembered."""
+        self._began = self._clock()
+
     @property
     def live(self) -> bool:
         return self._bar is not None
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._began
+        return self._clock() - self._began
 
     def rate(self, done: int) -> float:
         """So many a second."""
@@ -94,8 +99,8 @@ class Progress:
 
     def remark(self, line: str) -> None:
         """A line where no bar is, unless the last was just now."""
-        if self._every is not None and time.monotonic() - self._last >= self._every:
-            self._last = time.monotonic()
+        if self._every is not None and self._clock() - self._last >= self._every:
+            self._last = self._clock()
             self._say(line)
 
     def say(self, line: str) -> None:

@@ -28,7 +28,7 @@ from translucid.runs.pace import Pace, evaluation_seconds
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks.base import Score
-from translucid.tasks.progress import reporting
+from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError, nearest
 from translucid.models.base import Network
+from translucid.models.bridge import Bridge, CopyBridge
 from translucid.models.mlp import MLP
-from translucid.models.recurrent import Bridge, CopyBridge
 from translucid.models.transformer import Layer, Stack
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead

@@ -13,8 +13,9 @@ import torch
 
 from translucid.catalogue import describe
 from translucid.errors import InputError, TranslucidError
-from translucid.studio import answers, lessons, saved_session
+from translucid.studio import answers, cells, lessons, saved_session
 from translucid.studio.describe import catalogue, describe_model, describe_run
+from translucid.studio.library import Library
 from translucid.studio.run_follower import Reading, RunFollower, history
 from translucid.studio.server.questions import (
     BINARY,
@@ -27,7 +28,7 @@ from translucid.studio.server.questions import (
     read_query,
 )
 from translucid.studio.tensors import Cut, Place, cut_shape, frame
-from translucid.studio.text_runs import Library, Run, clipped
+from translucid.studio.text_runs import Run, clipped
 
 EXACT = 64 * 64  # numbers of a point that are sent in full precision at once
 MOST = 2**25  # numbers that are sent at once
@@ -120,7 +121,7 @@ class Handlers:
         places = tuple(place for place in index if isinstance(place, int))
         if len(places) < len(index):
             raise InputError("index: one number has a place along every axis; leave * and : out")
-        return json_reply(answers.cell(self._run(asked), _named(query, "at"), places), forever=True)
+        return json_reply(cells.cell(self._run(asked), _named(query, "at"), places), forever=True)
 
     def steps(self, asked: Asked) -> Reply:
         query, run = asked.query, self._run(asked)

@@ -12,9 +12,10 @@ from urllib.parse import urlencode
 from translucid.catalogue import describe
 from translucid.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
+from translucid.studio.library import Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import Cut, frame, unpacked
-from translucid.studio.text_runs import Library, Run
+from translucid.studio.text_runs import Run
 
 BUDGET = 32_000_000  # characters of recorded answers in a file
 QUESTIONS = 5_000  # of a page

@@ -15,11 +15,11 @@ import traitlets
 
 from translucid.errors import InputError
 from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library
 from translucid.studio.model import StudioModel
 from translucid.studio.page_bundle import bundle
 from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.server.questions import json_reply
-from translucid.studio.text_runs import Library
 
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "train", "lesson")
 HEIGHTS = (300, 4000)  # px

@@ -26,11 +26,11 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import AutoregressiveNetwork
 from translucid.models.modes import evaluating
 from translucid.tasks.batch import Batch
+from translucid.tasks.evaluation_progress import advance
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources, TokenizerConfig
 from translucid.tasks.outputs import Outputs
-from translucid.tasks.progress import advance
 from translucid.tasks.score import Baseline, Criterion
 from translucid.tasks.score import Score as Score
 from translucid.tasks.vocabulary import learn, tokenizers_in

@@ -16,7 +16,7 @@ from translucid.errors import TrainingError
 from translucid.fast.compiled import Compiled
 from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
-from translucid.tasks.progress import reporting
+from translucid.tasks.evaluation_progress import reporting
 from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole

@@ -134,8 +134,8 @@ def _usual() -> socket.socket:
 def for_training(folder: Path, port: int | None) -> Ready:
     """For a run that is about to begin: there is no model to open, only its files to follow."""
     from translucid.studio.handlers import Handlers
+    from translucid.studio.library import Library
     from translucid.studio.run_follower import RunFollower
-    from translucid.studio.text_runs import Library
 
     page = ready(port)
     page.opening.set_result(

@@ -1,0 +1,119 @@
+"""The models that were opened, and the texts that they have read of late.
+
+A run never changes: its name is made of the model, the text and what was switched off, so that a
+link to it shows the same numbers again.
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+
+from translucid.bundle import CONFIG, place
+from translucid.errors import InputError
+from translucid.studio.model import Load, StudioModel
+from translucid.studio.run_follower import RunFollower, is_run
+from translucid.studio.text_runs import Opened, Run, clipped
+
+MAX_CHARACTERS = 20_000  # of a text
+KEPT = 24  # runs
+KEPT_BYTES = 2**30  # of all runs together
+ASKED = 500  # questions that are remembered: a run that is gone is made again
+
+Question = tuple[str, str, str | None, tuple[str, ...]]
+
+
+class Library:
+    """The opened models, and the runs of late. One thread at a time."""
+
+    def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
+        """A run that has saved no model yet has None. `start` goes into the names of runs, so that
+        what a browser has kept of an earlier start is not taken for what this program computes."""
+        self.opened = {
+            key: Opened(key, name, model)
+            for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
+            if model is not None
+        }
+        self.start = start
+        self.runs: OrderedDict[str, Run] = OrderedDict()
+        self.asked: OrderedDict[str, Question] = OrderedDict()
+
+    def model(self, key: str) -> Opened:
+        if key not in self.opened:
+            raise InputError(
+                f"m: there is no model {clipped(key)}; there are {', '.join(self.opened)}"
+            )
+        return self.opened[key]
+
+    def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
+        """Let a model read a text; the same question gets the same run."""
+        opened = self.model(m)
+        for name, value in (("text", text), ("target", target or "")):
+            if len(value) > MAX_CHARACTERS:
+                raise InputError(
+                    f"{name}: {len(value):,} characters; the studio takes "
+                    f"{MAX_CHARACTERS:,} at once"
+                )
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                raise InputError(f"{name}: it holds half a character (a lone surrogate)")
+        if not text.strip():
+            raise InputError("text: it is empty; type a sentence")
+        question = (m, text, target, tuple(sorted(set(off))))
+        key = self._key(question)
+        if key not in self.runs:
+            opened.model.task.check_line(text, "text", opened.model.network)
+            self.runs[key] = Run(opened, key, *question[1:])
+            self._make_room()
+        self.asked[key] = question
+        self.asked.move_to_end(key)
+        while len(self.asked) > ASKED:
+            self.asked.popitem(last=False)
+        return self.kept_run(key)
+
+    def _key(self, question: Question) -> str:
+        identity = [self.start, self.opened[question[0]].fingerprint, *question]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+
+    def without(self, run: Run, off: Sequence[str]) -> Run | None:
+        """The same text read with these parts switched off, if that was asked for of late."""
+        switched = tuple(sorted({*run.off, *off}))
+        return self.runs.get(self._key((run.opened.key, run.text, run.target, switched)))
+
+    def kept_run(self, key: str) -> Run:
+        if key not in self.asked:
+            raise InputError(f"run {clipped(key)} is gone; ask for it again")
+        if key not in self.runs:
+            return self.run(*self.asked[key])
+        self.runs.move_to_end(key)
+        return self.runs[key]
+
+    def _make_room(self) -> None:
+        """The runs of long ago go, never the newest."""
+        while len(self.runs) > KEPT or (
+            len(self.runs) > 1 and sum(run.bytes for run in self.runs.values()) > KEPT_BYTES
+        ):
+            self.runs.popitem(last=False)
+
+
+def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
+    """The models of run folders, by name; the same name twice gets a number. None for a run that
+    has not saved a model yet."""
+    models: dict[str, StudioModel | None] = {}
+    for folder in folders:
+        name, number = folder.resolve().name, 2
+        while name in models:
+            name, number = f"{folder.resolve().name} ({number})", number + 1
+        young = is_run(folder) and not (place(folder) / CONFIG).is_file()
+        models[name] = None if young else load(folder)
+    return models
+
+
+def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, RunFollower]:
+    """Those of the folders that hold a run, and not a model alone, by letter."""
+    return {
+        key: RunFollower(folder, name)
+        for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)
+        if is_run(folder)
+    }
