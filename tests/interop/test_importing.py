@@ -127,8 +127,8 @@ def test_verify_finds_the_first_layer_that_differs(
 
     whole = importing.open_network
 
-    def other(path: Path) -> Any:
-        opened = whole(path)
+    def other(path: Path, **options: bool) -> Any:
+        opened = whole(path, **options)
         with torch.no_grad():
             opened.network.get_parameter("decoder.layers.1.feedforward.output.weight").add_(0.01)
         return opened
@@ -136,7 +136,8 @@ def test_verify_finds_the_first_layer_that_differs(
     monkeypatch.setattr(importing, "open_network", other)
     done = run("import", str(folder), str(tmp_path / "out"), "--verify")
     assert done.returncode == 2
-    assert "first at logits; nothing was written" in done.stderr
+    assert "first at after layer 1, the last; nothing was written" in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.endswith("<- the first that differs")]
     assert not (tmp_path / "out").exists()
 
 
