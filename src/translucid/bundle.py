@@ -182,6 +182,12 @@ def _load(folder: Path) -> Bundle:
     sizes = section_today("model", described.model) if old else described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
         raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
+    for key in ("layers", "ensemble_size"):  # each layer and each member has tensors of its own
+        if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
+            raise InputError(
+                f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
+                f"tensors; do not use this folder unless you know who made it"
+            )
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights, weight_today if old else None)
     tokenizers = {

@@ -125,7 +125,7 @@ def test_stopped_in_the_middle_it_shows_what_it_has(folder: Path) -> None:
             if line.startswith("1 of "):
                 process.send_signal(signal.SIGINT)
                 break
-        out, rest = process.communicate(timeout=60)
+        out, rest = process.communicate(timeout=300)
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
     lines = out.splitlines()

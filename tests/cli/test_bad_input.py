@@ -748,7 +748,7 @@ def test_lines_that_shrink_while_they_are_answered(tmp_path: Path, models: dict[
         assert running.stdout is not None
         running.stdout.readline()
         os.truncate(path, 100_000)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
     assert running.returncode == 2
     assert f"error: {path}: the file changed while it was read" in err
     assert "Traceback" not in err
@@ -769,7 +769,7 @@ def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
 @pytest.mark.slow
 def test_closed_standard_input(models: dict[str, str]) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *PYTHON, "classify", models["classify"]]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     says = "error: standard input: is closed; give a file, or pipe text into the command\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
@@ -779,6 +779,6 @@ def test_refused_by_the_real_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bad = REFUSED["unequal files"]
     write(bad.files)
     with start(*words_of(bad)) as running:
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert "Traceback" not in err
     assert_refused(Answer(running.returncode, out, err), *bad.says)

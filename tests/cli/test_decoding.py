@@ -108,7 +108,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
     """A run that has some lines on disk, and more to do."""
     running = start("translate", folder, str(path / "in.txt"), "--out", str(path / "out"), *more)
     note = path / "out.part.json"
-    for _ in range(600):
+    for _ in range(6000):
         if note.exists() and json.loads(note.read_text())["lines"]:
             return running
         assert running.poll() is None, running.communicate()
@@ -127,7 +127,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert command([*words, "whole"]).code == 0
     with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.send_signal(way)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     done = json.loads((tmp_path / "out.part.json").read_text())["lines"]
     assert 0 < done < 1000
     assert not (tmp_path / "out").exists()
@@ -153,7 +153,7 @@ def test_what_changed_meanwhile_is_told(
     (tmp_path / "in.txt").write_text("\n".join(given))
     with begun(folders["one"], tmp_path, "--beam-size", "2") as running:
         running.kill()
-        running.communicate(timeout=60)
+        running.communicate(timeout=300)
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--out", str(tmp_path / "out")]
     said = "was begun with beam_size = 2, now it is 3; run with what it was begun with to go on, or"
     assert_refused(command([*words, "--beam-size", "3"]), said)

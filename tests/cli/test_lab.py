@@ -106,7 +106,7 @@ def test_a_failing_seed_is_named_and_the_rest_goes_on(
 
 def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
     slow = PLANTED.read_text().replace(
-        "    generator = torch", "    time.sleep(seed)\n    generator = torch"
+        "    generator = torch", "    time.sleep(600 * (seed > 1))\n    generator = torch"
     )
     (tmp_path / "mine.py").write_text(slow.replace("import os\n", "import os\nimport time\n"))
     words = [*TRANSLUCID, "lab", "run", "mine.py", "--quick"]
@@ -114,11 +114,11 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path: Path) -> None:
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not list(tmp_path.rglob("seed-1.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "stopped: 2 of 10 seeds are in runs/lab; run the same command again to go on" in err
     assert "Traceback" not in err

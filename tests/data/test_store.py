@@ -438,7 +438,7 @@ def killed_build(tmp_path: Path, text: Path, folder: Path, wait_bytes: int, nap:
                 break
         time.sleep(nap)
         p.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             os.killpg(p.pid, 0)
@@ -496,7 +496,7 @@ def test_one_builder_at_a_time(tmp_path: Path, text: Path, tokenizer) -> None:
 
     def hold(done: int, total: int) -> None:
         entered.set()
-        assert release.wait(20)
+        assert release.wait(300)
 
     def build(progress) -> None:
         ensure_store([text], tokenizer, tmp_path / "s", processes=1, progress=progress,
@@ -504,7 +504,7 @@ def test_one_builder_at_a_time(tmp_path: Path, text: Path, tokenizer) -> None:
 
     first = threading.Thread(target=build, args=(hold,))
     first.start()
-    assert entered.wait(20)
+    assert entered.wait(300)
     second = threading.Thread(target=build, args=(None,))
     second.start()
     while not said:

@@ -182,7 +182,7 @@ def test_killed_as_people_start_it(house: House, tmp_path: Path) -> None:
         assert running.returncode == -signal.SIGKILL
     assert Checkpoints(run).newest(pytest.fail).step >= 1
     done = start(TRANSLUCID, again(words, run))
-    _, said = done.communicate(timeout=60)
+    _, said = done.communicate(timeout=300)
     assert done.returncode == 0, said
     same_runs(house.twin(GRU)[0], run)
     assert not hidden(run)

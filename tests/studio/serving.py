@@ -104,7 +104,7 @@ class Served:
         given = {**self.honest, **(headers or {})}
         if body and "transfer-encoding" not in given:
             given.setdefault("content-length", str(len(body)))
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             link.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, values in given.items():
@@ -155,5 +155,5 @@ def serving(
         yield Served(guard, library, port)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(300)
         held.close()

@@ -48,7 +48,7 @@ class Ear:
     def say(self, text: str) -> None:
         self.link.sendall(self._ws.send(TextMessage(data=text)))
 
-    def hear(self, within: float = 20) -> Any:
+    def hear(self, within: float = 180) -> Any:
         """The next message: an object of JSON, or a list of frames; None when it is over."""
         until = time.monotonic() + within
         while not self._heard:

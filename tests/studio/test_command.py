@@ -89,7 +89,7 @@ def test_a_browser_is_given_an_address_that_works_once(
         lambda self, sockets: (made.append(self.config.app), [each.close() for each in sockets]),
     )  # fmt: skip
     command.explore([tmp_path / "small"], port=0, browser=True, device="cpu")
-    assert done.wait(10)
+    assert done.wait(300)
     printed = capsys.readouterr().out.split()[1]
     assert opened[0] != printed
     assert opened[0].rpartition("/")[2] == made[0].once

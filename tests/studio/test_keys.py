@@ -248,7 +248,6 @@ def test_the_copied_line_is_python_for_the_shown_number(
         page.see(where(studio, family, address))
         network = run_of(studio, page).opened.model
         shown = page.words("#readout .value")[0]
-        page.inner.wait_for_timeout(150)  # an exact number may come a moment later
         press(page, "Shift+C")
         page.inner.wait_for_selector("#readout .notice")
         line = page.inner.evaluate("() => navigator.clipboard.readText()")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.studio.at_rest import AtRest
 from tests.studio.browser import Page, leaf, running, window  # noqa: F401  (fixtures)
 from tests.studio.serving import Served, serving
 from tests.studio.trained import TEXTS, VIEWS, address_of, trained
@@ -85,14 +86,12 @@ def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: st
     choose(leaf, view)
     leaf.inner.mouse.move(1, 1)
     leaf.inner.evaluate("document.activeElement.blur()")
-    leaf.inner.wait_for_timeout(300)
     shown, address = leaf.inner.evaluate(PICTURE), leaf.inner.url
-    again = leaf.inner.context.new_page()
+    again = AtRest(leaf.inner.context.new_page())
     try:
         again.set_viewport_size({"width": 1280, "height": 800})
         again.goto(address)
         again.wait_for_function("() => document.documentElement.dataset.ready")
-        again.wait_for_timeout(300)
         other = again.evaluate(PICTURE)
         assert [each for each in shown if each not in other] == []
         assert len(shown) == len(other)
@@ -124,4 +123,3 @@ def choose(page: Page, view: str) -> None:
             page.wait("/Restore/.test(document.querySelector('#stage .panel').textContent)")
         case "compare":
             page.inner.locator("#stage .seg button").nth(1).click()
-    page.inner.wait_for_timeout(400)

@@ -73,7 +73,6 @@ def in_window(page: Page) -> list[str]:
 def settled(page: Page) -> str:
     """The read-out with all digits: its name has no slice any more."""
     page.wait("!/\\d:\\d/.test(document.querySelector('#readout .path')?.textContent)")
-    page.inner.wait_for_timeout(250)
     return foot(page)[0]
 
 
@@ -300,7 +299,6 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
         address(studio, "attention", count, head=str(head), moment=moment, pin=pin, layer="1")
     )
     leaf.inner.wait_for_selector(".lens canvas")
-    leaf.inner.wait_for_timeout(300)
     at = f"decoder.layers.1.self_attention.{'pattern' if moment == 'weights' else 'scores'}"
     path = check_foot(leaf, trace)
     found = re.fullmatch(rf"{re.escape(at)}\[1, (\d+), (\d+)\]", path)

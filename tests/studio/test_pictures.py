@@ -65,7 +65,6 @@ def address(studio: Served, family: str, view: str, more: dict[str, str]) -> str
 def saved(page: Page, folder: Path) -> tuple[Picture, Image.Image, list[str]]:
     """The picture, what the browser shows of the same, and its texts."""
     page.inner.mouse.move(1, 1)
-    page.inner.wait_for_timeout(400)  # transitions
     top = page.inner.evaluate("document.getElementById('stage').getBoundingClientRect().top")
     size = page.inner.viewport_size
     clip = {"x": 0, "y": top, "width": size["width"], "height": size["height"] - top}

@@ -149,7 +149,6 @@ def test_attention_shows_the_trace(studio: Served, leaf: Page, traces: Any, fami
                 leaf.inner.keyboard.press("Enter")
                 leaf.inner.evaluate("document.activeElement.blur()")
                 leaf.wait("document.querySelector('.sum .strong td.n')")
-                leaf.inner.wait_for_timeout(500)  # the sum of the cell before may still stand there
                 value = check_foot(leaf, trace)
                 strong = leaf.text("#stage .sum .strong td.n").replace("−", "-")
                 assert float(strong) == pytest.approx(behind(value, trace), rel=1e-6)

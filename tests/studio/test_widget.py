@@ -349,7 +349,7 @@ def test_a_real_kernel_shows_widgets(tmp_path: Path, monkeypatch: pytest.MonkeyP
             f"model.studio({TEXT!r}, view='decode', height=400)",
         )
     ]
-    client = NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     kind = "application/vnd.jupyter.widget-view+json"
     shown = [cell.outputs[0].data[kind]["model_id"] for cell in book.cells[1:]]

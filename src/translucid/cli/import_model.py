@@ -10,7 +10,8 @@ def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder in Hugging Face's layout, a .gguf file, or a .bin file of llama2.c."
+            help="A folder in Hugging Face's layout, a .gguf file, a checkpoint of a toolkit, or "
+            "a mapping file."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The model folder to write.")],
@@ -21,6 +22,10 @@ def import_model(
             help="Before writing, compare with a second way of computing it, layer by layer.",
         ),
     ] = False,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(help="A mapping file that says what the tensors of SOURCE are."),
+    ] = None,
 ) -> None:
     """Import a model that another tool has made, and write it as a model folder.
 
@@ -39,7 +44,11 @@ def import_model(
         raise InputError(f"{out} is not an empty folder; choose another")
     if not source.exists():
         raise InputError(f"{source}: there is no such file or folder")
-    held = importing.import_model(source)
+    if mapping is not None and verify:
+        raise InputError(
+            "--verify compares with transformers, which has no such model; leave it out"
+        )
+    held = importing.import_model(source, mapping)
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
     for line in held.facts["notes"]:
         typer.echo(line)

@@ -24,10 +24,10 @@ class Opened:
     notes: tuple[str, ...]
 
 
-def open_network(path: Path, *, pooled: bool = False) -> Opened:
-    """The network of a foreign model, in float32, in evaluation mode. pooled: of one that gives
-    hidden states, their mean instead."""
-    source = read_source(path)
+def open_network(path: Path, mapping: Path | None = None, *, pooled: bool = False) -> Opened:
+    """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
+    weights that no tool describes. pooled: of a model that gives hidden states, their mean."""
+    source = read_source(path, mapping)
     plan = plan_of(source)
     if pooled and plan.task == "none":
         plan = with_mean(plan, str(path))

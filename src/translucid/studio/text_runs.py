@@ -62,7 +62,7 @@ class Opened:
         digest = hashlib.sha256(repr(self.model.network.config).encode())
         for name, value in self.model.network.state_dict().items():
             digest.update(name.encode())
-            digest.update(value.detach().float().cpu().numpy().tobytes())
+            digest.update(value.detach().float().cpu().contiguous().numpy())
         return digest.hexdigest()[:16]
 
     def own_formulas(self, points: tuple[str, ...]) -> dict[str, dict[str, str]]:
