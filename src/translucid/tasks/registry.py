@@ -44,9 +44,13 @@ TASKS: Registry[type[Any]] = Registry(
     "task",
     {
         name: f"translucid.tasks.{name}"
-        for name in ("regress", "language", "classify", "tag", "translate")
+        for name in ("regress", "language", "classify", "tag", "translate", "fill", "embed")
     },
     _check,
+    not_for_recipes={
+        name: f"models for task {name} come from other tools and are not trained here"
+        for name in ("fill", "embed")
+    },
 )
 TaskName = Annotated[str, TASKS]
 
