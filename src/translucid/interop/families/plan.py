@@ -2,8 +2,8 @@
 way back, a description of a configuration of ours."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from translucid.errors import ConfigError, InputError
@@ -25,6 +25,7 @@ class Plan:
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # what its task has to know
 
 
 class Description(NamedTuple):
