@@ -1,0 +1,54 @@
+"""`translucid export` and `model.export`: what is written, replaced and refused, and the card."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.interop.own_models import own
+from typer.testing import CliRunner
+
+import translucid as tl
+from translucid import bundle
+from translucid.cli import app
+from translucid.errors import ConfigError, InputError
+
+TEST = {"test": {"bleu": 31.25}, "notes": ["nrefs:1|case:mixed"]}
+
+
+def run_folder(path: Path) -> Path:
+    held = own("translate", positions="rotary")
+    bundle.save(held, path / "best")
+    (path / "recipe.toml").write_text('[data]\ntrain = ["news.en", "news.de"]\n')
+    (path / "test.json").write_text(json.dumps(TEST))
+    return path
+
+
+def test_the_command_writes_a_folder_with_a_card(tmp_path: Path) -> None:
+    run, out = run_folder(tmp_path / "run"), tmp_path / "out"
+    words = ["export", str(run), "--to", "ctranslate2", "--out", str(out), "--licence", "mit"]
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.output)
+    assert summary["notes"] == ["written as TransformerSpec"]
+    assert {"model.bin", "config.json", "README.md"} <= set(summary["files"])
+    card = (out / "README.md").read_text()
+    for line in ('license: "mit"', "| bleu | 31.25 |", "`nrefs:1|case:mixed`", "news.de",
+                 "pipeline_tag: translation", "ctranslate2.Translator(\"out\")"):  # fmt: skip
+        assert line in card
+
+
+def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    model = tl.load(run_folder(tmp_path / "run"))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("kept")
+    with pytest.raises(InputError, match="is not an empty folder; choose another"):
+        model.export("ctranslate2", out)
+    with pytest.raises(InputError, match="positions = rotary"):  # nothing is half replaced
+        model.export("huggingface", out, overwrite=True)
+    assert (out / "mine.txt").read_text() == "kept"
+    with pytest.raises(ConfigError, match="did you mean gguf"):
+        model.export("ggufs", out)
+    model.export("ctranslate2", out, overwrite=True)
+    assert not (out / "mine.txt").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
