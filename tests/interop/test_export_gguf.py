@@ -18,7 +18,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "as in the recipes": LLAMA,
     "plain Llama": LLAMA | {"bias": False, "embedding_scale": False, "kv_heads": 2, "d_head": 6},
     "query norm": LLAMA | {"bias": False, "qk_norm": True, "tied": False, "rotary_base": 500.0},
-    "scaled": LLAMA | {"rotary_scaling": 2.0, "rotary_fraction": 0.5},
+    "scaled": LLAMA | {"rotary_scaling": 2.0, "rotary_fraction": 0.5, "d_ff": 45},
 }
 TEXTS = ("the dog's  cats", " größer 😀 12", "</s> <pad>x")
 

@@ -35,7 +35,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("MistralForCausalLM", GROUPED | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", GROUPED),
     "qwen3": ("Qwen3ForCausalLM", GROUPED | {"head_dim": 6}),
-    "gpt_neox": ("GPTNeoXForCausalLM", SIZES | {"num_attention_heads": 2}),
+    "gpt_neox": ("GPTNeoXForCausalLM", SIZES | {"num_attention_heads": 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}}),
     "gpt2": ("GPT2LMHeadModel", {"vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 4,
                                  "n_positions": 30}),
     "bert": ("BertForSequenceClassification", SIZES | {"num_labels": 3}),
