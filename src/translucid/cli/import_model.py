@@ -17,7 +17,10 @@ def import_model(
     out: Annotated[Path, typer.Argument(help="The model folder to write.")],
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Compare with transformers, layer by layer, before writing."),
+        typer.Option(
+            "--verify",
+            help="Before writing, compare with a second way of computing it, layer by layer.",
+        ),
     ] = False,
     mapping: Annotated[
         Path | None,
@@ -35,6 +38,7 @@ def import_model(
     from translucid.errors import InputError
     from translucid.interop import importing
     from translucid.interop.verify import differences, first_wrong
+    from translucid.tasks.registry import TASKS
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not an empty folder; choose another")
@@ -50,14 +54,13 @@ def import_model(
         typer.echo(line)
     if verify:
         compared = differences(source, held)
-        for difference in compared:
-            typer.echo(str(difference))
         wrong = first_wrong(compared)
+        for difference in compared:
+            typer.echo(f"{difference}{'  <- the first that differs' * (difference is wrong)}")
         if wrong is not None:
             raise InputError(
-                f"{source} computes something else here than in transformers, first at "
+                f"{source} computes something else here than it should, first at "
                 f"{wrong.name}; nothing was written: please report it with the model's config"
             )
     bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
-    command = {"language": "generate", "translate": "translate"}.get(held.task, "predict")
-    typer.echo(f"next: translucid {command} {out}")
+    typer.echo(f"next: translucid {TASKS[held.task].command} {out}")

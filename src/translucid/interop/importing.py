@@ -22,12 +22,8 @@ from translucid.interop.tokenizers import (
 )
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
-from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import inside
 
-GIVES = {  # heads without a task
-    "none": "hidden states", "fill": "masked tokens", "embed": "an embedding of each text",
-}  # fmt: skip
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
     "ctranslate2": "CTranslate2's format",
@@ -53,12 +49,7 @@ def load(
 def import_model(path: Path, mapping: Path | None = None) -> Bundle:
     """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
     weights that no tool describes."""
-    opened = open_network(path, mapping) if mapping else open_network(path)
-    if opened.plan.task not in TASKS:
-        raise InputError(
-            f"{path}: a {opened.plan.family} model that gives {GIVES[opened.plan.task]}, for which "
-            "there is no task yet; open its network with translucid.interop.opening.open_network"
-        )
+    opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
@@ -66,7 +57,11 @@ def import_model(path: Path, mapping: Path | None = None) -> Bundle:
         "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
         "notes": [*opened.notes, *imported.notes],
     }
-    return Bundle(opened.network, opened.plan.task, imported.tokenizers, opened.plan.labels, facts)
+    plan = opened.plan
+    return Bundle(
+        opened.network, plan.task, imported.tokenizers, plan.labels, facts,
+        statistics=dict(plan.statistics),
+    )  # fmt: skip
 
 
 def _rows(plan: Plan, name: str) -> int:

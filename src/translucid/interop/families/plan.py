@@ -1,8 +1,8 @@
 """What a family makes of a description: a configuration of ours, and rules for the weights."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from translucid.errors import ConfigError, InputError
@@ -24,6 +24,7 @@ class Plan:
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # what its task has to know
 
 
 def transformer(where: str, **options: Any) -> TransformerConfig:
