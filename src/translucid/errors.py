@@ -55,6 +55,10 @@ class SaveError(TrainingError):
     """A file or folder that could not be written: a full disk, a quota, no permission."""
 
 
+class CutText(UserWarning):
+    """Texts were longer than a model reads: their beginning was read."""
+
+
 class TraceError(TranslucidError):
     """A trace that was asked for something it cannot give."""
 

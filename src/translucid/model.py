@@ -7,6 +7,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from torch import Tensor
+
 from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.data.readers.loading import Columns, Loading
@@ -31,9 +33,11 @@ from translucid.see.switches import choose, switches
 from translucid.see.tables import Side, neighbours, position_gram, position_table
 from translucid.tasks.base import Score, Task, check_length
 from translucid.tasks.classify import Classify, Label
+from translucid.tasks.embed import Embed, Neighbour, nearest
 from translucid.tasks.evaluation_progress import reporting
 from translucid.tasks.example import Example
 from translucid.tasks.expect import expect, several
+from translucid.tasks.fill import LIKELIEST, Fill, Filling
 from translucid.tasks.generator import Generator
 from translucid.tasks.options import PLACES, WRITTEN, DataConfig
 from translucid.tasks.regress import Regress, RegressItem
@@ -118,6 +122,26 @@ class Model:
         """The labelled spans of each text, by character."""
         task: Tag = expect(self.task, Tag)
         return task.predict_lines(self.network, several(texts))
+
+    def fill(self, text: str, k: int = LIKELIEST) -> list[list[Filling]]:
+        """The k likeliest tokens at each mask of a text, such as "The [MASK] barks."; of a masked
+        language model."""
+        task: Fill = expect(self.task, Fill)
+        return task.predict_lines(self.network, [text], k)[0]
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """The embedding of each text, on the CPU; of an embedding model. (texts, dimensions)"""
+        task: Embed = expect(self.task, Embed)
+        return task.embed(self.network, several(texts))
+
+    def similarity(self, texts: Sequence[str], others: Sequence[str]) -> Tensor:
+        """The cosine between the embeddings of every two of them. (texts, others)"""
+        task: Embed = expect(self.task, Embed)
+        return task.similarity(self.network, several(texts), several(others))
+
+    def nearest(self, text: str, texts: Sequence[str], k: int = LIKELIEST) -> list[Neighbour]:
+        """Those of the texts whose embeddings are most like that of `text`, best first."""
+        return nearest(self.similarity([text], texts)[0], texts, k)
 
     def predict(self, inputs: Sequence[str] | Sequence[Sequence[float]]) -> list[Any]:
         """The answer to each line of text, whatever the task; of a regressor, also the outputs for

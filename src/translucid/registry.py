@@ -40,17 +40,21 @@ class Registry(Generic[Registered]):
         noun: str,
         modules: Mapping[str, str],
         check: Callable[[Registered], None] | None = None,
+        not_for_recipes: Mapping[str, str] | None = None,
     ) -> None:
         """modules: where the package's own classes live, by name. check: refuses a class that
-        lacks something."""
+        lacks something. not_for_recipes: names that no key may have, with the reason."""
         self.noun, self.group = noun, f"translucid.{noun}s"
+        self._not_for_recipes = dict(not_for_recipes or {})
         self._modules, self._check = dict(modules), check
         self._classes: dict[str, Registered] = {}
         self._sources: dict[str, Source] = {}
 
     def names(self) -> tuple[str, ...]:
-        """All names that are known without asking installed packages, the package's own first."""
-        return tuple(dict.fromkeys((*self._modules, *self._classes)))
+        """All that a key may have and that are known without asking installed packages, the
+        package's own first."""
+        names = dict.fromkeys((*self._modules, *self._classes))
+        return tuple(name for name in names if name not in self._not_for_recipes)
 
     def add(self, name: str, cls: Registered) -> None:
         """Make a class known. Defined again in the same file or notebook, it takes its place."""
@@ -118,6 +122,10 @@ class Registry(Generic[Registered]):
 
         def known(name: str) -> str:
             self.require(name)
+            if name in self._not_for_recipes:
+                raise ConfigError(
+                    f"{self._not_for_recipes[name]}; choose {', '.join(self.names())}"
+                )
             return name
 
         return core_schema.no_info_after_validator_function(

@@ -160,3 +160,18 @@ def test_mistakes_are_told(
 def test_help_gives_an_example(command: Command) -> None:
     answer = command(["explain", "--help"])
     assert 'translucid explain runs/demo "The dog sees a cat."' in answer.out
+
+
+def test_terms_open_one_number_as_text_and_as_json(
+    command: Command, models: dict[str, str], translator: Model
+) -> None:
+    address = "head.logits[0, 0, 5]"
+    opened = translator.trace(TRANSLATED).terms(address, top=5)
+    asked = ["explain", models["translate"], TRANSLATED, "--terms", address]
+    assert command(asked).out == f"{opened}\n"
+    data = json.loads(command([*asked, "--json"]).out)
+    assert (data["address"], data["value"]) == (address, opened.value)
+    total = sum(term["value"] for term in data["expression"]["arguments"])
+    assert total == pytest.approx(opened.value, rel=1e-5)
+    assert_refused(command([*asked, "--layer", "0"]), "--terms shows one number")
+    assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "is not in it")

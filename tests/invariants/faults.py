@@ -603,6 +603,20 @@ FAULTS = (
         "if False:",
         "lean_step::lean_step",
     ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step forgets a bias by distance",
+        "if self.biased:",
+        "if False:",
+        "lean_step::lean_step",
+    ),
+    Fault(
+        "fast/decode_step.py",
+        "the lean step takes parallel sub-layers one after the other",
+        "if self.parallel:",
+        "if False:",
+        "lean_step::lean_step",
+    ),
     # torch.compile
     Fault(
         TRACE,

@@ -17,8 +17,6 @@ def fits(config: ModelConfig) -> bool:
         isinstance(config, TransformerConfig)
         and config.shape != "encoder"
         and config.norm in ("layer", "rms")
-        and config.positions not in ("alibi", "relative")
-        and not config.parallel_residual
         and config.window is None
         and (config.placement == "post" or config.has_final_norm)
     )

@@ -25,8 +25,10 @@ from translucid.cli import (
     data,
     demo,
     doctor,
+    embed,
     explain,
     explore,
+    fill,
     generate,
     import_model,
     info,
@@ -43,7 +45,7 @@ from translucid.cli import (
 from translucid.cli.shared.code import with_code
 from translucid.cli.shared.files import CommandWithFiles
 from translucid.cli.shared.old_options import CommandOfToday
-from translucid.errors import TranslucidError
+from translucid.errors import CutText, TranslucidError
 from translucid.extensions import ChangedCode
 from translucid.extensions import explain as explain_error
 from translucid.renamed import Renamed
@@ -106,6 +108,8 @@ app.command(cls=CommandOfToday)(with_code(score.score))
 app.command(cls=CommandOfToday)(with_code(predict.classify))
 app.command(cls=CommandOfToday)(with_code(predict.tag))
 app.command(cls=CommandOfToday)(with_code(generate.generate))
+app.command(cls=CommandOfToday)(fill.fill)
+app.command(cls=CommandOfToday)(embed.embed)
 app.command(cls=CommandOfToday)(with_code(predict.predict))
 app.command(cls=CommandOfToday)(with_code(explain.explain))
 app.command(cls=CommandOfToday)(with_code(explore.explore))
@@ -170,7 +174,7 @@ def _plain_warnings() -> Iterator[None]:
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
-        if issubclass(category, ChangedCode | Renamed):
+        if issubclass(category, ChangedCode | CutText | Renamed):
             print(f"warning: {message}", file=sys.stderr)
         else:
             before(message, category, *place)

@@ -16,6 +16,7 @@ from translucid.errors import InputError, SaveError, TraceBudgetError
 if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
+    from translucid.see.terms.opened import Opened
     from translucid.see.walk.data import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
@@ -35,7 +36,16 @@ def explain(
     head: Annotated[
         str | None, typer.Option(help="Show one attention head instead of their mean.")
     ] = None,
-    top: Annotated[int, typer.Option(help="How many likely answers to show.")] = 5,
+    terms: Annotated[
+        str | None,
+        typer.Option(
+            help="Show where one number comes from instead: a point of the trace, a weight or an "
+            "input, such as head.logits[0, 3, 5]."
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="How many likely answers to show, or terms of a number.")
+    ] = 5,
     width: Annotated[int | None, typer.Option(help="Columns; by default the terminal's.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with pictures here instead.")
@@ -57,10 +67,15 @@ def explain(
     if width is not None and width < NARROWEST:
         raise InputError(f"--width {width}: at least {NARROWEST} columns")
     one = _one_head(head)
+    if terms is not None and (html is not None or layer is not None or one is not None):
+        raise InputError("--terms shows one number; leave --html, --layer and --head out")
     if html is not None:
         _check_page(html)
     held = load(model, say=tell)
     reading = _read(held, text, target)
+    if terms is not None:
+        _say_terms(reading.terms(terms, top=top), as_json=as_json)
+        return
     walked = walk(reading, layer=layer, head=one, top=top)
     if html is not None:
         _write_page(html, reading, walked)
@@ -73,6 +88,15 @@ def explain(
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(as_text(walked, width or _columns(), colour=colour), color=colour)
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
+
+
+def _say_terms(opened: "Opened", *, as_json: bool) -> None:
+    from translucid.see.terms.opened import as_json as terms_as_json
+
+    if as_json:
+        typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
+    else:
+        typer.echo(str(opened))
 
 
 def _one_head(head: str | None) -> int | None:

@@ -10,14 +10,22 @@ def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder in Hugging Face's layout, a .gguf file, or a .bin file of llama2.c."
+            help="A folder in Hugging Face's layout, a .gguf file, a checkpoint of a toolkit, or "
+            "a mapping file."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The model folder to write.")],
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Compare with transformers, layer by layer, before writing."),
+        typer.Option(
+            "--verify",
+            help="Before writing, compare with a second way of computing it, layer by layer.",
+        ),
     ] = False,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(help="A mapping file that says what the tensors of SOURCE are."),
+    ] = None,
 ) -> None:
     """Import a model that another tool has made, and write it as a model folder.
 
@@ -30,25 +38,29 @@ def import_model(
     from translucid.errors import InputError
     from translucid.interop import importing
     from translucid.interop.verify import differences, first_wrong
+    from translucid.tasks.registry import TASKS
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not an empty folder; choose another")
     if not source.exists():
         raise InputError(f"{source}: there is no such file or folder")
-    held = importing.import_model(source)
+    if mapping is not None and verify:
+        raise InputError(
+            "--verify compares with transformers, which has no such model; leave it out"
+        )
+    held = importing.import_model(source, mapping)
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
     for line in held.facts["notes"]:
         typer.echo(line)
     if verify:
         compared = differences(source, held)
-        for difference in compared:
-            typer.echo(str(difference))
         wrong = first_wrong(compared)
+        for difference in compared:
+            typer.echo(f"{difference}{'  <- the first that differs' * (difference is wrong)}")
         if wrong is not None:
             raise InputError(
-                f"{source} computes something else here than in transformers, first at "
+                f"{source} computes something else here than it should, first at "
                 f"{wrong.name}; nothing was written: please report it with the model's config"
             )
     bundle.save(held, out, f"# {held.task} model\n\nImported: {held.facts['imported']}\n")
-    command = {"language": "generate", "translate": "translate"}.get(held.task, "predict")
-    typer.echo(f"next: translucid {command} {out}")
+    typer.echo(f"next: translucid {TASKS[held.task].command} {out}")

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translucid.fast import plain_kernels
-from translucid.fast.known import known
+from translucid.fast.known import BIASED, known
 from translucid.fast.packed_linear import of_rows
 from translucid.models.transformer import TransformerDecoder
 from translucid.parts.attention import CrossAttention, MultiHead, SelfAttention
@@ -62,6 +62,8 @@ class DecodeStep:
         self.following = [norm for _, norm in self.branches[1:]] + [decoder.final_norm]
         self.last = None if isinstance(decoder.final_norm, NoNorm) else decoder.final_norm
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
+        self.parallel = decoder.blocks()[0].parallel
+        self.biased = isinstance(decoder.positions, BIASED)
         # Whose mask was turned into what the kernels want, once. On a GPU that is the mask itself,
         # so that a captured graph reads what stands there now.
         self.encoder_output: EncoderOutput | None = None
@@ -83,7 +85,12 @@ class DecodeStep:
         if network is None or network.device.type != "cuda":
             return network is not None
         assert isinstance(network.decoder, TransformerDecoder)
-        sizes = {layer.self_attention.d_head for layer in network.decoder.blocks()}
+        layers = network.decoder.blocks()
+        if isinstance(network.decoder.positions, BIASED) or layers[0].parallel:
+            return (
+                False  # the GPU's kernels have no bias, and no captured graph has shown the other
+            )
+        sizes = {layer.self_attention.d_head for layer in layers}
         return sizes <= {*D_HEADS} and find_spec("triton") is not None
 
     def refresh(self) -> None:
@@ -107,7 +114,9 @@ class DecodeStep:
         state.length += 1
         now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
-        if self.pre:
+        if self.parallel:
+            h = self._side_by_side(now, x)
+        elif self.pre:
             h = add_norm(x, None, self.branches[0][1], keep_sum=True)
             for (branch, _), norm in zip(self.branches, self.following, strict=True):
                 h = add_norm(x, branch(now, h), norm, keep_sum=True)
@@ -125,6 +134,17 @@ class DecodeStep:
         if self.head.linear.bias is not None:
             logits += self.head.linear.bias
         return logits[:, None]
+
+    def _side_by_side(self, now: Now, x: Tensor) -> Tensor:
+        """Layers whose feed-forward reads what their attention reads; x becomes their sum."""
+        add_norm, count = self.kernels.add_norm, len(self.branches) // len(self.decoder.layers)
+        for first in range(0, len(self.branches), count):
+            *attentions, (alone, norm) = self.branches[first : first + count]
+            start = add_norm(x, None, norm, keep_sum=True)
+            for branch, own in attentions:
+                x.add_(branch(now, add_norm(x, None, own, keep_sum=True)))
+            x.add_(alone(now, start))
+        return add_norm(x, None, self.decoder.final_norm, keep_sum=True)
 
     def _advance(self, timeline: Timeline) -> Tensor:
         """`advance` for one token in each row, none of them padding: the slots (beams,)."""
@@ -160,9 +180,14 @@ class DecodeStep:
             self.encoder_output, self.source_seen = encoder_output, None
             if encoder_output.mask is not None:
                 self.source_seen = kernels.visible_source(encoder_output.mask, like)
+        seen = kernels.visible(timeline, like)
+        if self.biased:  # to be added to the scores, as what hides a slot is
+            keys = timeline.positions[:, : timeline.taken]
+            bias = self.decoder.positions.bias(positions, keys).to(like)
+            seen = bias if seen is None else bias + seen
         return Now(
             state,
-            kernels.visible(timeline, like),
+            seen,
             self.source_seen,
             index if like.is_cuda else timeline.taken - state.beams,
             self._turn(positions),

@@ -17,7 +17,8 @@ from translucid.parts.attention import CrossAttention, SelfAttention
 from translucid.parts.embedding import Embedding, LanguageHead
 from translucid.parts.feedforward import FeedForward, GatedFeedForward
 from translucid.parts.norms import LayerNorm, NoNorm, RMSNorm
-from translucid.parts.positions import Learned, NoPositions, Rotary, Sinusoidal
+from translucid.parts.positions import Alibi, Learned, NoPositions, Rotary, Sinusoidal
+from translucid.parts.relative import RelativeBias
 from translucid.parts.residual import Residual
 
 Kinds = Collection[type[nn.Module]]
@@ -25,12 +26,13 @@ LINEAR: Kinds = (nn.Linear, PaddedLinear, PackedLinear, Int8Linear)
 NORM: Kinds = (LayerNorm, RMSNorm)
 DROPOUT: Kinds = (nn.Dropout,)
 FRAME: Kinds = (Residual,)
+BIASED = (Alibi, RelativeBias)  # positions that are told apart by what is added to the scores
 FEEDFORWARD = {"expand": LINEAR, "output": LINEAR, "dropout": DROPOUT}
 
 CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
     TransformerDecoder: {
         "embedding": (Embedding,),
-        "positions": (Sinusoidal, Learned, Rotary, NoPositions),
+        "positions": (Sinusoidal, Learned, Rotary, NoPositions, *BIASED),
         "embedding_norm": NORM,
         "dropout": DROPOUT,
         "layers": (nn.ModuleList,),
@@ -55,6 +57,7 @@ CHILDREN: dict[type[nn.Module], dict[str, Kinds]] = {
     FeedForward: FEEDFORWARD,
     GatedFeedForward: FEEDFORWARD,
     Embedding: {"table": (nn.Embedding,)},
+    RelativeBias: {"table": (nn.Embedding,)},
     LanguageHead: {"linear": LINEAR},
 }
 
@@ -73,7 +76,6 @@ def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
         and unchanged(modules)
         and decoder.window is None
         and decoder.embedding.table.max_norm is None
-        and not any(layer.parallel for layer in decoder.blocks())
         and _one_placement(decoder)
     )
     return model if fits else None

@@ -7,20 +7,28 @@ from translucid import bundle
 from translucid.bundle import Bundle
 from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
+from translucid.interop.mapping_file import read_mapping
 from translucid.interop.opening import open_network
 from translucid.interop.source import Kind, Source, kind_of
-from translucid.interop.tokenizers import ctranslate2, gguf, llama2c, read_tokenizers
+from translucid.interop.tokenizers import (
+    ctranslate2,
+    fairseq,
+    gguf,
+    joeynmt,
+    llama2c,
+    mapped,
+    opennmt,
+    read_tokenizers,
+)
 from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.models.base import SequenceConfig
-from translucid.tasks.registry import TASKS
 from translucid.untrusted_files import inside
 
-GIVES = {  # heads without a task
-    "none": "hidden states", "fill": "masked tokens", "embed": "an embedding of each text",
-}  # fmt: skip
 FORMATS: dict[Kind, str] = {
     "huggingface": "Hugging Face's layout", "gguf": "GGUF", "llama2c": "llama2.c's format",
     "ctranslate2": "CTranslate2's format",
+    **dict.fromkeys(("opennmt", "fairseq", "joeynmt"), "a checkpoint"),
+    "mapping": "the form that a mapping file describes",
 }  # fmt: skip
 
 
@@ -38,14 +46,10 @@ def load(
     return held
 
 
-def import_model(path: Path) -> Bundle:
-    """A foreign model with its tokenizers, as a bundle of ours."""
-    opened = open_network(path)
-    if opened.plan.task not in TASKS:
-        raise InputError(
-            f"{path}: a {opened.plan.family} model that gives {GIVES[opened.plan.task]}, for which "
-            "there is no task yet; open its network with translucid.interop.opening.open_network"
-        )
+def import_model(path: Path, mapping: Path | None = None) -> Bundle:
+    """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
+    weights that no tool describes."""
+    opened = open_network(path, mapping, pooled=True)
     imported = _tokenizers(opened.source, opened.plan)
     for name, tokenizer in imported.tokenizers.items():
         tokenizer.check_rows(_rows(opened.plan, name), f"{path}: {name}")
@@ -53,7 +57,11 @@ def import_model(path: Path) -> Bundle:
         "imported": f"{opened.plan.family} model in {FORMATS[opened.source.kind]}: {path.name}",
         "notes": [*opened.notes, *imported.notes],
     }
-    return Bundle(opened.network, opened.plan.task, imported.tokenizers, opened.plan.labels, facts)
+    plan = opened.plan
+    return Bundle(
+        opened.network, plan.task, imported.tokenizers, plan.labels, facts,
+        statistics=dict(plan.statistics),
+    )  # fmt: skip
 
 
 def _rows(plan: Plan, name: str) -> int:
@@ -71,8 +79,22 @@ def _tokenizers(source: Source, plan: Plan) -> ReadTokenizers:
         case "ctranslate2":
             rows = {side: _rows(plan, side) for side in ("source", "target")}
             return ctranslate2.tokenizers(source.folder, source.config, rows)
+        case "opennmt":
+            return opennmt.tokenizers(source.config, shared=_shared(plan))
+        case "fairseq":
+            return fairseq.tokenizers(source.folder, source.config, rows=_rows(plan, "source"),
+                                      shared=_shared(plan))  # fmt: skip
+        case "joeynmt":
+            return joeynmt.tokenizers(source.folder, source.config, shared=_shared(plan))
+        case "mapping":
+            return mapped.tokenizers(read_mapping(source.path)[1], source.path)
         case _:
             return read_tokenizers(source.folder)
+
+
+def _shared(plan: Plan) -> bool:
+    """Whether source and target have one vocabulary."""
+    return isinstance(plan.config, SequenceConfig) and plan.config.target_vocab is None
 
 
 def _tokenizer_file(path: Path, plan: Plan) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from translucid.errors import InputError
 from translucid.interop.families.plan import Plan
 from translucid.interop.families.registry import plan_of
+from translucid.interop.families.sentence import with_mean
 from translucid.interop.placing import grouped, place_weights
 from translucid.interop.source import Source, read_source
 from translucid.models import Network
@@ -23,10 +24,13 @@ class Opened:
     notes: tuple[str, ...]
 
 
-def open_network(path: Path) -> Opened:
-    """The network of a foreign model, in float32, in evaluation mode."""
-    source = read_source(path)
+def open_network(path: Path, mapping: Path | None = None, *, pooled: bool = False) -> Opened:
+    """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
+    weights that no tool describes. pooled: of a model that gives hidden states, their mean."""
+    source = read_source(path, mapping)
     plan = plan_of(source)
+    if pooled and plan.task == "none":
+        plan = with_mean(plan, str(path))
     tensors = source.file.tensors
     sizes = [
         tensors[place.name].size

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from translucid.errors import InputError
 from translucid.interop.formats.stored import StoredTensor
-from translucid.interop.rules import Place, Rule
+from translucid.interop.rules import Place, Rule, constant_value
 from translucid.weights import FLOATS, own_tensors
 
 SHOWN = 12  # patterns of names in a message
@@ -99,9 +99,12 @@ def _misshapen(
     rule: Rule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor]
 ) -> list[str]:
     """The tensors of a rule whose shapes do not fit, in words."""
-    ours = [places[place.name].shape for place in rule.ours if place.name in places]
+    known = [place for place in rule.ours if place.name in places]
+    ours = [place.to_ours(places[place.name]).shape for place in known]
     if len(ours) != len(rule.ours):
         return [f"{place.name} (no such weight)" for place in rule.ours]
+    if rule.constant is not None:
+        return []
     rows = 0
     for place in rule.theirs:
         shape = tensors[place.name].shape
@@ -129,7 +132,10 @@ def _wanted(place: Place, ours: Sequence[torch.Size]) -> list[int]:
 def _fill(
     rule: Rule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor], where: str
 ) -> None:
-    ours = [places[place.name] for place in rule.ours]
+    ours = [place.to_ours(places[place.name]) for place in rule.ours]  # views
+    if rule.constant is not None:
+        ours[0].copy_(constant_value(rule.constant, ours[0].shape))
+        return
     shapes = [_moved_rows(place, tensors[place.name].shape) for place in rule.theirs]
     cuts = list(rule.cuts(shapes, [len(tensor) for tensor in ours]))
     for i, place in enumerate(rule.theirs):

@@ -2,15 +2,19 @@
 and how the one becomes the other, both ways.
 
 A rule joins tensors of theirs, row under row, into one that is cut into tensors of ours; mostly
-both are a single tensor. Before that each of theirs goes through steps, all of which can be undone.
+both are a single tensor. Before that each of theirs goes through steps, all of which can be undone;
+of ours, the columns may be what is joined (`Transpose`). A weight that they do not have is a
+constant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
+
+from translucid.errors import InputError
 
 
 class Step(Protocol):
@@ -118,12 +122,16 @@ class Place:
         return x
 
 
+Constant = Literal["zeros", "identity"]
+
+
 @dataclass(frozen=True)
 class Rule:
-    """Theirs, joined, are ours, joined."""
+    """Theirs, joined, are ours, joined. constant: what ours is where there are none of theirs."""
 
     theirs: tuple[Place, ...]
     ours: tuple[Place, ...]
+    constant: Constant | None = None
 
     def cuts(self, of_theirs: Sequence[int], of_ours: Sequence[int]) -> Iterator["Cut"]:
         """Which rows go where, for tensors with so many rows."""
@@ -154,6 +162,15 @@ def rule(theirs: str, ours: str, *steps: Step) -> Rule:
     return Rule((Place(theirs, steps=steps),), (Place(ours),))
 
 
+def constant(ours: str, kind: Constant) -> Rule:
+    """A weight that they compute without."""
+    return Rule((), (Place(ours),), kind)
+
+
+def constant_value(kind: Constant, shape: Sequence[int]) -> Tensor:
+    return torch.zeros(*shape) if kind == "zeros" else torch.eye(*shape)
+
+
 def joined(theirs: Iterable[Place], ours: str) -> Rule:
     """Several of theirs for one of ours."""
     return Rule(tuple(theirs), (Place(ours),))
@@ -166,7 +183,7 @@ def of_layers(rules: Iterable[Rule], layers: int) -> list[Rule]:
         return tuple(replace(p, name=p.name.replace("{}", str(layer))) for p in places)
 
     return [
-        Rule(numbered(one.theirs, layer), numbered(one.ours, layer))
+        replace(one, theirs=numbered(one.theirs, layer), ours=numbered(one.ours, layer))
         for layer in range(layers)
         for one in rules
     ]
@@ -176,7 +193,16 @@ def to_theirs(rules: Iterable[Rule], ours: Mapping[str, Tensor]) -> dict[str, Te
     """Our tensors under their names and in their layout."""
     tensors: dict[str, Tensor] = {}
     for one in rules:
-        whole = torch.cat([ours[place.name] for place in one.ours])
+        if one.constant is not None:
+            (place,) = one.ours
+            weight = ours[place.name]
+            if not torch.equal(weight, constant_value(one.constant, weight.shape).to(weight)):
+                raise InputError(
+                    f"{place.name} is not {one.constant}, and they have no such weight; the model "
+                    "cannot be written in their layout"
+                )
+            continue
+        whole = torch.cat([place.to_ours(ours[place.name]) for place in one.ours])
         rows = [len(whole)] if len(one.theirs) == 1 else [place.rows or 0 for place in one.theirs]
         for place, part in zip(one.theirs, whole.split(rows), strict=True):
             tensors[place.name] = place.to_theirs(part).contiguous()

@@ -11,12 +11,21 @@ from translucid.interop.formats.ctranslate2_file import read_ctranslate2
 from translucid.interop.formats.folder import SHARDED, SINGLE, read_weights
 from translucid.interop.formats.gguf import MAGIC, read_gguf
 from translucid.interop.formats.llama2c import read_llama2c
+from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import ModelFile
+from translucid.interop.formats.torch_file import read_torch
+from translucid.interop.formats.yaml_file import read_yaml
+from translucid.interop.mapping_file import read_mapping
 from translucid.untrusted_files import inside, open_regular, read_object
 
-Kind = Literal["huggingface", "gguf", "llama2c", "ctranslate2"]
+Kind = Literal[
+    "huggingface", "gguf", "llama2c", "ctranslate2", "opennmt", "fairseq", "joeynmt", "mapping"
+]  # fmt: skip
+YAML = "config.yaml"  # JoeyNMT's options
 CONFIG = "config.json"
 OURS = "format"  # a key that our config.json has and no other tool's
+# What torch.save writes begins like this: a zip, or before torch 1.6 a pickle.
+TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Source:
 def kind_of(path: Path) -> Kind | None:
     """Which kind of foreign model this is; None: none that is known, or one of our own."""
     if path.is_file():
-        return _kind_of_file(path)
+        return "mapping" if path.suffix == ".toml" else _kind_of_file(path)
     if not path.is_dir():
         return None
     if (path / "model.bin").is_file():
@@ -47,6 +56,8 @@ def kind_of(path: Path) -> Kind | None:
             foreign = OURS not in config and ("model_type" in config or "architectures" in config)
             return "huggingface" if foreign else None
         return None
+    if (path / YAML).is_file() and any(path.glob("*.ckpt")):
+        return "joeynmt"
     return "gguf" if len(list(path.glob("*.gguf"))) == 1 else None
 
 
@@ -59,11 +70,28 @@ def _kind_of_file(path: Path) -> Kind | None:
         return "ctranslate2"
     if path.name in SINGLE or path.name in SHARDED:
         return kind_of(path.parent)
+    if begin in TORCH:
+        return _tool(read_torch(path.resolve()))
     return "llama2c" if path.suffix == ".bin" else None
 
 
-def read_source(path: Path) -> Source:
-    """What is known of a foreign model from its headers alone."""
+def _tool(checkpoint: ModelFile) -> Kind | None:
+    """Which tool has saved it, by the keys that it has; None: weights alone, or another's."""
+    keys = checkpoint.metadata.keys()
+    if {"model", "generator", "vocab", "opt"} <= keys:
+        return "opennmt"
+    if "model_state" in keys:
+        return "joeynmt"
+    if "model" in keys and {"args", "cfg"} & keys:
+        return "fairseq"
+    return None
+
+
+def read_source(path: Path, mapping: Path | None = None) -> Source:
+    """What is known of a foreign model from its headers alone. mapping: a mapping file that says
+    what these weights are."""
+    if mapping is not None:
+        return Source("mapping", mapping, Options({}, str(mapping)), _weights(path))
     kind = kind_of(path)
     path = path.resolve() if path.is_file() else path  # the user named it: it may be a link
     match kind:
@@ -86,9 +114,52 @@ def read_source(path: Path) -> Source:
             if (folder / CONFIG).is_file():  # newer ones have some of them there
                 options |= read_object(inside(folder, CONFIG, "a model"))
             return Source(kind, folder, Options(options, str(folder)), converted)
+        case "joeynmt":
+            path = _joeynmt_checkpoint(path) if path.is_dir() else path
+            file = inside(path.parent, YAML, "a model")
+            return Source(kind, path, Options(read_yaml(file), str(file)), read_torch(path))
+        case "opennmt" | "fairseq":
+            checkpoint = read_torch(path)
+            return Source(kind, path, Options(checkpoint.metadata, str(path)), checkpoint)
+        case "mapping":
+            held, _ = read_mapping(path)
+            if held.weights is None:
+                raise InputError(
+                    f'{path} names no weights; add weights = "FILE", a file in the same folder, '
+                    "or use translucid import WEIGHTS OUT --mapping MAPPING"
+                )
+            weights = _weights(inside(path.parent, held.weights, str(path)))
+            return Source(kind, path, Options({}, str(path)), weights)
         case None:
             raise InputError(
                 f"{path} is no model that can be opened: give a folder that training wrote, a "
                 "folder in Hugging Face's layout (config.json with model.safetensors), a .gguf "
-                "file, a .bin file of llama2.c, or a folder of CTranslate2 (model.bin)"
+                "file, a .bin file of llama2.c, a folder of CTranslate2 (model.bin), a .pt file of "
+                "OpenNMT-py or fairseq, a folder of JoeyNMT, or a mapping file (.toml) that says "
+                "what the tensors of a file are"
             )
+
+
+def _joeynmt_checkpoint(folder: Path) -> Path:
+    """The best of a folder, which is a link to one that has its step for a name; or the only."""
+    best = folder / "best.ckpt"
+    files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
+    if best.exists() and best.resolve().parent == folder.resolve():
+        return best.resolve()
+    if len(files) == 1:
+        return inside(folder, files[0].name, "a model")
+    raise InputError(
+        f"{folder} has {len(files)} checkpoints and no best.ckpt; name one of "
+        f"{', '.join(sorted(path.name for path in files))[:200]}"
+    )
+
+
+def _weights(path: Path) -> ModelFile:
+    """A file with tensors: of torch, or safetensors."""
+    path = path.resolve()
+    try:
+        with open_regular(path, 1 << 62) as file:
+            begin = file.read(4)
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    return read_torch(path) if begin in TORCH else read_safetensors(path)

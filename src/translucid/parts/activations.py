@@ -83,6 +83,8 @@ def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
     The largest entry is subtracted first (`shift`), which changes nothing but the range of
     the exponentials. Editing `shift` to 0 gives the textbook form, which overflows.
     """
+    if not x.shape[-1]:  # a source without a token: there is no largest entry
+        return x
     if not trace.wants("shift", "exponentials", "normaliser"):
         # The guard costs a pass over x, and only a fully masked row needs it.
         return torch.softmax(x, dim=-1).masked_fill(x.amax(-1, keepdim=True) == -torch.inf, 0.0)

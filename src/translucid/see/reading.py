@@ -16,7 +16,9 @@ from translucid.tasks.base import Task
 from translucid.trace import DEFAULT_BUDGET, Edit, Trace
 
 if TYPE_CHECKING:
+    from translucid.see.contributions import Contributions
     from translucid.see.difference import Difference
+    from translucid.see.terms.opened import Opened
     from translucid.see.walk.walk import Walk
 
 
@@ -52,6 +54,20 @@ class Reading(TextTrace):
         from translucid.see.walk.walk import walk
 
         return walk(self, layer=layer, head=head, top=top)
+
+    def terms(self, address: str, *, top: int = 8) -> "Opened":
+        """Where one number comes from: `trace.terms("head.logits[0, 3, 5]")`. Print it; each number
+        in it has an address of its own. top: how many terms of a long sum stand by themselves."""
+        from translucid.see.terms.terms import computation, terms
+
+        return terms(computation(self, shown=top), address)
+
+    def contributions(self, position: int, output: int) -> "Contributions":
+        """What the embedding, each head and each feed-forward layer of a Transformer add to one
+        logit; with the remainder they add up to it."""
+        from translucid.see.contributions import contributions
+
+        return contributions(self, position, output)
 
     def diff(self, other: Trace, pattern: str = "*") -> "Difference":
         """Where another run parts ways with this one, point by point: print it, or ask for its

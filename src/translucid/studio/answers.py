@@ -15,6 +15,7 @@ from translucid.studio.text_runs import Run
 from translucid.tasks.words import readable
 from translucid.trace import Trace
 
+MANY = 32  # values that are all written out; an embedding has hundreds
 MAX_TOKENS = 2048  # tokens of a beginning
 MOST_LIKELY = 2**14  # tokens that are sent at once, all positions together
 
@@ -205,7 +206,7 @@ def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
 def _says(run: Run) -> list[dict[str, Any]]:
     """The likeliest answer at each position, and its probability."""
     if not run.outputs.probabilities:
-        return [{"word": f"{value:.4g}", "probability": None} for value in run.answer()]
+        return [{"word": f"{value:.4g}", "probability": None} for value in run.answer()[:MANY]]
     best = _rows(run.logits).float().softmax(-1).max(-1)
     before: list[int | None] = [*run.example.target_ids] or [None] * len(best.values)
     return [

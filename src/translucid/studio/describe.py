@@ -18,8 +18,8 @@ def describe_model(opened: Opened) -> dict[str, Any]:
     config, outputs = model.network.config, model.task.outputs
     description: dict[str, Any] = {
         "m": opened.key, "name": opened.name, "task": model.task.name,
-        "fingerprint": opened.fingerprint, "parameters": model.network.parameters_count,
-        "family": _family(config), "config": config.model_dump(mode="json"),
+        "parameters": model.network.parameters_count, "family": _family(config),
+        "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
         "examples": _examples(opened), "standardised": _standardised(outputs),
         "switches": [

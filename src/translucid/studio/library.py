@@ -30,7 +30,8 @@ class Library:
 
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
         """A run that has saved no model yet has None. `start` goes into the names of runs, so that
-        what a browser has kept of an earlier start is not taken for what this program computes."""
+        what a browser has kept of an earlier start is not taken for what this program computes.
+        Without one the models' fingerprints do, for which all weights are read."""
         self.opened = {
             key: Opened(key, name, model)
             for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
@@ -73,7 +74,7 @@ class Library:
         return self.kept_run(key)
 
     def _key(self, question: Question) -> str:
-        identity = [self.start, self.opened[question[0]].fingerprint, *question]
+        identity = [self.start or self.opened[question[0]].fingerprint, *question]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def without(self, run: Run, off: Sequence[str]) -> Run | None:

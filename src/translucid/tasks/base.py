@@ -342,7 +342,7 @@ class Task(ABC, Generic[Record, Item]):
 
     # ---- what people see ----
 
-    samples: ClassVar[tuple[str, ...]] = ()  # texts that a page can begin with
+    samples: tuple[str, ...] = ()  # texts that a page can begin with
     answer_name: ClassVar[str] = "predicted"  # of an answer among the columns of a table
     loss_by_evaluating: ClassVar[bool] = False  # `evaluate` computes the loss and nothing more
 

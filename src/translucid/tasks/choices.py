@@ -131,6 +131,8 @@ class Tags(Choices):
 
 def _tagged(example: Example) -> list[int]:
     """Where words begin."""
+    if example.starts:
+        return [place for place, _ in example.starts]
     counted: list[int] = (example.batch.targets[0] != IGNORE).nonzero()[:, 0].tolist()
     words = example.words.source
     return counted or [place for place, word in enumerate(words) if not word.startswith(INNER)]

@@ -72,6 +72,14 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
     )
 
 
+def in_a_text(tokenizer: Tokenizer, token: int) -> str:
+    """One token as a label, wherever in a text it may stand."""
+    (piece,) = tokenizer.pieces([token])
+    if tokenizer.unit != "subword" or token in tokenizer.special_ids:
+        return readable(tokenizer, [token])[0]
+    return _subword(piece, first=False)
+
+
 def _subword(piece: str, *, first: bool) -> str:
     inner = not first and not piece.startswith(" ") and piece[:1].isalnum()
     return (INNER if inner else "") + _visible(piece.removeprefix(" ") or piece)

@@ -62,6 +62,13 @@ class Imported:
         roles |= {token["id"] for token in added if token.get("special")}
         return frozenset(i for i in roles if i is not None) - {special.unk}
 
+    @property
+    def mask_strips(self) -> tuple[bool, bool]:
+        """Whether the mask token takes the spaces to its left and right with it."""
+        added = self.data.get("added_tokens") or []
+        (token,) = [t for t in added if t["id"] == self.special.mask][-1:] or [{}]
+        return bool(token.get("lstrip")), bool(token.get("rstrip"))
+
     @cached_property
     def max_bytes(self) -> int:
         """Of a text at once: less where a pattern is not known to be fast."""

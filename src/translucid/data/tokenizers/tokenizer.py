@@ -142,6 +142,26 @@ class Tokenizer(Roles):
         """The ids of the text alone; bos and eos are for the task to add."""
         return self._ids(self._encode(text))
 
+    def encode_masked(self, text: str) -> list[int]:
+        """Like `encode`, but the name of the mask token is that token: no other special token is
+        found in text."""
+        first, *others = map(self.encode, self.around_masks(text))
+        return [*first, *(i for ids in others for i in (self.mask_id, *ids))]
+
+    def around_masks(self, text: str) -> list[str]:
+        """What stands before, between and after the mask tokens of a text, without the spaces that
+        such a token takes with it."""
+        parts = text.split(self.mask_token)
+        left, right = (False, False) if self._imported is None else self._imported.mask_strips
+        if left:
+            parts = [*(part.rstrip() for part in parts[:-1]), parts[-1]]
+        return [parts[0], *(part.lstrip() if right else part for part in parts[1:])]
+
+    @property
+    def mask_token(self) -> str:
+        """How people write the mask token."""
+        return self._pieces[self.mask_id]
+
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Faster than one by one."""
         ids: list[list[int]] = []

@@ -53,7 +53,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     vocab = config.whole("vocab_size")
     options = dict(FAMILIES[kind])
     if many:
-        options["first_position"] = config.whole("pad_token_id", 1) + 1
+        options["first_position"] = config.id("pad_token_id", 1) + 1
     if options["positions"] == "learned":
         options["max_length"] = config.whole("max_position_embeddings", 1024)
     made = transformer(

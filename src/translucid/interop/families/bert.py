@@ -84,7 +84,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
     sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
-    first = config.whole("pad_token_id", 1) + 1 if kind == "roberta" else 0
+    first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
     made = transformer(
         config.where,

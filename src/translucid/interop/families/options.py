@@ -25,6 +25,10 @@ class Options:
             self._refuse(name, value, "a whole number above 0")
         return value
 
+    def id(self, name: str, default: int) -> int:
+        """Of a token."""
+        return 0 if self.get(name, default) == 0 else self.whole(name, default)
+
     def number(self, name: str, default: Any = MISSING) -> float:
         value = self._checked(name, default)
         if type(value) not in (int, float) or not 0 < value < 1e30:

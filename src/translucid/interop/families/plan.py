@@ -1,11 +1,15 @@
 """What a family makes of a description: a configuration of ours, and rules for the weights."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from translucid.errors import ConfigError, InputError
+from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Rule
 from translucid.models.build import ModelConfig
+from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
 
 
@@ -20,6 +24,7 @@ class Plan:
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was done to the weights, a line each
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # what its task has to know
 
 
 def transformer(where: str, **options: Any) -> TransformerConfig:
@@ -28,6 +33,27 @@ def transformer(where: str, **options: Any) -> TransformerConfig:
         return TransformerConfig(**options)
     except ConfigError as error:
         raise InputError(f"{where} describes a model that cannot be built: {error}") from None
+
+
+def recurrent(where: str, **options: Any) -> RecurrentConfig:
+    """The same for a recurrent network."""
+    try:
+        return RecurrentConfig(**options)
+    except ConfigError as error:
+        raise InputError(f"{where} describes a model that cannot be built: {error}") from None
+
+
+def count_layers(names: Iterable[str], prefix: str) -> int:
+    """How many layers have tensors: the names go on with the number of the layer."""
+    pattern = re.compile(re.escape(prefix) + r"(\d+)\.")
+    return len({match[1] for name in names if (match := pattern.match(name))})
+
+
+def rows_of(file: ModelFile, name: str, where: str) -> int:
+    """How many rows a tensor has, without which the sizes of a model are not known."""
+    if name not in file.tensors or not file.tensors[name].shape:
+        raise InputError(f"{where}: {name} is missing; copy the file again, whole")
+    return file.tensors[name].shape[0]
 
 
 def check_layers(layers: int, tensors: int, where: str) -> int:

@@ -4,10 +4,24 @@ decided by its options."""
 from collections.abc import Callable, Mapping
 
 from translucid.errors import InputError, nearest
-from translucid.interop.families import bart, bert, ctranslate2, gpt2, llama, neox, sentence, t5
+from translucid.interop.families import (
+    bart,
+    bert,
+    ctranslate2,
+    fairseq,
+    gpt2,
+    joeynmt,
+    llama,
+    mapped,
+    neox,
+    opennmt,
+    sentence,
+    t5,
+)
 from translucid.interop.families.options import Options
 from translucid.interop.families.plan import Plan
 from translucid.interop.formats.stored import ModelFile
+from translucid.interop.mapping_file import read_mapping
 from translucid.interop.source import Source
 
 Read = Callable[[Options, ModelFile], Plan]
@@ -55,6 +69,15 @@ def plan_of(source: Source) -> Plan:
             return llama.from_llama2c(config, source.file)
         case "ctranslate2":
             return ctranslate2.from_ctranslate2(config, source.file)
+        case "opennmt":
+            return opennmt.from_opennmt(config, source.file)
+        case "fairseq":
+            return fairseq.from_fairseq(config, source.file)
+        case "joeynmt":
+            return joeynmt.from_joeynmt(config, source.file)
+        case "mapping":
+            held, tables = read_mapping(source.path)
+            return mapped.from_mapping(held, tables, source.file, config.where)
 
 
 def _read(families: Mapping[str, Read], name: str, key: str, source: Source) -> Plan:

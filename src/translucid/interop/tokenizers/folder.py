@@ -177,11 +177,15 @@ def _byte_pairs(folder: Path, files: RoleFiles) -> Spec:
     usual = {role: name for role, name in usual.items() if name in vocab}
     named = {files.name(role) or name for role, name in usual.items()} | {"<unk>"}
     control = {i: piece for piece, i in vocab.items() if piece in named}
+    hidden = files.name("mask") or usual.get("mask")
+    mask = next((i for i, piece in control.items() if piece == hidden), None)
+    strips = {"lstrip": True}  # it stands for a token that begins with a space
+    masks = [] if mask is None else [token(mask, control.pop(mask), special=True) | strips]
     prefix = bool(files.tokenizer.get("add_prefix_space"))
     text = spec_text(
         bpe(vocab, merges), pre_tokenizers=[byte_level(use_regex=True, add_prefix_space=prefix)],
         decoders=[byte_level(use_regex=True)], control=control,
-        added=[t for t in _added(folder, files) if t["id"] not in control],
+        added=[*masks, *(t for t in _added(folder, files) if t["id"] not in (*control, mask))],
     )  # fmt: skip
     frame = None
     if "cls" in usual:

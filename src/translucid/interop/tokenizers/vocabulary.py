@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.data.tokenizers.imported import Imported
+from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.errors import InputError
 from translucid.interop.tokenizers.roles import NAMES, by_name, note_of
-from translucid.interop.tokenizers.specs import ReadTokenizers, spec_text, split_on
+from translucid.interop.tokenizers.specs import ReadTokenizers, replace_text, spec_text, split_on
 from translucid.untrusted_files import read_json, read_text
 
 MAX_FILE = 128 << 20
-Split = Literal["space", "characters"]
+# spaced: between characters, and spaces are no tokens; marked: so, with ▁ for a space
+Split = Literal["space", "characters", "spaced", "marked"]
+SPECIAL = {name for names in NAMES.values() for name in names}
 
 
 def tokenizers(
@@ -23,17 +26,20 @@ def tokenizers(
     target: Sequence[str] | None = None,
     *,
     split: Split = "space",
+    target_split: Split | None = None,
     start: str | None = None,
     source_end: bool = True,
 ) -> ReadTokenizers:
-    """start: the token that a decoder starts with; not given: that of a text's beginning.
-    source_end: whether a source ends with the end token."""
+    """target_split: not given: as split. start: the token that a decoder starts with; not given:
+    that of a text's beginning. source_end: whether a source ends with the end token."""
     sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []
     for side, tokens in sides.items():
-        special = _roles(tokens, start, end=source_end and side != "target")
-        made[side] = Tokenizer.imported(Imported(_spec(tokens, split, special), special))
+        special = _roles(tokens, None if side == "source" else start,
+                         end=source_end and side != "target")  # fmt: skip
+        own = target_split if side == "target" and target_split else split
+        made[side] = Tokenizer.imported(Imported(plain_spec(tokens, own, special), special))
         notes.append(note_of(special, tokens, "" if target is None else side))
     return ReadTokenizers(made, notes)
 
@@ -61,10 +67,20 @@ def read_fairseq(path: Path) -> list[str]:
     return tokens
 
 
-def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTokens:
+def split_of(tokens: Sequence[str]) -> Split:
+    """Where tokens are all characters, texts of theirs were written with spaces between them."""
+    single = all(len(token) == 1 for token in tokens if token.lower() not in SPECIAL)
+    return "spaced" if single else "space"
+
+
+def check_tokens(tokens: Sequence[str]) -> None:
     if len(set(tokens)) < len(tokens):
         twice = Counter(tokens).most_common(1)[0][0]
         raise InputError(f"the vocabulary holds {twice!r} twice; a token has one place in it")
+
+
+def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTokens:
+    check_tokens(tokens)
     pad, bos, eos, unk, mask = (by_name(tokens, role) for role in NAMES)
     if start is not None and start not in tokens:
         raise InputError(f"start = {start!r} is no token of the vocabulary")
@@ -78,7 +94,8 @@ def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTok
     )  # fmt: skip
 
 
-def _spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> str:
+def plain_spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> str:
+    """The text of a tokenizer.json."""
     roles = (special.pad, special.bos, special.eos, special.mask)
     unk = None if special.unk is None else tokens[special.unk]
     if unk is None:
@@ -87,9 +104,10 @@ def _spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> str:
         "type": "WordLevel", "unk_token": unk,
         "vocab": {token: i for i, token in enumerate(tokens)},
     }  # fmt: skip
-    if split == "space":
-        splits, decoders = [{"type": "WhitespaceSplit"}], []
-    else:
-        splits, decoders = [split_on(r"[\s\S]")], [{"type": "Fuse"}]
+    at_spaces, between = [{"type": "WhitespaceSplit"}], [split_on(r"[\s\S]")]
+    splits = {"space": at_spaces, "spaced": at_spaces + between}.get(split, between)
+    decoders = [] if split == "space" else [{"type": "Fuse"}]
+    normalizers = [replace_text(" ", WORD_START)] if split == "marked" else []
     control = {i: tokens[i] for i in roles if i is not None}
-    return spec_text(model, pre_tokenizers=splits, decoders=decoders, control=control)
+    return spec_text(model, normalizers=normalizers, pre_tokenizers=splits, decoders=decoders,
+                     control=control)  # fmt: skip

@@ -123,8 +123,9 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     at: endPoint.at,
     point: endPoint,
     kind:
-      { target_tokens: 'next token', next_tokens: 'next token', tags: 'tag', label: 'class' }[model.outputs] ??
-      'number',
+      { target_tokens: 'next token', next_tokens: 'next token', masked_tokens: 'token', tags: 'tag', label: 'class' }[
+        model.outputs
+      ] ?? 'number',
   };
   if (!sides.length) return { bands: [columns(own, features, run, model.standardised)], end, members };
   const bands = sides.map(side => {

@@ -117,6 +117,7 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
 }
 export const paintedOn = el => figures.get(el) ?? [];
 
+export const MANY = 32; // values that are all written out
 export const num = (v, digits = 2) => {
   if (v === -Infinity) return '−∞';
   const s = Math.abs(v).toFixed(digits);

@@ -4,7 +4,7 @@ import { address, go, isOwn, link as to, settle } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice } from './readout.js';
-import { scaleOf } from './ink.js';
+import { num, scaleOf, MANY } from './ink.js';
 import { token } from './parts/token.js';
 import { rolling } from './parts/rolling.js';
 import { leftOut } from './leftout.js';
@@ -249,7 +249,7 @@ async function sentence(run, model) {
   if (!target.length && !features.length)
     parts.push(
       h('span', { class: 'to', 'aria-hidden': 'true' }, '→'),
-      h('span', { class: long ? 'answer cut' : 'answer' }, answer(run)),
+      h('span', { class: long ? 'answer cut' : 'answer' }, answer(run, model)),
     );
   const odd = unknown.src.size + unknown.tgt.size;
   if (odd)
@@ -268,8 +268,18 @@ async function sentence(run, model) {
     more,
   );
 }
-function answer(run) {
-  if (Array.isArray(run.answer)) return run.answer.join(' ');
+function answer(run, model) {
+  if (model.outputs === 'masked_tokens') {
+    // what is hidden; without a mask, all
+    const masks = run.answer.filter((_, i) => /^[[<]mask[\]>]$/i.test(run.tokens.source[i]));
+    return (masks.length ? masks : run.answer).join(' ');
+  }
+  if (Array.isArray(run.answer)) {
+    const { length } = run.answer;
+    if (length <= MANY || typeof run.answer[0] !== 'number') return run.answer.join(' ');
+    const first = run.answer.slice(0, 4).map(value => num(value, 4)); // of an embedding
+    return `${first.join(' ')} … (${length} values)`;
+  }
   const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
   return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
 }

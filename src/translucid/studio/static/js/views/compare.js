@@ -1,6 +1,6 @@
 // Compare: two models on one sentence. A is drawn solid, B dashed; what cannot be set side by side is said.
 import { h, unit, widest } from '../dom.js';
-import { num, scaleOf } from '../ink.js';
+import { num, scaleOf, MANY } from '../ink.js';
 import * as api from '../api.js';
 import { rest, word } from '../readout.js';
 import { go, settle } from '../route.js';
@@ -88,7 +88,7 @@ function answers(model, run, other, second) {
     which.outputs === 'label'
       ? null
       : which.outputs === 'values'
-        ? each.answer.map(v => ({ word: num(v, 4), probability: null }))
+        ? each.answer.slice(0, MANY).map(v => ({ word: num(v, 4), probability: null }))
         : which.outputs === 'target_tokens'
           ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, probability: null }))
           : each.answer.map(w => ({ word: w.trim() || w, probability: null }));
@@ -104,7 +104,8 @@ function answers(model, run, other, second) {
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
   if (model.outputs !== 'label') {
     const reads =
-      model.outputs === 'tags' ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
+      { tags: run.tokens.source, masked_tokens: run.tokens.source, next_tokens: run.tokens.target }[model.outputs] ??
+      null;
     const fits = !reads || a.length === b.length;
     return [
       h(
@@ -114,7 +115,8 @@ function answers(model, run, other, second) {
           target_tokens: 'What each writes by itself',
           tags: 'The tag of each word',
           next_tokens: 'What each would write next',
-          values: 'The numbers',
+          masked_tokens: 'The likeliest token at each place',
+          values: run.answer.length > MANY ? `The first ${MANY} of ${run.answer.length} numbers` : 'The numbers',
         }[model.outputs],
         h(
           'span',
@@ -124,7 +126,7 @@ function answers(model, run, other, second) {
       ),
       twins(a, b, {
         reads: fits ? reads : null,
-        labels: ['A', 'B', model.outputs === 'tags' ? 'word' : 'after'],
+        labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
         dashed: true,
         keyOf: i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),

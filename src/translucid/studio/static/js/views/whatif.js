@@ -55,7 +55,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
           model.outputs === 'values'
             ? 'Δ is how far the numbers lie apart on average.'
             : `Δ is the mean total variation between the two distributions of ${
-                { label: 'labels', tags: 'tags' }[model.outputs] ?? 'next tokens'
+                { label: 'labels', tags: 'tags', masked_tokens: 'tokens' }[model.outputs] ?? 'next tokens'
               }: 0 same, 1 nothing shared.`,
         ),
       ),
@@ -322,7 +322,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
   }
   function fillMid(found, changed, other) {
     const u = unit();
-    const tagged = model.outputs === 'tags';
+    const tagged = ['tags', 'masked_tokens'].includes(model.outputs); // an answer to each token that is read
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
     const side = run.tokens.target.length ? 'tgt' : 'src';
     const forced = model.outputs === 'target_tokens'; // every word comes after the same translation
@@ -487,7 +487,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
         .slice(0, 5);
       const after = run.tokens.target.length
         ? run.tokens.target.slice(Math.max(0, worst - 5), worst + 1)
-        : model.outputs === 'tags'
+        : v.length > 1
           ? [run.tokens.source[worst]]
           : [];
       head.push(
@@ -500,7 +500,7 @@ export async function whatif(stage, { model, run, catalogue, params }) {
             { class: 'kicker' },
             v.length < 2
               ? 'The answer'
-              : `Changed most: ${model.outputs === 'tags' ? `word ${worst + 1}` : `step ${worst + 1}, after`}`,
+              : `Changed most: ${run.tokens.target.length ? `step ${worst + 1}, after` : `word ${worst + 1}`}`,
           ),
           after.length ? h('div', { class: 'word', style: 'font-size:var(--t3)' }, after.join(' ')) : '',
         ),

@@ -1,0 +1,129 @@
+"""`translucid embed`: texts as vectors, and which of them are alike."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from translucid.cli.shared import generation_options as o
+from translucid.cli.shared.lines import Answered, answer_lines
+from translucid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from translucid.data.records import Text
+    from translucid.model import Model
+
+CHUNK = 256  # texts that are read together
+ARRAY, LINES = ".npy", (".jsonl", ".json")
+
+
+def embed(
+    model: o.Folder,
+    file: Annotated[
+        str | None, typer.Argument(help="One text a line; - or none is standard input.")
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="This text instead of a file; may be repeated.")
+    ] = None,
+    nearest: Annotated[
+        str | None, typer.Option(help="Show the lines that are most like this text.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many of these.")] = 5,
+    as_json: o.Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write here: .npy is one array, .jsonl JSON lines, any other name a table with "
+            "tabs; but for .npy, stopped and run again, it goes on."
+        ),
+    ] = None,
+    device: o.Device = "auto",
+) -> None:
+    """Turn each text into a vector; with --nearest, find the texts that are most like one.
+
+    For sentence-transformers, and for encoders without a head, of which the mean of the tokens'
+    vectors is taken.
+
+    Example: translucid embed ./all-MiniLM-L6-v2 sentences.txt --nearest "Someone is eating."
+
+    Example: translucid embed ./all-MiniLM-L6-v2 sentences.txt --out sentences.npy
+    """
+    if text and file is not None:
+        raise ConfigError(f"--text and the file {file} were both given; leave one out")
+    if nearest is not None and out is not None:
+        raise ConfigError("--nearest and --out were both given; leave one out")
+    (held,) = o.load_models(model, None, device)
+    held.check_task("embed")
+    name = file or "-"
+    if nearest is not None:
+        _nearest(held, nearest, text or _texts(name), top, as_json)
+    elif out is not None and out.suffix == ARRAY:
+        _save_array(held, text or _texts(name), out)
+    elif text:
+        if out is not None:
+            raise ConfigError(f"--out {out}: with --text, {ARRAY} is written only; give a file")
+        typer.echo("".join(_written(held, text, as_json)), nl=False)
+    else:
+        _all_lines(held, model, name, as_json or _as_lines(out), out)
+
+
+def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
+    for neighbour in held.nearest(query, texts, top):
+        if as_json:
+            values = {
+                "line": neighbour.place + 1, "text": neighbour.text, "cosine": neighbour.cosine
+            }  # fmt: skip
+            typer.echo(json.dumps(values, ensure_ascii=False))
+        else:
+            typer.echo(f"{neighbour.cosine:7.4f}  {neighbour.text}")
+
+
+def _save_array(held: "Model", texts: list[str], out: Path) -> None:
+    import numpy as np
+
+    from translucid.atomic_files import saving
+
+    vectors = held.embed(texts).numpy()
+    part = out.with_name(out.name + ".part")
+    with saving(out):
+        with part.open("wb") as stream:
+            np.save(stream, vectors)
+        part.replace(out)
+    rows, dimensions = vectors.shape
+    typer.echo(f"{out}: {rows:,} texts x {dimensions:,} dimensions", err=True)
+
+
+def _all_lines(held: "Model", folder: Path, file: str, as_json: bool, out: Path | None) -> None:
+    from translucid.cli.translate import digest_of_model
+
+    def answer(records: "Sequence[Text]") -> list[Answered]:
+        texts = [record.text for record in records]
+        return [Answered(line) for line in _written(held, texts, as_json)]
+
+    settings = {"model": digest_of_model(folder), "json": as_json}
+    answer_lines(
+        file, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True
+    )
+
+
+def _written(held: "Model", texts: list[str], as_json: bool) -> list[str]:
+    task: Any = held.task
+    answers = zip(texts, task.predict_lines(held.network, texts), strict=True)
+    if not as_json:
+        return [task.answer_text(vector) + "\n" for _, vector in answers]
+    return [
+        json.dumps(task.answer_json(text, vector), ensure_ascii=False) + "\n"
+        for text, vector in answers
+    ]
+
+
+def _texts(file: str) -> list[str]:
+    from translucid.data.readers.read import read_text
+
+    return [record.text for record in read_text(file, keep_empty=True)]
+
+
+def _as_lines(out: Path | None) -> bool:
+    return out is not None and out.suffix in LINES

@@ -1,0 +1,179 @@
+"""Checkpoints of fairseq: RoBERTa, and the Transformer encoder-decoder that BART's family was made
+from, with the same names.
+
+Options of training stand in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from translucid.errors import InputError
+from translucid.interop.families.bart import LAYER
+from translucid.interop.families.options import ACTIVATIONS, Options
+from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
+from translucid.interop.families.stack import Names, stack_rules
+from translucid.interop.formats.stored import ModelFile
+from translucid.interop.rules import Rule, rule
+
+PAD = 1  # the second of the four special tokens, in every dictionary
+SIDES = ("encoder", "decoder")
+MODEL = "model."  # what all its tensors' names begin with
+STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa's, by version
+IGNORED = (
+    r"model\.(encoder|decoder)\.version",
+    r"model\..*embed_positions\._float_tensor",
+    r"(?!model\.).*",  # the state of training
+)
+
+
+def from_fairseq(config: Options, file: ModelFile) -> Plan:
+    """config: the whole checkpoint but its tensors."""
+    args = _arguments(config)
+    for stack in STACKS:
+        if f"{stack}embed_tokens.weight" in file.tensors:
+            return _roberta(args, file, stack)
+    if all(count_layers(file.tensors, f"{MODEL}{side}.layers.") for side in SIDES):
+        return _encoder_decoder(args, file)
+    raise InputError(
+        f"{config.where}: arch = {str(args.get('arch', args.get('_name')))[:60]!r} cannot be "
+        "computed here; RoBERTa and Transformer encoder-decoders of fairseq can"
+    )
+
+
+def _arguments(config: Options) -> Options:
+    """Options of the model by their names on fairseq's command line."""
+    if isinstance(config.get("args"), dict):
+        return config.part("args")
+    model = _plain(config.part("cfg").get("model"))
+    if not isinstance(model, dict):
+        raise InputError(f"{config.where}: neither args nor cfg says what the model is; copy the "
+                         "file again, whole")  # fmt: skip
+    for side in SIDES:  # the newest write them as a group of each stack
+        if isinstance(model.get(side), dict):
+            model |= {f"{side}_{name}": value for name, value in model[side].items()}
+    return Options(model, config.where)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """What OmegaConf's objects hold."""
+    if isinstance(value, dict) and depth < 20:
+        for inside in ("_content", "_val"):
+            if inside in value:
+                return _plain(value[inside], depth + 1)
+        return {key: _plain(inner, depth + 1) for key, inner in value.items()}
+    return value
+
+
+def _roberta(args: Options, file: ModelFile, stack: str) -> Plan:
+    tensors, where = file.tensors, args.where
+    args.must_be("encoder_normalize_before", False, "norms before the layers")
+    named = ("emb_layer_norm", "layernorm_embedding")  # older and newer
+    norm = next((name for name in named if f"{stack}{name}.weight" in tensors), named[1])
+    head = stack.replace("sentence_encoder.", "lm_head.")
+    activation = args.choice("activation_fn", ACTIVATIONS, "gelu")
+    made = transformer(
+        where,
+        shape="encoder",
+        head="fill",
+        head_dense=activation,
+        vocab=rows_of(file, f"{stack}embed_tokens.weight", where),
+        d_model=tensors[f"{stack}embed_tokens.weight"].shape[-1],
+        heads=args.whole("encoder_attention_heads"),
+        layers=count_layers(tensors, f"{stack}layers."),
+        d_ff=rows_of(file, f"{stack}layers.0.fc1.weight", where),
+        activation=activation,
+        placement="post",
+        positions="learned",
+        first_position=PAD + 1,
+        max_length=rows_of(file, f"{stack}embed_positions.weight", where) - PAD - 1,
+        embedding_norm=True,
+        embedding_scale=False,
+        norm_eps=1e-5,
+        tied=True,
+        dropout=0.0,
+    )
+    modules = {role: f"{stack}layers.{{}}.{name}" for role, name in LAYER.items()}
+    modules |= {"embedding": f"{stack}embed_tokens", "positions": f"{stack}embed_positions",
+                "embedding_norm": f"{stack}{norm}"}  # fmt: skip
+    rules = stack_rules(made, "encoder", made.layers, Names(modules))
+    names: Mapping[str, str] = {
+        "dense.weight": "dense.linear.weight", "dense.bias": "dense.linear.bias",
+        "layer_norm.weight": "norm.gain", "layer_norm.bias": "norm.shift", "bias": "linear.bias",
+    }  # fmt: skip
+    rules += [rule(head + theirs, f"head.{ours}") for theirs, ours in names.items()]
+    ignored = (r"model\..*lm_head\.weight", r"model\.classification_heads\..*")
+    return Plan("fairseq RoBERTa", "fill", made, rules, (*IGNORED, *ignored))
+
+
+def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
+    tensors, where = file.tensors, args.where
+    args.must_be("adaptive_softmax_cutoff", None, "an output in parts")
+    args.must_be("cross_self_attention", False, "one attention for both")
+    args.must_be("no_cross_attention", False, "layers without cross-attention")
+    layers = {side: count_layers(tensors, f"{MODEL}{side}.layers.") for side in SIDES}
+    tables = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
+    shared = args.flag("share_all_embeddings", False)
+    tied = shared or args.flag("share_decoder_input_output_embed", False)
+    options: dict[str, Any] = {"positions": "sinusoidal", "sinusoid_layout": "fairseq",
+                               "first_position": PAD + 1}  # fmt: skip
+    learned = _both(args, "learned_pos", False)
+    if args.flag("no_token_positional_embeddings", False):
+        options = {"positions": "none"}
+    elif learned:
+        rows = rows_of(file, f"{MODEL}encoder.embed_positions.weight", where)
+        options = {"positions": "learned", "first_position": PAD + 1, "max_length": rows - PAD - 1}
+    made = transformer(
+        where,
+        shape="encoder-decoder",
+        head="language",
+        vocab=rows_of(file, tables["encoder"], where),
+        target_vocab=None if shared else rows_of(file, tables["decoder"], where),
+        d_model=tensors[tables["encoder"]].shape[-1],
+        heads=_both(args, "attention_heads", None),
+        layers=layers["encoder"],
+        decoder_layers=layers["decoder"],
+        d_ff=rows_of(file, f"{MODEL}encoder.layers.0.fc1.weight", where),
+        activation=args.choice("activation_fn", ACTIVATIONS, "relu"),
+        placement="pre" if _both(args, "normalize_before", False) else "post",
+        norm_eps=1e-5,
+        embedding_norm=f"{MODEL}encoder.layernorm_embedding.weight" in tensors,
+        embedding_scale=not args.flag("no_scale_embedding", False),
+        tied=tied,
+        dropout=0.0,
+        **options,
+    )
+    rules: list[Rule] = [rule(tables["encoder"], "encoder.embedding.table.weight")]
+    for side in SIDES:
+        modules = {role: f"{MODEL}{side}.layers.{{}}.{name}" for role, name in LAYER.items()}
+        modules["final_norm"] = f"{MODEL}{side}.layer_norm"
+        if made.embedding_norm:
+            modules["embedding_norm"] = f"{MODEL}{side}.layernorm_embedding"
+        if made.positions == "learned":
+            modules["positions"] = f"{MODEL}{side}.embed_positions"
+        rules += stack_rules(made, side, layers[side], Names(modules), cross=side == "decoder")
+    ignored, notes = [], []
+    if shared:
+        ignored.append(r"model\.decoder\.embed_tokens\.weight")
+        notes.append("encoder and decoder have one embedding table")
+    else:
+        rules.append(rule(tables["decoder"], "decoder.embedding.table.weight"))
+    heads = (f"{MODEL}decoder.output_projection.weight", f"{MODEL}decoder.embed_out")
+    if tied:
+        ignored.append(r"model\.decoder\.output_projection\.weight")
+        notes.append("the output head is the decoder's embedding table")
+    else:
+        head = next((name for name in heads if name in tensors), heads[0])
+        rules.append(rule(head, "head.linear.weight"))
+    return Plan("fairseq Transformer", "translate", made, rules, (*IGNORED, *ignored),
+                notes=tuple(notes))  # fmt: skip
+
+
+def _both(args: Options, name: str, default: Any) -> Any:
+    """An option that is the same in both stacks here."""
+    encoder, decoder = (args.get(f"{side}_{name}", default) for side in SIDES)
+    if encoder != decoder or encoder is None:
+        raise InputError(
+            f"{args.where}: encoder_{name} = {str(encoder)[:40]}, decoder_{name} = "
+            f"{str(decoder)[:40]}; one value for both is needed"
+        )
+    return encoder

@@ -1,0 +1,42 @@
+"""The vocabularies beside a checkpoint of JoeyNMT: src_vocab.txt and trg_vocab.txt, a token a line.
+
+Texts that were split into subwords before are split at spaces; characters stand for themselves, and
+▁ for a space.
+"""
+
+from pathlib import Path
+
+from translucid.errors import InputError
+from translucid.interop.families.options import Options
+from translucid.interop.tokenizers import vocabulary
+from translucid.interop.tokenizers.specs import ReadTokenizers
+from translucid.interop.tokenizers.vocabulary import Split
+from translucid.untrusted_files import inside
+
+SIDES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
+
+
+def tokenizers(folder: Path, config: Options, *, shared: bool) -> ReadTokenizers:
+    """config: what config.yaml holds. shared: one embedding table for both sides."""
+    lists = []
+    for name in SIDES.values():
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the folder "
+                "of the checkpoint"
+            )
+        lists.append(vocabulary.read_lines(inside(folder, name, "a vocabulary")))
+    source, target = lists
+    splits = [_split(config, side) for side in SIDES]
+    one = shared and source == target and splits[0] == splits[1]
+    made = vocabulary.tokenizers(
+        source, None if one else target, split=splits[0], target_split=splits[1]
+    )
+    note = "texts are split at spaces alone: split them into subwords before, as for training"
+    return ReadTokenizers(made.tokenizers, [*made.notes, *[note] * ("space" in splits)])
+
+
+def _split(config: Options, side: str) -> Split:
+    data = config.part("data")
+    level = data.part(side).get("level", data.get("level"))  # older files have one for both
+    return "marked" if level == "char" else "space"

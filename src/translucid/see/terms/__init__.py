@@ -1,0 +1,1 @@
+"""Where a number comes from: the formula that made it, down to weights and tokens."""

@@ -1,0 +1,130 @@
+"""A number as the formula that made it: leaves with addresses, joined by operations.
+
+    Number       a value of the run, with its address; a constant has none
+    Rest         the terms of a long sum that are not shown, as one
+    Operation    what joins them: +, ·, /, exp, max, tanh, ...
+
+`evaluate` works an expression out in float64, so that whoever shows it can say how well it adds up.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from translucid.parts.activations import ACTIVATIONS
+
+Kind = Literal["point", "parameter", "input", "constant"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value, and where it stands."""
+
+    name: str  # in the catalogue's formula: query, W_Q
+    value: float
+    kind: Kind = "constant"
+    address: str = ""  # name[index]; empty: a constant
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a sum, or of a maximum, beside the terms that are shown."""
+
+    count: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done with its arguments."""
+
+    name: str
+    arguments: tuple["Expression", ...]
+
+
+Expression = Number | Rest | Operation
+
+
+def constant(name: str, value: float) -> Number:
+    """A value that no weight and no token decides: a size, a position, an exponent."""
+    return Number(name, float(value))
+
+
+def add(*arguments: Expression) -> Expression:
+    return arguments[0] if len(arguments) == 1 else Operation("+", arguments)
+
+
+def times(*arguments: Expression) -> Expression:
+    return Operation("·", arguments)
+
+
+def over(above: Expression, below: Expression) -> Expression:
+    return Operation("/", (above, below))
+
+
+def minus(left: Expression, right: Expression) -> Expression:
+    return Operation("-", (left, right))
+
+
+def apply(function: str, *arguments: Expression) -> Expression:
+    """A function by name, as `FUNCTIONS` and the activations have it."""
+    return arguments[0] if function == "identity" else Operation(function, arguments)
+
+
+def evaluate(expression: Expression) -> float:
+    """The value of an expression, from those of its leaves."""
+    if not isinstance(expression, Operation):
+        return expression.value
+    values = [evaluate(argument) for argument in expression.arguments]
+    if expression.name in FUNCTIONS:
+        return float(FUNCTIONS[expression.name](values))
+    known = {str(name): function for name, function in ACTIVATIONS.items()}
+    return float(known[expression.name](torch.tensor(values[0], dtype=torch.float64)))
+
+
+def leaves(expression: Expression | None) -> Iterator[Number | Rest]:
+    """The numbers of an expression, from left to right."""
+    if isinstance(expression, Operation):
+        for argument in expression.arguments:
+            yield from leaves(argument)
+    elif expression is not None:
+        yield expression
+
+
+def _divided(values: Sequence[float]) -> float:
+    # A query that sees nothing has a row of zeros, and its pattern is 0 too.
+    return 0.0 if values[1] == 0 else values[0] / values[1]
+
+
+def _largest(values: Sequence[float]) -> float:
+    # And the largest of no score, the shift of such a row, counts as 0.
+    largest = max(values, default=-math.inf)
+    return 0.0 if largest == -math.inf else largest
+
+
+def _sum(values: Sequence[float]) -> float:
+    return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
+
+
+FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "+": _sum,
+    "·": math.prod,
+    "-": lambda values: values[0] - values[1],
+    "/": _divided,
+    "^": lambda values: values[0] ** values[1],
+    "sqrt": lambda values: math.sqrt(values[0]),
+    "exp": lambda values: math.exp(values[0]),
+    "log": lambda values: math.log(values[0]),
+    "sin": lambda values: math.sin(values[0]),
+    "cos": lambda values: math.cos(values[0]),
+    "abs": lambda values: abs(values[0]),
+    "max": _largest,
+    "where": lambda values: values[1] if values[0] else -math.inf,
+    "table": lambda values: values[0],  # the row that the other arguments point to
+    "<=": lambda values: values[0] <= values[1],
+    "<": lambda values: values[0] < values[1],
+    ">": lambda values: values[0] > values[1],
+}

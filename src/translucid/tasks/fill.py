@@ -1,0 +1,258 @@
+"""Masked language modelling: which tokens may stand where one is hidden.
+
+Such models come from other tools (BERT, RoBERTa, DistilBERT). On texts they are scored by hiding
+every token in turn: the exponential of the mean loss is the pseudo-perplexity.
+
+Devlin et al. 2019, https://arxiv.org/abs/1810.04805
+Salazar et al. 2020, https://arxiv.org/abs/1910.14659
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from translucid.data.batching import pad
+from translucid.data.readers import read
+from translucid.data.readers.loading import Loading
+from translucid.data.records import Text
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.errors import InputError
+from translucid.tasks.base import Score, Task, in_batches
+from translucid.tasks.batch import IGNORE, Batch, cross_entropy
+from translucid.tasks.example import Example, TokenInput
+from translucid.tasks.long_texts import cut_to, text_limit
+from translucid.tasks.masked_tokens import MaskedTokens
+from translucid.tasks.options import DataConfig
+from translucid.tasks.registry import task
+from translucid.tasks.words import Words, in_a_text, of_text, readable
+
+LOGITS = 1 << 25  # values at once: a vocabulary has tens of thousands for every token
+LIKELIEST = 5  # tokens at a mask
+
+
+@dataclass(frozen=True, slots=True)
+class FillItem:
+    ids: list[int]
+    targets: list[int]  # what is hidden; IGNORE elsewhere, and where nobody knows
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A token that may stand at a mask."""
+
+    token: str
+    id: int
+    probability: float
+
+
+@task
+class Fill(Task[Text, FillItem]):
+    """Pseudo-perplexity, and how often the hidden token is the likeliest."""
+
+    name = "fill"
+    metric = "pseudo_perplexity"
+    higher_is_better = False
+    models = ("transformer",)
+    shape, head = "encoder", "fill"
+    command = "fill"
+    asks_about, answer_name = ("text",), "filled"
+    data_keys = ("text_column", "unit", "keep_empty", "max_length")
+    decoding_keys = ()
+    loss_by_evaluating = True
+
+    @classmethod
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
+        return read.read_text(
+            files[0], column=data.text_column, unit=data.unit, keep_empty=data.keep_empty,
+            rule=data.rule, loading=loading,
+        )  # fmt: skip
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.frame = tokenizer.frame(start="bos", end="eos")
+        self.samples = (
+            f"The capital of France is {self.mask}.",
+            f"The dog {self.mask} in the {self.mask}.",
+        )
+
+    @property
+    def mask(self) -> str:
+        """How a hidden token is written."""
+        return self.tokenizer.mask_token
+
+    def encode(self, record: Text) -> FillItem:
+        """Nothing is hidden but what is masked in the text itself."""
+        ids = self.encode_text(record.text)
+        return FillItem(ids, [IGNORE] * len(ids), record.line)
+
+    def encode_text(self, text: str) -> list[int]:
+        return self.frame(self.tokenizer.encode_masked(text))
+
+    def held_out_items(self, records: Sequence[Text], row: int) -> list[FillItem]:
+        """Every text as often as it has tokens, with each of them hidden in turn. A text above
+        `row` tokens is read in parts."""
+        around = len(self.frame.prefix) + len(self.frame.suffix)
+        items = []
+        for record in records:
+            ids = self.tokenizer.encode(record.text)
+            for start in range(0, len(ids), row - around):
+                part = self.frame(ids[start : start + row - around])
+                items += self._hidden_in_turn(part, record.line)
+        return items
+
+    def _hidden_in_turn(self, ids: list[int], line: int) -> list[FillItem]:
+        items = []
+        for place in range(len(self.frame.prefix), len(ids) - len(self.frame.suffix)):
+            masked, targets = list(ids), [IGNORE] * len(ids)
+            masked[place], targets[place] = self.tokenizer.mask_id, ids[place]
+            items.append(FillItem(masked, targets, line))
+        return items
+
+    def sizes(self, item: FillItem) -> tuple[int, ...]:
+        return (len(item.ids),)
+
+    def targets(self, item: FillItem) -> int:
+        return sum(target != IGNORE for target in item.targets)
+
+    def shorten(self, item: FillItem, max_length: int) -> FillItem:
+        ids = self.frame.shorten(item.ids, max_length)
+        end = len(ids) - len(self.frame.suffix)
+        targets = [*item.targets[:end], *[IGNORE] * len(self.frame.suffix)]
+        return replace(item, ids=ids, targets=targets)
+
+    def collate(self, items: Sequence[FillItem]) -> Batch:
+        ids, mask = pad([item.ids for item in items], self.tokenizer.pad_id)
+        targets, _ = pad([item.targets for item in items], IGNORE)
+        count = sum(self.targets(item) for item in items)
+        return Batch({"ids": ids, "mask": mask}, targets, count, tuple(i.line for i in items))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return cross_entropy(model(**batch.inputs), batch.targets)
+
+    def evaluate(self, model: nn.Module, items: Sequence[FillItem]) -> Score:
+        def act(batch: Batch) -> list[tuple[float, int]]:
+            logits = model(**batch.inputs).float()
+            losses = self.outputs.losses(logits, batch.targets).view(batch.targets.shape)
+            right = (logits.argmax(dim=-1) == batch.targets).sum(dim=1)
+            return list(zip(losses.sum(dim=1).tolist(), right.tolist(), strict=True))
+
+        rows = in_batches(model, items, self, act, self._batch_tokens(model))
+        count = max(sum(self.targets(item) for item in items), 1)
+        loss = sum(loss for loss, _ in rows) / count
+        accuracy = sum(right for _, right in rows) / count
+        perplexity = math.exp(min(loss, 700))
+        note = f"each of {count:,} tokens hidden in turn"
+        return Score({"pseudo_perplexity": perplexity, "accuracy": accuracy, "loss": loss}, (note,))
+
+    def _batch_tokens(self, model: nn.Module) -> int:
+        config: Any = model.config
+        return max(LOGITS // int(config.vocab), 1)
+
+    # ---- what may stand at the masks ----
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> FillItem:
+        ids = self.encode_text(line)
+        return FillItem(ids, [IGNORE] * len(ids))
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        """A long text is cut; one without a mask is refused."""
+        if self.mask not in question:
+            raise InputError(
+                f"{where}: {question[:60]!r} has no mask; write {self.mask} where a token is to be "
+                "filled in"
+            )
+
+    def predict_lines(
+        self, model: nn.Module, lines: Sequence[str], k: int = LIKELIEST
+    ) -> list[list[list[Filling]]]:
+        """The k likeliest tokens at each mask of each text."""
+        for number, line in enumerate(lines, start=1):
+            self.check_question(line, f"text {number}", model)
+        items = [self.read_line(line, "", model) for line in lines]
+        return self.predict(model, items, k)
+
+    def predict(
+        self, model: nn.Module, items: Sequence[FillItem], k: int = LIKELIEST
+    ) -> list[list[list[Filling]]]:
+        if k < 1:
+            raise InputError(f"k = {k}: give how many tokens to show at a mask, 1 or more")
+        tokens = len(self.tokenizer)
+        mask_id = self.tokenizer.mask_id
+
+        def act(batch: Batch) -> list[list[list[Filling]]]:
+            probabilities = model(**batch.inputs).float().softmax(dim=-1)[..., :tokens]
+            rows = []
+            for ids, row in zip(batch.inputs["ids"], probabilities, strict=True):
+                best = row[ids == mask_id].topk(min(k, tokens))  # (masks, k)
+                rows.append([
+                    [Filling(in_a_text(self.tokenizer, token), token, value)
+                     for token, value in zip(*mask, strict=True)]
+                    for mask in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                ])  # fmt: skip
+            return rows
+
+        short = cut_to(self, items, text_limit(model))
+        for before, after in zip(items, short, strict=True):
+            if before.ids.count(mask_id) != after.ids.count(mask_id):
+                raise InputError(
+                    f"a mask stands behind the {text_limit(model):,} tokens that this model "
+                    "reads; shorten the text before it"
+                )
+        return in_batches(model, short, self, act, self._batch_tokens(model))
+
+    def answer_text(self, answer: list[list[Filling]]) -> str:
+        return "\t".join(
+            " ".join(f"{filling.token} {filling.probability:.3f}" for filling in mask)
+            for mask in answer
+        )
+
+    def answer_json(self, line: str, answer: list[list[Filling]]) -> dict[str, Any]:
+        return {"text": line, "masks": [[vars(filling) for filling in mask] for mask in answer]}
+
+    # ---- what people see ----
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """target: the token at each mask, with spaces between."""
+        ids = self.encode_text(text)
+        targets = [IGNORE] * len(ids)
+        if target is not None:
+            places = [place for place, i in enumerate(ids) if i == self.tokenizer.mask_id]
+            for place, token in zip(places, self._read_targets(target, len(places)), strict=True):
+                targets[place] = token
+        first, *others = (of_text(self.tokenizer, part) for part in
+                          self.tokenizer.around_masks(text))  # fmt: skip
+        inside = (*first, *(label for part in others for label in (self.mask, *part)))
+        start, end = (
+            readable(self.tokenizer, around) for around in (self.frame.prefix, self.frame.suffix)
+        )
+        return Example(
+            text, self.collate([FillItem(ids, targets)]), Words((*start, *inside, *end)),
+            source=TokenInput("ids", self.tokenizer),
+        )  # fmt: skip
+
+    def _read_targets(self, target: str, masks: int) -> list[int]:
+        words = target.split()
+        if len(words) != masks:
+            raise InputError(
+                f"target {target[:60]!r} has {len(words)} words, the text {masks} masks; give one "
+                "for each, with spaces between"
+            )
+        tokens = []
+        for word in words:
+            spelt = [self.tokenizer.encode(text) for text in (f" {word}", word)]
+            ids = min(spelt, key=len)  # as inside a text, where tokenizers tell that apart
+            if len(ids) != 1:
+                raise InputError(
+                    f"target {word!r} is {len(ids)} tokens "
+                    f"({' '.join(self.tokenizer.pieces(ids))}); a mask hides one"
+                )
+            tokens += ids
+        return tokens
+
+    @property
+    def outputs(self) -> MaskedTokens:
+        return MaskedTokens(self.tokenizer)

@@ -1,0 +1,388 @@
+"""Checkpoints of OpenNMT-py: tiny random models, and the one that natas publishes."""
+
+import argparse
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.in_process import run
+from tests.interop.reference import randomised
+from tests.interop.toolkit_reference import (
+    ByName,
+    attend,
+    causal,
+    check,
+    foreign_classes,
+    greedy,
+    sinusoids,
+    with_attributes,
+)
+from torch import Tensor, nn
+
+import translucid as tl
+from translucid.errors import InputError
+from translucid.interop.formats.torch_file import read_torch
+from translucid.interop.importing import import_model
+from translucid.interop.opening import open_network
+from translucid.interop.source import kind_of
+
+D, HEADS, FF = 16, 4, 24
+SOURCE = ["<unk>", "<blank>", *"abcdefghijk"]
+TARGET = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(11))]
+SHARED = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(11))]
+TABLE = "embeddings.make_embedding.emb_luts.0"
+
+
+class OldNorm(nn.Module):
+    """As the first versions name its weights; newer versions read them into torch's own norm."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.a_2, self.b_2 = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+        self.eps = 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.layer_norm(x, x.shape[-1:], self.a_2, self.b_2, self.eps)
+
+
+class Transformer(nn.Module):
+    """model and generator as the checkpoint keeps them apart."""
+
+    def __init__(self, *, gated: bool = False, bias: bool = True, old: bool = False,
+                 shared: bool = False, tied: bool = False) -> None:  # fmt: skip
+        super().__init__()
+        self.gated = gated
+
+        def norm() -> nn.Module:
+            return OldNorm(D) if old else nn.LayerNorm(D, eps=1e-6)
+
+        made: dict[str, nn.Module] = {
+            f"encoder.{TABLE}": nn.Embedding(len(SHARED if shared else SOURCE), D),
+            f"decoder.{TABLE}": nn.Embedding(len(TARGET), D),
+            "encoder.layer_norm": norm(), "decoder.layer_norm": norm(),
+        }  # fmt: skip
+        for stack in ("encoder.transformer.0", "encoder.transformer.1",
+                      "decoder.transformer_layers.0"):  # fmt: skip
+            decodes = stack.startswith("decoder")
+            for attention in ("self_attn", *["context_attn"] * decodes):
+                for name in ("linear_query", "linear_keys", "linear_values", "final_linear"):
+                    made[f"{stack}.{attention}.{name}"] = nn.Linear(D, D, bias=bias)
+            for name in ("layer_norm_1", "layer_norm_2") if decodes else ("layer_norm",):
+                made[f"{stack}.{name}"] = norm()
+            made[f"{stack}.feed_forward.w_1"] = nn.Linear(D, FF)
+            made[f"{stack}.feed_forward.w_2"] = nn.Linear(FF, D)
+            if gated:
+                made[f"{stack}.feed_forward.w_3"] = nn.Linear(D, FF)
+            made[f"{stack}.feed_forward.layer_norm"] = norm()
+        self.model = ByName(made)
+        self.generator = nn.Linear(D, len(TARGET))
+        if shared:
+            table = self.model.get_submodule(f"encoder.{TABLE}")
+            self.model.get_submodule(f"decoder.{TABLE}").weight = table.weight  # type: ignore[assignment]
+        if tied:
+            self.generator.weight = self.model.get_submodule(f"decoder.{TABLE}").weight  # type: ignore[assignment]
+
+    def embed(self, side: str, ids: Tensor) -> Tensor:
+        x = self.model.at(f"{side}.{TABLE}", ids) * math.sqrt(D)
+        return x + sinusoids(ids.shape[1], D).to(x)
+
+    def attention(self, name: str, x: Tensor, keys: Tensor, seen: Tensor) -> Tensor:
+        q, k, v = (self.model.at(f"{name}.linear_{part}", y)
+                   for part, y in (("query", x), ("keys", keys), ("values", keys)))  # fmt: skip
+        return self.model.at(f"{name}.final_linear", attend(q, k, v, HEADS, seen))
+
+    def feed_forward(self, name: str, x: Tensor) -> Tensor:
+        y = self.model.at(f"{name}.layer_norm", x)
+        inner = self.model.at(f"{name}.w_1", y)
+        if self.gated:
+            inner = nn.functional.silu(inner) * self.model.at(f"{name}.w_3", y)
+        else:
+            inner = inner.relu()
+        return x + self.model.at(f"{name}.w_2", inner)
+
+    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
+        x = self.embed("encoder", source)
+        for name in ("encoder.transformer.0", "encoder.transformer.1"):
+            y = self.model.at(f"{name}.layer_norm", x)
+            x = x + self.attention(f"{name}.self_attn", y, y, mask[:, None])
+            x = self.feed_forward(f"{name}.feed_forward", x)
+        return self.model.at("encoder.layer_norm", x)
+
+    def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+        memory, x = self.encode(source, mask), self.embed("decoder", target)
+        name = "decoder.transformer_layers.0"
+        y = self.model.at(f"{name}.layer_norm_1", x)
+        x = x + self.attention(f"{name}.self_attn", y, y, causal(target.shape[1]))
+        y = self.model.at(f"{name}.layer_norm_2", x)
+        x = x + self.attention(f"{name}.context_attn", y, memory, mask[:, None])
+        x = self.model.at("decoder.layer_norm", self.feed_forward(f"{name}.feed_forward", x))
+        return self.generator(x)  # type: ignore[no-any-return]
+
+
+class Recurrent(nn.Module):
+    """With input feeding, the decoder's cells stand one by one."""
+
+    def __init__(self, cell: str, *, both: bool, feeding: bool, attention: str = "general",
+                 source: int = len(SOURCE), target: int = len(TARGET), d: int = D, layers: int = 2
+                 ) -> None:  # fmt: skip
+        super().__init__()
+        self.feeding, self.attention, self.d = feeding, attention, d
+        whole = nn.LSTM if cell == "LSTM" else nn.GRU
+        single: Any = nn.LSTMCell if cell == "LSTM" else nn.GRUCell
+        made: dict[str, nn.Module] = {
+            f"encoder.{TABLE}": nn.Embedding(source, d),
+            "encoder.rnn": whole(d, d // (2 if both else 1), layers, batch_first=True,
+                                 bidirectional=both),
+            f"decoder.{TABLE}": nn.Embedding(target, d),
+        }  # fmt: skip
+        if feeding:
+            for i in range(layers):
+                made[f"decoder.rnn.layers.{i}"] = single(2 * d if i == 0 else d, d)
+        else:
+            made["decoder.rnn"] = whole(d, d, layers, batch_first=True)
+        if attention == "general":
+            made["decoder.attn.linear_in"] = nn.Linear(d, d, bias=False)
+        if attention != "none":
+            made["decoder.attn.linear_out"] = nn.Linear(2 * d, d, bias=False)
+        self.model = ByName(made)
+        self.generator = nn.Linear(d, target)
+        self.layers, self.both = layers, both
+
+    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
+        return self.read(source, mask)[0]
+
+    def read(self, source: Tensor, mask: Tensor) -> tuple[Tensor, Any]:
+        x = self.model.at(f"encoder.{TABLE}", source)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, mask.sum(1), batch_first=True, enforce_sorted=False
+        )
+        outputs, last = self.model.get_submodule("encoder.rnn")(packed)
+        outputs, _ = nn.utils.rnn.pad_packed_sequence(
+            outputs, batch_first=True, total_length=source.shape[1]
+        )
+        states = last if isinstance(last, tuple) else (last,)
+        if self.both:
+            states = tuple(torch.cat([s[0::2], s[1::2]], dim=-1) for s in states)
+        return outputs, states
+
+    def attended(self, h: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        """h: (batch, d)."""
+        if self.attention == "none":
+            return h
+        query = h if self.attention == "dot" else self.model.at("decoder.attn.linear_in", h)
+        scores = (memory @ query[:, :, None])[..., 0].masked_fill(~mask, -torch.inf)
+        context = (scores.softmax(-1)[:, None] @ memory)[:, 0]
+        return self.model.at("decoder.attn.linear_out", torch.cat([context, h], -1)).tanh()
+
+    def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+        memory, states = self.read(source, mask)
+        x = self.model.at(f"decoder.{TABLE}", target)
+        if not self.feeding:
+            state = states if len(states) == 2 else states[0]
+            hidden, _ = self.model.get_submodule("decoder.rnn")(x, state)
+            outputs = [self.attended(h, memory, mask) for h in hidden.unbind(1)]
+            return self.generator(torch.stack(outputs, 1))  # type: ignore[no-any-return]
+        layers = [tuple(s[i] for s in states) for i in range(self.layers)]
+        fed, outputs = x.new_zeros(len(x), self.d), []
+        for token in x.unbind(1):
+            h = torch.cat([token, fed], -1)
+            for i in range(self.layers):
+                cell = self.model.get_submodule(f"decoder.rnn.layers.{i}")
+                after = cell(h, layers[i] if len(states) == 2 else layers[i][0])
+                layers[i] = after if isinstance(after, tuple) else (after,)
+                h = layers[i][0]
+            fed = self.attended(h, memory, mask)
+            outputs.append(fed)
+        return self.generator(torch.stack(outputs, 1))  # type: ignore[no-any-return]
+
+
+def state(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach() for name, tensor in module.state_dict().items()}
+
+
+def write(
+    theirs: Any,
+    path: Path,
+    *,
+    vocab: Any = None,
+    source: list[str] = SOURCE,
+    newer: bool = False,
+    **opt: Any,
+) -> None:
+    """vocab: not given, objects of torchtext, as versions 1 and 2 keep them."""
+    fields = ("onmt.inputters.text_dataset.TextMultiField", "torchtext.data.field.Field",
+              "torchtext.vocab.Vocab")  # fmt: skip
+    generator = state(theirs.generator)
+    if not newer:
+        generator = {f"0.{name}": tensor for name, tensor in generator.items()}
+    with foreign_classes(*fields) as classes:
+
+        def field(name: str, tokens: list[str]) -> Any:
+            held = with_attributes(classes[fields[2]], itos=tokens, vectors=None,
+                                   stoi={token: i for i, token in enumerate(tokens)})  # fmt: skip
+            inner = with_attributes(classes[fields[1]], unk_token="<unk>", vocab=held)
+            return with_attributes(classes[fields[0]], fields=[(name, inner)])
+
+        held = {"src": field("src", source), "tgt": field("tgt", TARGET)}
+        torch.save(
+            {"model": state(theirs.model), "generator": generator,
+             "vocab": held if vocab is None else vocab, "opt": argparse.Namespace(**opt),
+             "optim": {"state": {0: {"exp_avg": torch.zeros(3)}}}},
+            path,
+        )  # fmt: skip
+
+
+OF_TRANSFORMER = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": HEADS,
+                  "position_encoding": True, "model_type": "text", "copy_attn": False,
+                  "max_relative_positions": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "opt", "newer"),
+    [
+        ({}, {}, False),
+        ({"old": True}, {}, False),
+        ({"gated": True, "bias": False}, {"pos_ffn_activation_fn": "silu"}, True),
+        ({"shared": True, "tied": True},
+         {"share_embeddings": True, "share_decoder_embeddings": True}, False),
+        ({"tied": True}, {"share_decoder_embeddings": True}, True),
+    ],
+)  # fmt: skip
+def test_transformers(
+    tmp_path: Path, made: dict[str, Any], opt: dict[str, Any], newer: bool
+) -> None:
+    theirs = randomised(Transformer(**made))
+    source = SHARED if made.get("shared") else SOURCE
+    write(theirs, tmp_path / "m.pt", source=source, newer=newer, **OF_TRANSFORMER | opt)
+    opened = check(theirs, tmp_path / "m.pt", start=2, eos=3)
+    config: Any = opened.plan.config
+    assert (config.tied, config.target_vocab is None) == (
+        made.get("tied", False), made.get("shared", False),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cell", "both", "feeding", "attention"),
+    [
+        ("LSTM", True, True, "general"),
+        ("GRU", False, True, "dot"),
+        ("LSTM", False, False, "general"),
+        ("GRU", True, False, "none"),
+    ],
+)
+def test_recurrent_networks(
+    tmp_path: Path, cell: str, both: bool, feeding: bool, attention: str
+) -> None:
+    theirs = randomised(Recurrent(cell, both=both, feeding=feeding, attention=attention))
+    write(theirs, tmp_path / "m.pt", encoder_type="brnn" if both else "rnn", decoder_type="rnn",
+          rnn_type=cell, input_feed=int(feeding), global_attention=attention)  # fmt: skip
+    check(theirs, tmp_path / "m.pt", start=2, eos=3)
+
+
+def test_vocabularies_of_all_versions(tmp_path: Path) -> None:
+    """Characters and words; a source has no mark at its end, and a decoder starts with <s>."""
+    theirs = randomised(Recurrent("LSTM", both=False, feeding=True))
+    options = {"encoder_type": "rnn", "decoder_type": "rnn", "rnn_type": "LSTM"}
+    plain = {"src": SOURCE, "tgt": TARGET, "data_task": "seq2seq"}
+    with foreign_classes("torchtext.vocab.Vocab") as classes:
+        oldest = [(side, with_attributes(classes["torchtext.vocab.Vocab"], itos=tokens))
+                  for side, tokens in (("src", SOURCE), ("tgt", TARGET))]  # fmt: skip
+        write(theirs, tmp_path / "oldest.pt", vocab=oldest, **options)
+    write(theirs, tmp_path / "middle.pt", **options)
+    write(theirs, tmp_path / "newest.pt", vocab=plain, newer=True, **options)
+    for name in ("oldest", "middle", "newest"):
+        model = import_model(tmp_path / f"{name}.pt")
+        source, target = model.tokenizers["source"], model.tokenizers["target"]
+        for text in ("abz", "a b z"):
+            assert source.frame()(source.encode(text)) == [2, 3, 0]
+        assert target.encode("w2 w9 a") == [6, 13, 0]
+        assert target.decode([6, 13]) == "w2 w9"
+        assert (target.start_ids, target.eos_id) == ([2], 3)
+    write(theirs, tmp_path / "none.pt", vocab={"src": 3}, **options)
+    with pytest.raises(InputError, match=r"its vocabularies \(src and tgt\) are missing"):
+        import_model(tmp_path / "none.pt")
+
+
+@pytest.mark.parametrize(
+    ("opt", "message"),
+    [
+        ({"global_attention": "mlp"}, "global_attention = 'mlp' cannot be computed here"),
+        ({"copy_attn": True}, "copy_attn = 'True' .tokens copied from the source. cannot"),
+        ({"encoder_type": "cnn"}, "encoder_type = 'cnn' with decoder_type = 'rnn' cannot"),
+        ({"rnn_type": "SRU"}, "rnn_type = 'SRU', but one of LSTM, GRU is wanted"),
+        ({"bridge": True}, "bridge = 'True'"),
+        ({"rnn_type": "GRU"}, "its tensors do not fit its configuration"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(
+    tmp_path: Path, opt: dict[str, Any], message: str
+) -> None:
+    options = {"encoder_type": "rnn", "decoder_type": "rnn", "rnn_type": "LSTM"} | opt
+    write(randomised(Recurrent("LSTM", both=False, feeding=True)), tmp_path / "m.pt", **options)
+    with pytest.raises(InputError, match=message):
+        open_network(tmp_path / "m.pt")
+
+
+def test_a_source_without_a_token(tmp_path: Path) -> None:
+    """Nothing stands around a source, so that an empty one has no key to attend to."""
+    write(randomised(Recurrent("LSTM", both=True, feeding=True)), tmp_path / "m.pt",
+          encoder_type="brnn", decoder_type="rnn", rnn_type="LSTM")  # fmt: skip
+    model = tl.load(tmp_path / "m.pt")
+    decoded = model.decode(["", "abc"], beam_size=2, max_length=4)
+    assert decoded[0].texts[0].text == ""
+    alone = model.decode(["abc"], beam_size=2, max_length=4)
+    assert decoded[1].texts[0].text == alone[0].texts[0].text
+    assert torch.isfinite(model.trace("")["head.logits"]).all()
+
+
+def test_a_cut_file(tmp_path: Path) -> None:
+    write(randomised(Recurrent("LSTM", both=True, feeding=True)), tmp_path / "m.pt",
+          encoder_type="brnn", decoder_type="rnn", rnn_type="LSTM")  # fmt: skip
+    whole = (tmp_path / "m.pt").read_bytes()
+    for size in (10, len(whole) // 2, len(whole) - 30):
+        (tmp_path / "cut.pt").write_bytes(whole[:size])
+        with pytest.raises(InputError, match=r"cut\.pt"):
+            tl.load(tmp_path / "cut.pt")
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "weights.pt")
+    assert kind_of(tmp_path / "weights.pt") is None
+
+
+def published() -> Path:
+    """normalization.pt of the package natas 1.0.0."""
+    name = os.environ.get("TRANSLUCID_NATAS")
+    if name is None:
+        pytest.skip("TRANSLUCID_NATAS does not name the file normalization.pt of natas 1.0.0")
+    return Path(name)
+
+
+def test_the_published_network_rewrites_old_spellings(tmp_path: Path) -> None:
+    """Ours in float32 is no farther from the reference in float64 than three times the reference's
+    own float32."""
+    path = published()
+    done = run("translate", str(path), "--beam-size", "1", stdin="vpon\neuery\n")
+    assert done.stdout.splitlines() == ["upon", "every"]
+    model = tl.load(path)
+    theirs = Recurrent("LSTM", both=True, feeding=True, source=138, target=88, d=500).eval()
+    tensors = {name: t.read().clone() for name, t in read_torch(path).tensors.items()}
+    theirs.load_state_dict({name.replace("generator.0", "generator"): t
+                            for name, t in tensors.items()})  # fmt: skip
+    example = model.task.example("vpon", "upon").batch
+    source, target = example.inputs["source"], example.inputs["target"]
+    mask = torch.ones_like(source, dtype=torch.bool)
+    with torch.inference_mode():
+        own = theirs.logits(source, mask, target)
+        exact = theirs.double().logits(source, mask, target)
+    ours = model.trace("vpon", "upon")["head.logits"]
+    assert (ours - exact).abs().max() <= 3 * (own - exact).abs().max()
+    for word in ("vpon", "euery", "vniuersitie"):
+        ids = model.task.example(word).batch.inputs["source"]
+        text = model.output_tokenizer.decode(greedy(theirs, ids, 2, 3, most=20))
+        assert model.decode([word], beam_size=1, max_length=20)[0].texts[0].text == text
+    trace = model.trace("vpon", "upon")
+    gates = trace["decoder.recurrent.layers.1.lstm.forget_gate"]
+    assert gates.shape == (1, 5, 500)
+    pattern = trace["decoder.alignment.pattern"]
+    assert pattern[0].argmax(-1)[1:4].tolist() == [1, 2, 3]  # p, o, n; u was a v

@@ -1,0 +1,25 @@
+"""The names of runs: one for each question, and what they are made of."""
+
+from tests.studio.serving import model
+
+from translucid.studio.describe import describe_model
+from translucid.studio.library import Library
+
+
+def test_runs_are_named_by_start_or_by_weights() -> None:
+    """All weights of a large model take seconds to read: not before the first page."""
+    one, other = model("classify-transformer"), model("classify-transformer")
+    text = "the old dog"
+    served = Library({"one": one, "other": other}, start="now")
+    run = served.run("a", text)
+    describe_model(served.model("a"))
+    assert "fingerprint" not in vars(run.opened)
+    keys = [run.key, served.run("b", text).key, served.run("a", "a cat").key,
+            Library({"one": one}, start="later").run("a", text).key,
+            Library({"one": one}).run("a", text).key]  # fmt: skip
+    assert len({*keys}) == len(keys)
+    assert served.run("a", text) is run
+    assert Library({"one": one}, start="now").run("a", text).key == run.key
+    other.network.get_parameter("encoder.embedding.table.weight").data[0, 0] += 1
+    unnamed = [Library({"m": each}).run("a", text) for each in (one, other)]
+    assert unnamed[0].key == keys[-1] != unnamed[1].key
