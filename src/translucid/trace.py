@@ -16,6 +16,7 @@ value that matches `keep`) and `missing` (what is said about a name that is not 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from fnmatch import translate
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -77,8 +78,8 @@ class Trace(NoTrace):
         keep = [keep] if isinstance(keep, str) else keep
         if not isinstance(keep, Sequence) or not all(isinstance(glob, str) for glob in keep):
             raise TraceError(f'keep = {keep!r}: give one pattern or a list, such as "*.pattern"')
-        self._keep = [_Pattern(glob) for glob in keep]
-        self._edit = [(_Pattern(glob), change) for glob, change in (edit or {}).items()]
+        self._keep = [_pattern(glob) for glob in keep]
+        self._edit = [(_pattern(glob), change) for glob, change in (edit or {}).items()]
         self._values: dict[str, Tensor | dict[int, Tensor]] = {}
         self._met: set[str] = set()
         self._budget = budget_bytes
@@ -217,8 +218,7 @@ class Trace(NoTrace):
 
     def names(self, pattern: str = "*") -> list[str]:
         """The kept names that match, in the order the model wrote them."""
-        glob = _Pattern(pattern)
-        return [name for name in self._values if glob.matches(name, None)]
+        return list(_matching(tuple(self._values), pattern))
 
     def check(self) -> None:
         """Raise if a pattern met no point: a misspelt edit must not pass for an edit without
@@ -261,15 +261,26 @@ class _Pattern:
         if position and not position.isdigit():
             raise TraceError(f"{glob!r}: after @ comes one position, such as @3")
         self.glob = glob
+        self._all = base == "*"
         self._regex = re.compile(translate(base))
         self._position = int(position) if position else None
 
     def covers(self, name: str) -> bool:
         """May the pattern match this name at some position?"""
-        return self._regex.match(name) is not None
+        return self._all or self._regex.match(name) is not None
 
     def matches(self, name: str, position: int | None) -> bool:
         return self._position in (None, position) and self.covers(name)
+
+
+# The same few patterns meet the names of the same few models again and again.
+_pattern = lru_cache(1024)(_Pattern)
+
+
+@lru_cache(256)
+def _matching(names: tuple[str, ...], pattern: str) -> tuple[str, ...]:
+    glob = _pattern(pattern)
+    return tuple(name for name in names if glob.matches(name, None))
 
 
 def _changed(name: str, value: Tensor, change: Edit) -> Tensor:

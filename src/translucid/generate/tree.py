@@ -8,7 +8,7 @@ places is read off the search itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -49,6 +49,10 @@ class Node:
     chosen: bool = False  # on the way to the best text
     group: int = 0
     pruned: Pruned | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return vars(self) | {"pruned": None if self.pruned is None else vars(self.pruned)}
 
 
 @dataclass
@@ -118,9 +122,13 @@ class Tree:
                 continue
             parent = self.nodes[self._places[beam]]
             own, wanted = round_.log_probs[here, beam], round_.adjusted[here, beam] - cost
-            for token in self._proposals(own, wanted, len(beams), beam, winners):
-                score = float(before.scores[here, beam] + wanted[token])
-                node = self._add(parent, token, float(own[token]), score)
+            proposals = self._proposals(own, wanted, len(beams), beam, winners)
+            scores = (before.scores[here, beam] + wanted[proposals]).tolist()
+            token_log_probs = own[proposals].tolist()
+            for token, score, token_log_prob in zip(
+                proposals, scores, token_log_probs, strict=True
+            ):
+                node = self._add(parent, token, token_log_prob, score)
                 node.group = beams.start // len(beams)
                 place = winners.get((beam, token))
                 if place is not None:
@@ -146,10 +154,11 @@ class Tree:
     ) -> list[int]:
         """The tokens that one beam proposes, best first, and those that it was not allowed to."""
         width = min(max(width, SHOWN), len(own))
-        proposed = [t for t in wanted.topk(width).indices.tolist() if wanted[t] > -torch.inf]
+        best, liked = wanted.topk(width), own.topk(width)
+        proposed = best.indices[best.values > -torch.inf].tolist()
         proposed += [t for b, t in winners if b == beam and t not in proposed]
-        liked = own.topk(width).indices.tolist()
-        return proposed + [t for t in liked if wanted[t] == -torch.inf and own[t] > -torch.inf]
+        forbidden = (wanted[liked.indices] == -torch.inf) & (liked.values > -torch.inf)
+        return [*proposed, *liked.indices[forbidden].tolist()]
 
     def _forbidden_by(self, token: int, own: Tensor, tokens: Tensor) -> str:
         if token == self.eos and self.rounds <= self.least:
@@ -218,13 +227,13 @@ class Tree:
 
     def as_dict(self, piece: Callable[[int], str] = str) -> dict[str, Any]:
         """For JSON; `piece` says how a token is shown."""
-        nodes = [asdict(node) | {"piece": piece(node.token)} for node in self.nodes[1:]]
+        nodes = [node.as_dict() | {"piece": piece(node.token)} for node in self.nodes[1:]]
         return {
             "search": self.config.model_dump(),
             "least": self.least,
             "most": self.most,
             "rounds": self.rounds,
-            "nodes": [asdict(self.nodes[0]) | {"piece": ""}, *nodes],
+            "nodes": [self.nodes[0].as_dict() | {"piece": ""}, *nodes],
         }
 
 

@@ -64,7 +64,7 @@ class _Stream:
         """A norm with the statistics that it had."""
         if isinstance(norm, NoNorm):
             return
-        gain: Tensor = norm.gain.detach().double()  # type: ignore[union-attr,operator]
+        gain: Tensor = norm.gain.detach().double()  # type: ignore[operator]
         if isinstance(norm, RMSNorm):
             size = self.at(f"{name}.rms")
         else:

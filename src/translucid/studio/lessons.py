@@ -17,9 +17,9 @@ the head of K that head h of A asks.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,11 @@ from translucid.studio.text_runs import Run, clipped
 FOLDER = Path(__file__).parent / "lessons"
 NAMED = re.compile(r"(\w+)\[([^\]]*)\]")  # A[h, q, k]
 PIECE = re.compile(r"\[(?P<noun>[^\]\[]+)\]\((?P<means>[^)]+)\)|\{(?P<asked>[^{}]+)\}")
+
+
+@cache
+def _matches(pattern: str) -> Callable[[str], object]:
+    return re.compile(translate(pattern)).match
 
 
 class Lacks(Exception):
@@ -130,10 +135,10 @@ class TextStream:
     def _find(self, name: str, patterns: list[str]) -> None:
         for pattern in patterns:
             filled = re.sub(r"\{(\w+)\}", self._part, pattern)
-            for at in self.run.shapes:
-                if fnmatchcase(at, filled):
-                    self.points[name] = at
-                    return
+            at = next(filter(_matches(filled), self.run.shapes), None)
+            if at is not None:
+                self.points[name] = at
+                return
 
     def _part(self, match: re.Match[str]) -> str:
         return self.points.get(match[1], "?").rpartition(".")[0]

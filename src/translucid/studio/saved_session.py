@@ -51,8 +51,8 @@ def recording(
             continue
         used += len(encoded)
         answers[question] = [status, kind, encoded]
-        if question[:2] == ("POST", "/api/runs") and not (run := json.loads(encoded))["off"]:
-            runs.append(run["run"])  # of changed models the page shows differences only
+        if question[:2] == ("POST", "/api/runs") and not json.loads(question.body).get("off"):
+            runs.append(json.loads(body)["run"])  # of changed models the page shows differences
     points: dict[str, str] = {}
     for key in dict.fromkeys(runs):
         kept_run = library.kept_run(key)

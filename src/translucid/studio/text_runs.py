@@ -24,6 +24,7 @@ from translucid.tasks.outputs import Outputs
 from translucid.trace import Edit, Trace
 
 MAX_TOKENS = 2048  # tokens; attention has the square of them in memory, several times
+LENGTHS = 8  # of texts, whose points need not be told anew
 BUDGET = 2**28  # bytes of a run that are kept; what is larger is computed again when asked for
 
 
@@ -48,7 +49,7 @@ class Opened:
     key: str  # in addresses: a, b, ...
     name: str  # of its folder
     model: StudioModel
-    _formulas: dict[tuple[str, ...], dict[str, dict[str, str]]] = field(
+    _points: dict[tuple[tuple[str, tuple[int, ...]], ...], list[dict[str, Any]]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -65,15 +66,23 @@ class Opened:
             digest.update(value.detach().float().cpu().contiguous().numpy())
         return digest.hexdigest()[:16]
 
-    def own_formulas(self, points: tuple[str, ...]) -> dict[str, dict[str, str]]:
-        """Where this model computes a point otherwise than the catalogue says of all: how. Runs
-        have the same points again and again."""
-        if points not in self._formulas:
-            self._formulas[points] = {
-                name: {"formula": _set(right)} if right != formula(entry(name)) else {}
-                for name, right in formulas(self.model.network, points).items()
-            }
-        return self._formulas[points]
+    def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
+        """What the page is told of the points of a run; where this model computes one otherwise
+        than the catalogue says of all, how. Runs have the same points again and again."""
+        key = tuple(shapes.items())
+        if key not in self._points:
+            while len(self._points) >= LENGTHS:
+                self._points.pop(next(iter(self._points)))
+            own = formulas(self.model.network, tuple(shapes))
+            self._points[key] = [
+                {
+                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
+                    "scale": scale_of(name),
+                    **({"formula": _set(own[name])} if own[name] != formula(entry(name)) else {}),
+                }
+                for name, shape in shapes.items()
+            ]  # fmt: skip
+        return self._points[key]
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
         """What these switches do together."""
@@ -195,7 +204,7 @@ class Run:
     # ---- for the page ----
 
     def as_dict(self) -> dict[str, Any]:
-        words, own_formulas = self.example.words, self.opened.own_formulas(tuple(self.shapes))
+        words = self.example.words
         return {
             "run": self.key, "m": self.opened.key, "text": self.text, "target": self.target,
             "off": list(self.off), "ms": round(self.ms, 1), "answer": self.answer(),
@@ -213,13 +222,7 @@ class Run:
                 for name, value in self.example.batch.inputs.items()
                 if not value.is_floating_point() and value.dim() == 2
             },
-            "points": [
-                {
-                    "at": name, "shape": shape[1:], "axes": describe(name).axes[1:],
-                    "scale": scale_of(name), **own_formulas[name],
-                }
-                for name, shape in self.shapes.items()
-            ],
+            "points": self.opened.points(self.shapes),
         }  # fmt: skip
 
     def _unknown(self, side: TokenInput | None) -> list[int]:

@@ -16,16 +16,17 @@ NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that ever
 
 def _check(cls: type[Any]) -> None:
     """Refuse a class that lacks a method or an attribute, and say what it should be."""
-    where = place_of(cls)
     lacking = sorted(getattr(cls, "__abstractmethods__", ()))
     if not any("read" in vars(base) for base in cls.__mro__ if base.__name__ != "Task"):
         lacking = ["read", *lacking]  # not abstract: a task that no recipe names has no files
     if lacking:
         methods = "; ".join(_described(cls, name) for name in lacking)
-        raise ConfigError(f"{where} lacks {methods}")
+        raise ConfigError(f"{place_of(cls)} lacks {methods}")
     for name in NEEDED:
         if not hasattr(cls, name):
-            raise ConfigError(f"{where} lacks the attribute {name}; docs/extend.md says what it is")
+            raise ConfigError(
+                f"{place_of(cls)} lacks the attribute {name}; docs/extend.md says what it is"
+            )
 
 
 def _described(cls: type, name: str) -> str:

@@ -17,7 +17,8 @@ from translucid.interop.rules import Rule, rule
 
 PAD = 1  # the second of the four special tokens, in every dictionary
 SIDES = ("encoder", "decoder")
-STACKS = tuple(f"model.{side}.sentence_encoder." for side in SIDES)  # RoBERTa's, by version
+MODEL = "model."  # what all its tensors' names begin with
+STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa's, by version
 IGNORED = (
     r"model\.(encoder|decoder)\.version",
     r"model\..*embed_positions\._float_tensor",
@@ -31,7 +32,7 @@ def from_fairseq(config: Options, file: ModelFile) -> Plan:
     for stack in STACKS:
         if f"{stack}embed_tokens.weight" in file.tensors:
             return _roberta(args, file, stack)
-    if all(count_layers(file.tensors, f"model.{side}.layers.") for side in SIDES):
+    if all(count_layers(file.tensors, f"{MODEL}{side}.layers.") for side in SIDES):
         return _encoder_decoder(args, file)
     raise InputError(
         f"{config.where}: arch = {str(args.get('arch', args.get('_name')))[:60]!r} cannot be "
@@ -109,8 +110,8 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
     args.must_be("adaptive_softmax_cutoff", None, "an output in parts")
     args.must_be("cross_self_attention", False, "one attention for both")
     args.must_be("no_cross_attention", False, "layers without cross-attention")
-    layers = {side: count_layers(tensors, f"model.{side}.layers.") for side in SIDES}
-    tables = {side: f"model.{side}.embed_tokens.weight" for side in SIDES}
+    layers = {side: count_layers(tensors, f"{MODEL}{side}.layers.") for side in SIDES}
+    tables = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
     shared = args.flag("share_all_embeddings", False)
     tied = shared or args.flag("share_decoder_input_output_embed", False)
     options: dict[str, Any] = {"positions": "sinusoidal", "sinusoid_layout": "fairseq",
@@ -119,7 +120,7 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
     if args.flag("no_token_positional_embeddings", False):
         options = {"positions": "none"}
     elif learned:
-        rows = rows_of(file, "model.encoder.embed_positions.weight", where)
+        rows = rows_of(file, f"{MODEL}encoder.embed_positions.weight", where)
         options = {"positions": "learned", "first_position": PAD + 1, "max_length": rows - PAD - 1}
     made = transformer(
         where,
@@ -131,11 +132,11 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
         heads=_both(args, "attention_heads", None),
         layers=layers["encoder"],
         decoder_layers=layers["decoder"],
-        d_ff=rows_of(file, "model.encoder.layers.0.fc1.weight", where),
+        d_ff=rows_of(file, f"{MODEL}encoder.layers.0.fc1.weight", where),
         activation=args.choice("activation_fn", ACTIVATIONS, "relu"),
         placement="pre" if _both(args, "normalize_before", False) else "post",
         norm_eps=1e-5,
-        embedding_norm="model.encoder.layernorm_embedding.weight" in tensors,
+        embedding_norm=f"{MODEL}encoder.layernorm_embedding.weight" in tensors,
         embedding_scale=not args.flag("no_scale_embedding", False),
         tied=tied,
         dropout=0.0,
@@ -143,12 +144,12 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
     )
     rules: list[Rule] = [rule(tables["encoder"], "encoder.embedding.table.weight")]
     for side in SIDES:
-        modules = {role: f"model.{side}.layers.{{}}.{name}" for role, name in LAYER.items()}
-        modules["final_norm"] = f"model.{side}.layer_norm"
+        modules = {role: f"{MODEL}{side}.layers.{{}}.{name}" for role, name in LAYER.items()}
+        modules["final_norm"] = f"{MODEL}{side}.layer_norm"
         if made.embedding_norm:
-            modules["embedding_norm"] = f"model.{side}.layernorm_embedding"
+            modules["embedding_norm"] = f"{MODEL}{side}.layernorm_embedding"
         if made.positions == "learned":
-            modules["positions"] = f"model.{side}.embed_positions"
+            modules["positions"] = f"{MODEL}{side}.embed_positions"
         rules += stack_rules(made, side, layers[side], Names(modules), cross=side == "decoder")
     ignored, notes = [], []
     if shared:
@@ -156,7 +157,7 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
         notes.append("encoder and decoder have one embedding table")
     else:
         rules.append(rule(tables["decoder"], "decoder.embedding.table.weight"))
-    heads = ("model.decoder.output_projection.weight", "model.decoder.embed_out")
+    heads = (f"{MODEL}decoder.output_projection.weight", f"{MODEL}decoder.embed_out")
     if tied:
         ignored.append(r"model\.decoder\.output_projection\.weight")
         notes.append("the output head is the decoder's embedding table")

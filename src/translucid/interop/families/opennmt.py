@@ -18,9 +18,13 @@ from translucid.models.transformer_config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 GATED = {"silu": "swiglu", "gated-silu": "swiglu", "gated-gelu": "geglu"}
-TABLES = {side: f"model.{side}.embeddings.make_embedding.emb_luts.0.weight"
+MODEL = "model."  # what its tensors' names begin with, but for the output layer's
+TABLES = {side: f"{MODEL}{side}.embeddings.make_embedding.emb_luts.0.weight"
           for side in ("encoder", "decoder")}  # fmt: skip
-STACKS = {"encoder": "model.encoder.transformer.", "decoder": "model.decoder.transformer_layers."}
+STACKS = {
+    "encoder": f"{MODEL}encoder.transformer.",
+    "decoder": f"{MODEL}decoder.transformer_layers.",
+}
 ATTENTION = {"query": "linear_query", "key": "linear_keys", "value": "linear_values",
              "output": "final_linear"}  # fmt: skip
 IGNORED = (
@@ -126,7 +130,7 @@ def _transformer(
             "feedforward_norm": f"{prefix}{{}}.feed_forward.layer_norm",
             "up": f"{prefix}{{}}.feed_forward.w_{3 if gated else 1}",
             "down": f"{prefix}{{}}.feed_forward.w_2",
-            "final_norm": f"model.{side}.layer_norm",
+            "final_norm": f"{MODEL}{side}.layer_norm",
         }
         if gated:
             modules["gate"] = f"{prefix}{{}}.feed_forward.w_1"

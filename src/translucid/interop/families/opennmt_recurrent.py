@@ -13,7 +13,12 @@ from translucid.models.recurrent import RecurrentConfig
 
 CELLS = {"LSTM": "lstm", "GRU": "gru"}
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-ENCODER, DECODER, ATTENTION = "model.encoder.rnn.", "model.decoder.rnn.", "model.decoder.attn."
+MODEL = "model."
+ENCODER, DECODER, ATTENTION = (
+    f"{MODEL}encoder.rnn.",
+    f"{MODEL}decoder.rnn.",
+    f"{MODEL}decoder.attn.",
+)
 FED = f"{DECODER}layers."  # cells of their own, where each step needs the output of the one before
 
 

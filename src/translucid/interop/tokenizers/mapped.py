@@ -67,8 +67,8 @@ def _roles(tokens: Sequence[str], table: TokenizerTable, what: str) -> SpecialTo
             raise InputError(f"{what}: {name[:60]!r} has a role, but is none of its tokens")
         return ids[name]
 
-    def role(name: str, given: str | None) -> int | None:
-        return by_name(tokens, name) if given is None else number(given)
+    def role(name: str, token: str | None) -> int | None:
+        return by_name(tokens, name) if token is None else number(token)
 
     pad, bos, eos = (role(name, getattr(table, name)) for name in ("pad", "bos", "eos"))
     usual = next(((i,) for i in (bos, eos) if i is not None), ())
