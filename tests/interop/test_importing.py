@@ -127,8 +127,8 @@ def test_verify_finds_the_first_layer_that_differs(
 
     whole = importing.open_network
 
-    def other(path: Path, **options: bool) -> Any:
-        opened = whole(path, **options)
+    def other(path: Path, *more: Any, **options: Any) -> Any:
+        opened = whole(path, *more, **options)
         with torch.no_grad():
             opened.network.get_parameter("decoder.layers.1.feedforward.output.weight").add_(0.01)
         return opened

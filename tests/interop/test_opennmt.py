@@ -262,6 +262,9 @@ def test_transformers(
     assert (config.tied, config.target_vocab is None) == (
         made.get("tied", False), made.get("shared", False),
     )  # fmt: skip
+    if made.get("shared"):  # a source has no end, though the vocabulary has a token for it
+        tokenizer = import_model(tmp_path / "m.pt").tokenizers["tokenizer"]
+        assert tokenizer.frame()(tokenizer.encode("w0 w1")) == [4, 5]
 
 
 @pytest.mark.parametrize(

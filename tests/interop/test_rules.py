@@ -18,6 +18,7 @@ from translucid.interop.rules import (
     Rule,
     Step,
     Transpose,
+    constant,
     joined,
     of_layers,
     rule,
@@ -167,3 +168,12 @@ def test_names_are_grouped_by_pattern() -> None:
         "model.layers.{}.w1.lora_A (11 times), model.layers.{}.w2.lora_A (11 times), "
         "a/layer_{}/b (2 times)"
     )
+
+
+def test_constants_are_filled_in() -> None:
+    model = nn.Linear(3, 3)
+    nn.init.ones_(model.weight)
+    nn.init.ones_(model.bias)
+    place_weights(model, [constant("weight", "identity"), constant("bias", "zeros")], {}, (), "x")
+    assert torch.equal(model.weight, torch.eye(3))
+    assert torch.equal(model.bias, torch.zeros(3))

@@ -70,6 +70,16 @@ def in_window(page: Page) -> list[str]:
     return page.words(WINDOW)
 
 
+# All that the read-out says, also what is soon replaced by all digits.
+TOLD = """() => {
+  window.told = [];
+  const box = document.getElementById('readout');
+  const note = () =>
+    window.told.push(['.path', '.value'].map(name => box.querySelector(name)?.textContent ?? ''));
+  new MutationObserver(note).observe(box, { childList: true, characterData: true, subtree: true });
+}"""
+
+
 def settled(page: Page) -> str:
     """The read-out with all digits: its name has no slice any more."""
     page.wait("!/\\d:\\d/.test(document.querySelector('#readout .path')?.textContent)")
@@ -111,13 +121,17 @@ def test_numbers_in_the_window_are_those_of_the_trace(
 ) -> None:  # fmt: skip
     trace, blocks = traces[512], 0
     leaf.turn(address(studio, "flow", 512, pin="tgt:300"))
+    leaf.inner.evaluate(TOLD)
     for row, name in enumerate(("embedding.scaled", "positions.output", "layers.0.", "layers.1.",
                                 "feedforward.activated", "final_norm.output")):  # fmt: skip
         box, y = place(leaf, name), row_of(leaf, 3 * row)
+        leaf.inner.evaluate("() => { window.told.length = 0; }")
         leaf.inner.mouse.move(box["x"] + box["width"] * 0.6, y)
-        begun, at_once = foot(leaf)
-        block = re.search(r"\[(\d+), (\d+):(\d+)\]", begun)
         settled(leaf)
+        block, at_once = None, ""
+        for begun, value in leaf.inner.evaluate("() => window.told"):
+            if coarse := re.search(r"\[(\d+), (\d+):(\d+)\]", begun):
+                block, at_once = coarse, value
         path = check_foot(leaf, trace)
         found = re.fullmatch(r"(.*)\[(\d+), (\d+)\]", path)
         assert found, path

@@ -75,7 +75,8 @@ def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:  # noq
 
     page, thread, wrong = opening(opened)
     leaf.expected.append("422")
-    leaf.inner.goto(page.address)
+    with leaf.inner.expect_request("**/api/**"):
+        leaf.inner.goto(page.address)
     leaf.wait("document.querySelector('#bar .mark')")
     may_fail.set()
     assert leaf.ready() == "error"

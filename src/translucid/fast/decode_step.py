@@ -183,8 +183,9 @@ class DecodeStep:
         seen = kernels.visible(timeline, like)
         if self.biased:  # to be added to the scores, as what hides a slot is
             keys = timeline.positions[:, : timeline.taken]
-            bias = self.decoder.positions.bias(positions, keys).to(like)
-            seen = bias if seen is None else bias + seen
+            bias = self.decoder.positions.bias(positions, keys)
+            assert bias is not None
+            seen = bias.to(like) if seen is None else bias.to(like) + seen
         return Now(
             state,
             seen,
