@@ -21,7 +21,10 @@ FAILS = "def test_never():\n    assert False\n"
 def ran(folder: Path) -> tuple[int, str]:
     """pytest as `make tests` runs it, then what CI does where that failed."""
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = thorough: not here\n")
-    few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}  # quicker
+    few = {  # quicker, and whatever options the tests themselves are run with
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin",
+        "PYTEST_ADDOPTS": "",
+    }  # fmt: skip
     first = [sys.executable, "-m", "pytest", "-q"]
     code = subprocess.run(first, cwd=folder, env=os.environ | few).returncode
     told = subprocess.run(
