@@ -43,6 +43,18 @@ COMPUTED = r"(model\.)?(encoder|decoder)\.embed_positions\.weights?"  # sinusoid
 TABLES = r"(model\.)?(shared|(encoder|decoder)\.embed_tokens)\.weight"  # one, under three names
 
 
+def stack_modules(made: TransformerConfig, stack: str) -> dict[str, str]:
+    """The modules of an encoder or decoder but its embedding, as fairseq first named them. stack:
+    what their names begin with."""
+    modules = {role: f"{stack}layers.{{}}.{name}" for role, name in LAYER.items()}
+    modules["final_norm"] = f"{stack}layer_norm"
+    if made.embedding_norm:
+        modules["embedding_norm"] = f"{stack}layernorm_embedding"
+    if made.positions == "learned":
+        modules["positions"] = f"{stack}embed_positions"
+    return modules
+
+
 def from_huggingface(config: Options, file: ModelFile) -> Plan:
     """From config.json; `model_type` decides what its options leave open."""
     kind = config.text("model_type")
@@ -78,12 +90,7 @@ def from_huggingface(config: Options, file: ModelFile) -> Plan:
     )
     rules: list[Rule] = []
     for side, layers in (("encoder", made.layers), ("decoder", made.decoder_layers or 0)):
-        modules = {role: f"{prefix}{side}.layers.{{}}.{name}" for role, name in LAYER.items()}
-        modules["final_norm"] = f"{prefix}{side}.layer_norm"
-        if made.embedding_norm:
-            modules["embedding_norm"] = f"{prefix}{side}.layernorm_embedding"
-        if made.positions == "learned":
-            modules["positions"] = f"{prefix}{side}.embed_positions"
+        modules = stack_modules(made, f"{prefix}{side}.")
         if separate:
             modules["embedding"] = f"{prefix}{side}.embed_tokens"
         rules += stack_rules(made, side, layers, Names(modules), cross=side == "decoder")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from translucid.errors import InputError
-from translucid.interop.families.bart import LAYER
+from translucid.interop.families.bart import LAYER, stack_modules
 from translucid.interop.families.options import ACTIVATIONS, Options
 from translucid.interop.families.plan import Plan, count_layers, rows_of, transformer
 from translucid.interop.families.stack import Names, stack_rules
@@ -144,12 +144,7 @@ def _encoder_decoder(args: Options, file: ModelFile) -> Plan:
     )
     rules: list[Rule] = [rule(tables["encoder"], "encoder.embedding.table.weight")]
     for side in SIDES:
-        modules = {role: f"{MODEL}{side}.layers.{{}}.{name}" for role, name in LAYER.items()}
-        modules["final_norm"] = f"{MODEL}{side}.layer_norm"
-        if made.embedding_norm:
-            modules["embedding_norm"] = f"{MODEL}{side}.layernorm_embedding"
-        if made.positions == "learned":
-            modules["positions"] = f"{MODEL}{side}.embed_positions"
+        modules = stack_modules(made, f"{MODEL}{side}.")
         rules += stack_rules(made, side, layers[side], Names(modules), cross=side == "decoder")
     ignored, notes = [], []
     if shared:

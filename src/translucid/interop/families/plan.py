@@ -4,7 +4,7 @@ way back, a description of a configuration of ours."""
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from translucid.errors import ConfigError, InputError
 from translucid.interop.formats.stored import ModelFile
@@ -12,6 +12,8 @@ from translucid.interop.rules import Rule
 from translucid.models.build import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer_config import TransformerConfig
+
+Configured = TypeVar("Configured", TransformerConfig, RecurrentConfig)
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,17 @@ class Description(NamedTuple):
 
 def transformer(where: str, **options: Any) -> TransformerConfig:
     """A configuration of ours; what cannot be is told of the file that asked for it."""
-    try:
-        return TransformerConfig(**options)
-    except ConfigError as error:
-        raise InputError(f"{where} describes a model that cannot be built: {error}") from None
+    return _configured(TransformerConfig, where, options)
 
 
 def recurrent(where: str, **options: Any) -> RecurrentConfig:
     """The same for a recurrent network."""
+    return _configured(RecurrentConfig, where, options)
+
+
+def _configured(kind: type[Configured], where: str, options: Mapping[str, Any]) -> Configured:
     try:
-        return RecurrentConfig(**options)
+        return kind(**options)
     except ConfigError as error:
         raise InputError(f"{where} describes a model that cannot be built: {error}") from None
 
