@@ -217,7 +217,7 @@ def test_head_width_quick():
 @pytest.mark.slow
 def test_two_relations_quick():
     found = quick_data(relations)
-    check(relations, [found] * 5)
+    check(relations, [found] * 10)
     drawn = relations.draw([found, {**found, "accuracy": [0.0, 0.0, 0.0]}])
     assert all(np.allclose(heat.values, back)
                for heat, back in zip(drawn.heats, found["back"], strict=True))  # fmt: skip
@@ -227,7 +227,7 @@ def test_two_relations_quick():
 @pytest.mark.slow
 def test_removing_heads_quick():
     found = quick_data(pruning)
-    check(pruning, [found] * 5)
+    check(pruning, [found] * 10)
     assert len(found["curve"]) == MANY
     drawn = pruning.draw([found, {**found, "curve": [0.0] * MANY}])
     assert np.allclose(drawn.series[f"{MANY} heads"], np.array(found["curve"]) / 2)
@@ -236,6 +236,6 @@ def test_removing_heads_quick():
 @pytest.mark.slow
 def test_grouped_heads_quick():
     found = quick_data(grouped)
-    check(grouped, [found] * 5)
+    check(grouped, [found] * 10)
     assert found["numbers"] == [128, 64, 32, 16]
     assert np.allclose(grouped.draw([found]).series["loss"], found["loss"])

@@ -148,7 +148,7 @@ def test_by_case_says_where_it_holds_and_where_not():
 def test_rules_read_what_is_measured(measured):
     for name, each in EXPERIMENTS.items():
         for rule in each.claims.values():
-            assert rule.judge([measured[name]] * 5).why
+            assert rule.finding([measured[name]] * 10).why
 
 
 @pytest.mark.thorough

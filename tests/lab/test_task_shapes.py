@@ -101,7 +101,7 @@ def test_half_a_sentence() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("experiment", EVERY, ids=lambda each: each.name)
 def test_quick_runs(experiment) -> None:  # type: ignore[no-untyped-def]
-    data = [quick_data(experiment)] * 5
+    data = [quick_data(experiment)] * 10
     check(experiment, data)
     names = experiment.draw(data).labels
     np.testing.assert_allclose(experiment.draw(data).values, [data[0][name] for name in names])

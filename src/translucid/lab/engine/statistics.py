@@ -1,10 +1,10 @@
 """Intervals and tests for few seeds: exact where there is an exact one, Student's t elsewhere.
 
 Student's t holds where numbers are spread about evenly on the scale it is taken on: as they are,
-their logarithms (sizes, times, ratios) or their log odds (fractions strictly between 0 and 1). Where
-runs either learn or do not, no mean says much: there the median, by order statistics, and fractions
-by Clopper and Pearson, both exact for whatever distribution. The bootstrap is too narrow for ten
-seeds; tests/lab/test_statistics.py simulates how often each interval here holds the truth.
+their logarithms (sizes, times, ratios) or their log odds (fractions strictly between 0 and 1).
+Where runs either learn or do not, no mean says much: there the median, by order statistics, and
+fractions by Clopper and Pearson, both exact for whatever distribution. The bootstrap is too narrow
+for ten seeds; tests/lab/test_statistics.py simulates how often each interval holds the truth.
 """
 
 import math
@@ -139,9 +139,7 @@ def _solve(rising: Callable[[float], float]) -> float:
 # ---- order ----
 
 
-def median_interval(
-    values: Array, confidence: float = CONFIDENCE
-) -> tuple[Array, Array, Array]:
+def median_interval(values: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array, Array]:
     """The median, and the order statistics between which it lies: those that the sign test cannot
     tell from it. With five seeds or fewer there is no such pair. (..., seeds) -> three of (...)"""
     x = np.sort(np.asarray(values, dtype=float), axis=-1)

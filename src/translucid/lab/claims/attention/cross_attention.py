@@ -20,7 +20,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.models import RecurrentConfig, build
 from translucid.models.autoregressive import GenerationInputs
@@ -124,9 +124,9 @@ def _judge_attention(data: Sequence[Data]) -> Finding:
     first, last = ([a - b for a, b in zip(column(data, "attention", at),
                                           column(data, "one vector", at), strict=True)]
                    for at in (0, -1))  # fmt: skip
-    grows = difference_of(last, first)
-    aligned = mean_of(column(data, "aligned", -1))
-    shown = {arm: mean_of(column(data, arm, -1)) for arm in ARMS}
+    grows = difference_of(last, first, "rank")
+    aligned = median_of(column(data, "aligned", -1))
+    shown = {arm: median_of(column(data, arm, -1)) for arm in ARMS}
     return decide(
         {
             "the gap grows by over a fifth": clearly(grows.against(0.2), "above"),
@@ -144,10 +144,10 @@ def _judge_attention(data: Sequence[Data]) -> Finding:
 def _judge_ends(data: Sequence[Data]) -> Finding:
     trained = range(len(LENGTHS))
     ends, right = (
-        mean_of([float(np.mean([run[name][at] for at in trained])) for run in data])
+        median_of([float(np.mean([run[name][at] for at in trained])) for run in data])
         for name in ("ends", "length right")
     )
-    longer, untrained = (mean_of(column(data, *path)) for path in
+    longer, untrained = (median_of(column(data, *path)) for path in
                          (("ends", -1), ("untrained ends",)))  # fmt: skip
     return decide(
         {

@@ -27,7 +27,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.models import TransformerConfig, build
 from translucid.models.base import Network
@@ -101,9 +101,9 @@ def looking_back(pattern: Tensor) -> list[list[float]]:
 
 def _judge_relations(data: Sequence[Data]) -> Finding:
     one, *several = (column(data, "accuracy", place) for place in range(len(HEADS)))
-    levels = [mean_of(values) for values in several]
+    levels = [median_of(values) for values in several]
     improvements = [difference_of(value, one) for value in several]
-    distances = [mean_of(column(data, "apart", place)) for place in range(1, len(HEADS))]
+    distances = [median_of(column(data, "apart", place)) for place in range(1, len(HEADS))]
     return decide(
         {
             # Who has not learned the task yet cannot show what heads are for.
@@ -118,7 +118,7 @@ def _judge_relations(data: Sequence[Data]) -> Finding:
                 clearly(distance.against(0.1), "above") for distance in distances
             ),
         },
-        f"both words right: one head {mean_of(one)}, "
+        f"both words right: one head {median_of(one)}, "
         + ", ".join(
             f"{heads} heads {level} with {distance} between heads"
             for heads, level, distance in zip(HEADS[1:], levels, distances, strict=True)
@@ -142,8 +142,8 @@ def _judge_ever(data: Sequence[Data]) -> Finding:
     elif worse is True:
         verdict = "depends" if any(reached.values()) else "supported"
     why = (
-        f"both words right: {HEADS[-1]} heads {mean_of(best)}; one head, "
-        + ", ".join(f"{name} {mean_of(values)}" for name, values in tries.items())
+        f"both words right: {HEADS[-1]} heads {median_of(best)}; one head, "
+        + ", ".join(f"{name} {median_of(values)}" for name, values in tries.items())
         + "; runs with one head that get as far: "
         + ", ".join(f"{name} {count} of {len(data)}" for name, count in reached.items())
     )
@@ -256,8 +256,8 @@ def removable(curve: Sequence[float]) -> int:
 
 
 def _judge_pruning(data: Sequence[Data]) -> Finding:
-    spare = mean_of(column(data, "removable"))
-    early, late = (mean_of(column(data, name)) for name in ("early", "late"))
+    spare = median_of(column(data, "removable"))
+    early, late = (median_of(column(data, name)) for name in ("early", "late"))
     return by_case(
         {
             "heads duplicate one another": clearly(spare.against(1.5), "above"),

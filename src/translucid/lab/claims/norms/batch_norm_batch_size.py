@@ -20,6 +20,7 @@ from translucid.lab.engine.verdict import (
     decide,
     difference_of,
     mean_of,
+    median_of,
     ratio_of,
 )
 from translucid.parts.attention import Layout, SelfAttention
@@ -84,9 +85,10 @@ def _judge_small_batches(data: Sequence[Data]) -> Finding:
     slope = mean_of(_slopes(data))
     steep, flat = slope.against(-0.75), slope.against(-1.25)
     smallest, largest = column(data, "gap", 0), column(data, "gap", len(TRAINED) - 1)
-    more = difference_of(smallest, largest)
+    more = difference_of(smallest, largest, "rank")
     falls = True if (steep, flat) == ("below", "above") else (
         False if steep == "above" or flat == "below" else None)  # fmt: skip
+    error = mean_of(column(data, "error", 0), "log")
     return decide(
         {
             "the error falls about as 1 / batch": falls,
@@ -94,9 +96,9 @@ def _judge_small_batches(data: Sequence[Data]) -> Finding:
                 more.against(0.0), "above"
             ),
         },
-        f"the error falls as batch to the power {slope}, from {mean_of(column(data, 'error', 0))} "
-        f"at batch {BATCHES[0]}; losses in training and in use differ by {mean_of(smallest)} at "
-        f"batch {TRAINED[0]} and {mean_of(largest)} at {TRAINED[-1]}",
+        f"the error falls as batch to the power {slope}, from {error} at batch {BATCHES[0]}; "
+        f"losses in training and in use differ by {median_of(smallest)} at "
+        f"batch {TRAINED[0]} and {median_of(largest)} at {TRAINED[-1]}",
         {"slope": slope.mean, "gap_more": more.mean},
     )
 
@@ -129,7 +131,6 @@ small_batches = Experiment(
     run=_small_batches,
     draw=_draw_small_batches,
     seconds=4.0,
-    seeds=15,
     references=("https://arxiv.org/abs/1702.03275", "https://arxiv.org/abs/1803.08494"),
 )
 
@@ -232,6 +233,7 @@ long_sequences = Experiment(
             "and batch norm's error grows by more than half; fails if either clearly does not. "
             "Supported if it holds in every case, refuted if in none, depends if in some.",
             _judge_long_sequences,
+            label="simulation",
         )
     },
     run=_long_sequences,

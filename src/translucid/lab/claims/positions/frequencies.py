@@ -18,7 +18,7 @@ from translucid.lab.engine.verdict import (
     column,
     decide,
     difference_of,
-    mean_of,
+    median_of,
 )
 from translucid.parts.positions import Sinusoidal, period
 from translucid.see.picture_data import Axis
@@ -69,9 +69,9 @@ def _nearer(name: str, kept: slice, tries: int, generator: torch.Generator) -> f
 
 def _judge_speeds(data: Sequence[Data]) -> Finding:
     fraction = {half: {name: column(data, half, name) for name in DISTANCES} for half in HALVES}
-    fine = difference_of(fraction["fast half"]["near"], fraction["slow half"]["near"])
-    coarse = difference_of(fraction["slow half"]["far"], fraction["fast half"]["far"])
-    together = [mean_of(fraction["all"][name]) for name in DISTANCES]
+    fine = difference_of(fraction["fast half"]["near"], fraction["slow half"]["near"], "rank")
+    coarse = difference_of(fraction["slow half"]["far"], fraction["fast half"]["far"], "rank")
+    together = [median_of(fraction["all"][name]) for name in DISTANCES]
     peaks = data[0]["peaks"]
     falls = all(a >= b for a, b in pairwise(peaks)) and peaks[0] > peaks[-1]
     enough = [interval.against(ENOUGH) for interval in together]
@@ -117,6 +117,7 @@ speeds = Experiment(
             "0.1), the slow half does so far away (100 to 1000), and all together are right in "
             "clearly more than 0.75 of both; refuted if one clearly fails.",
             _judge_speeds,
+            label="simulation",
         )
     },
     run=_speeds,
@@ -202,6 +203,7 @@ repeats = Experiment(
             "within 1e-9 after some whole number of steps to 5000 that is nearest to whole turns; "
             "refuted if one pair never comes nearer than 1e-6; else undecided.",
             _judge_repeats,
+            label="identity",
         )
     },
     run=_repeats,

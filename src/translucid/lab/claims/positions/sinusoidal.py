@@ -101,6 +101,7 @@ distinct = Experiment(
             "16: holds if both is more than 1.05 times as far, fails if less than 0.95. Supported "
             "if it holds against all, refuted if against none, depends if against some.",
             _judge_distinct,
+            label="identity",
         )
     },
     run=_distinct,

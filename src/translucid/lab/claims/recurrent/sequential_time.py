@@ -95,6 +95,7 @@ times = Experiment(
             "self-attention of the same width, fails if clearly less than 1/1.25 times. Supported "
             "if it holds at every length, refuted if at none, depends (on the length) if at some.",
             _judge_times,
+            label="timing",
         )
     },
     run=_times,

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.lab.engine.fit import fit
-from translucid.lab.engine.verdict import Data, Interval, column, mean_of
+from translucid.lab.engine.verdict import Data, Interval, column, median_of
 from translucid.models import TransformerConfig, build
 from translucid.models.base import DecoderModel, EncoderModel, Network
 from translucid.models.transformer import Stack
@@ -133,7 +133,7 @@ def over(data: Sequence[Data], places: slice, *path: str | int) -> list[float]:
 def kept(data: Sequence[Data], places: slice, *path: str | int) -> Interval:
     """How much of what is known above chance inside the trained length is known there."""
     inside, there = over(data, INSIDE, *path), over(data, places, *path)
-    return mean_of([(b - GUESSING) / max(a - GUESSING, 1e-9)
+    return median_of([(b - GUESSING) / max(a - GUESSING, 1e-9)
                     for a, b in zip(inside, there, strict=True)])  # fmt: skip
 
 
