@@ -78,7 +78,7 @@ def test_a_verdict_says_by_which_rule_it_was_given(kept: results.Kept) -> None:
     assert (now.label, kept.labels["C46"]) == ("simulation", "simulation")
     for changed in (replace(kept, hashes={}), replace(kept, hashes={"C46": "of before"})):
         assert row(changed).older_rule
-        assert row(changed).how_sure[0].startswith("Judged by an older rule")
+        assert row(changed).confidence[0].startswith("Judged by an older rule")
 
 
 def test_the_committed_verdicts_are_shown_as_those_of_their_rules() -> None:

@@ -71,7 +71,7 @@ def facts(row: "Row") -> list[tuple[str, str]]:
         lines.append(("kind", row.label))
     if row.finding is not None and kept is not None:
         lines += [("verdict", f"{row.finding.verdict}: {row.finding.why}"), ("ran", kept.when)]
-        lines += [("how sure" if not at else "", text) for at, text in enumerate(row.how_sure)]
+        lines += [("how sure" if not at else "", text) for at, text in enumerate(row.confidence)]
         if made is not None and kept.stale(made):
             lines.append(("", "the experiment's code has changed since; run it again"))
         if row.limits:

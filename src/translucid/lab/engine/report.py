@@ -163,7 +163,7 @@ def _facts(row: Row) -> str:
         ("code", _link(made) if made else ""),
         ("ran", escape(kept.when)),
         ("kind", escape(row.label)),
-        ("how sure", "<br>".join(map(escape, row.how_sure))),
+        ("how sure", "<br>".join(map(escape, row.confidence))),
         ("does not say", escape(row.limits)),
     ]  # fmt: skip
     return (

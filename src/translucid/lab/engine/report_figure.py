@@ -34,12 +34,12 @@ def as_csv(picture: Picture) -> str:
     """The same numbers for a spreadsheet, every digit of them; several tables one below the other,
     each with its title."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    lines = csv.writer(out, lineterminator="\n")
     for title, header, rows in _tables(picture):
         if title:
-            writer.writerow([title])
-        writer.writerow(header)
-        writer.writerows(rows)
+            lines.writerow([title])
+        lines.writerow(header)
+        lines.writerows(rows)
     return out.getvalue()
 
 

@@ -22,7 +22,7 @@ WORKED = {
 
 
 def front(rows: Sequence[Row], manual: str) -> str:
-    parts = [_where(rows), _how_sure(rows), _differences(rows)]
+    parts = [_where(rows), _confidence(rows), _differences(rows)]
     for name, words in VERDICTS.items():
         of_verdict = [row for row in rows if row.state == name]
         if of_verdict:
@@ -59,7 +59,7 @@ def _where(rows: Sequence[Row]) -> str:
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
 
-def _how_sure(rows: Sequence[Row]) -> str:
+def _confidence(rows: Sequence[Row]) -> str:
     """What stands behind the claims, how many verdicts may be false, which are of older rules."""
     kinds: dict[str, int] = {}
     for row in rows:

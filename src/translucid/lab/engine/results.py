@@ -158,7 +158,7 @@ class Row:
         return f"The rule {made} is frozen since {day}." if day else ""
 
     @property
-    def how_sure(self) -> list[str]:
+    def confidence(self) -> list[str]:
         """Sentences: how far the verdict could be pressed, by which rule, and was it repeated?"""
         finding = self.finding
         if finding is None:
