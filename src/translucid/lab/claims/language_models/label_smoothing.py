@@ -84,7 +84,7 @@ def _judge_honesty(data: Sequence[Data]) -> Finding:
         without, smoothed = (column(data, setting, "error", at) for at in (0, 1))
         less = difference_of(smoothed, without)
         cases[setting] = clearly(less.against(0.0), "below")
-        loss = difference_of(*(column(data, setting, "loss", at) for at in (1, 0)))
+        loss = difference_of(column(data, setting, "loss", 1), column(data, setting, "loss", 0))
         parts.append(f"{setting} {mean_of(without)} without and {mean_of(smoothed)} with it (the "
                     f"loss changes by {loss})")  # fmt: skip
     return by_case(

@@ -96,9 +96,11 @@ def _last_letter(letter: Tensor, generator: torch.Generator) -> Texts:
 # ---- learning it, and telling how well ----
 
 
-def train(net: Network, task: Task, steps: int, generator: torch.Generator) -> None:
+def train(
+    net: Network, task: Task, steps: int, generator: torch.Generator, length: int = TRAINED
+) -> None:
     def loss() -> Tensor:
-        ids, wanted = task(ROWS, TRAINED, generator)
+        ids, wanted = task(ROWS, length, generator)
         return F.cross_entropy(net(ids).flatten(0, 1), wanted.flatten(), ignore_index=IGNORE)
 
     fit(net, loss, steps=steps, learning_rate=RATE, schedule="wsd", cooldown=1 / 3)

@@ -61,7 +61,7 @@ def _tags(seed: int, quick: bool) -> Data:
 
 def _judge_tags(data: Sequence[Data]) -> Finding:
     both, left = (median_of(column(data, tagger)) for tagger in TAGGERS)
-    gap = difference_of(*(column(data, tagger) for tagger in TAGGERS), by="rank")
+    gap = difference_of(column(data, TAGGERS[0]), column(data, TAGGERS[1]), "rank")
     enough = (
         True if both.against(0.9) == "above" else False if both.against(0.8) == "below" else None
     )
