@@ -1,4 +1,4 @@
-"""The claims that the lab is about: what is said, and what the literature says of it."""
+"""The claims that the lab is about, from five sets of course notes, and what the literature says."""
 
 import tomllib
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     """The page around the sections. body: HTML; counts: of each verdict."""
     measured = sum(count for name, count in counts.items() if name in _MARKS)
     lead = (
-        "What textbooks and courses say, measured. Each claim has an experiment, and a rule that "
+        "What five sets of course notes say, measured. Each claim has an experiment, and a rule that "
         "says what the numbers mean."
     )
     if measured < sum(counts.values()):
